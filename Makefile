@@ -44,8 +44,8 @@ lock: $(VENV)/.installed-lock ## renew .github/requirements.lock: the newest rel
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 2,000 times on all kinds of records (faults=N, seed=N)
 	@$(BIN)/python -m tests.torture $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
 
-torture-cluster: $(VENV)/.installed-dev ## kill, stop and cut off a cluster, too, 500 times, while workers come and go (faults=N, seed=N)
-	@$(BIN)/python -m tests.torture --cluster $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
+torture-cluster: $(VENV)/.installed-dev ## the same 100 times, with plans from a cluster (faults=N, seed=N)
+	@$(BIN)/python -m tests.torture --ledger cluster --faults $(or $(faults),100) $(if $(seed),--seed $(seed))
 
 fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minutes (seconds=N, seed=N)
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
@@ -65,7 +65,6 @@ bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on
 	@$(BIN)/python -m tests.benchmarks.cluster_stages
 	@$(BIN)/python -m tests.benchmarks.ledger_at_size
 	@$(BIN)/python -m tests.benchmarks.plan_again
-	@$(BIN)/python -m tests.benchmarks.cluster_report
 	@$(BIN)/python -m tests.benchmarks.client_memory
 	@$(BIN)/python -m tests.benchmarks.cluster_plan $(if $(rows),--rows $(rows))
 

@@ -186,7 +186,7 @@ class Project:
             return plan_project(self.scope, wishes)
 
     def read_plan(self, path: str | Path) -> SavedPlan:
-        """Return a saved plan from a file, or from the folder or URL of a plan set."""
+        """Return a saved plan from a file."""
         return read_saved_plan(str(path))
 
     def apply(

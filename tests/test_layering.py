@@ -80,7 +80,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
     "pandas": ("runner.workflow.report",),
     "dask": ("runner.cluster.dask_connection",),
-    "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine", "runner.cluster.roster"),
+    "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),
     "opentelemetry": ("runner.telemetry",),
     "sqlite3": ("runner.sandbox", "runner.ledger.engine"),
     "starlette": ("runner.sandbox",),

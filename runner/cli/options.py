@@ -15,7 +15,7 @@ from runner.cli.console import log_as
 from runner.cli.log import FORMAT_VARIABLE, FORMATS
 from runner.git.lease import LEASE_S
 from runner.source.quantity import parse_duration
-from runner.source.storage import is_folder, is_url
+from runner.source.storage import is_url
 from runner.telemetry.export import exporting
 from runner.telemetry.recording import command_span
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_project
@@ -131,7 +131,7 @@ _CLUSTER = _advanced(
     "--cluster",
     "ADDRESS",
     "RUNNER_CLUSTER",
-    "Work on a Dask cluster: the address of its scheduler, or local:N for N processes on this machine. "
+    "Plan on a Dask cluster: the address of its scheduler, or local:N for N processes on this machine. "
     "Default: one process.",
 )
 _INSECURE_CLUSTER = click.option(
@@ -166,8 +166,8 @@ _PROFILE = _advanced(
     "--profile",
     "NAME",
     "RUNNER_PROFILE",
-    "With a scheduler: the profile in which its workers find the ledger's URL, the credentials and the "
-    "state key, as RUNNER_PROFILE_<NAME>_LEDGER and so on. Default: RUNNER_LEDGER and so on.",
+    "With a scheduler: the profile in which its workers find the ledger's URL and the state key, as "
+    "RUNNER_PROFILE_<NAME>_LEDGER and so on. Default: RUNNER_LEDGER and so on.",
 )
 _SCRATCH = _advanced(
     "--scratch",
@@ -294,13 +294,6 @@ def format_option(*formats: str) -> Callable[[Callable[..., int]], Callable[...,
         show_default=True,
         help="Output format.",
     )
-
-
-def check_plan_path(ctx: Context, param: Parameter, value: str | None) -> str | None:
-    """Return the value of `--plan`: an existing file, a folder, or the URL of one."""
-    if value is None or is_folder(value):
-        return value
-    return str(click.Path(exists=True, dir_okay=False).convert(value, param, ctx))
 
 
 rejected_option = click.option(

@@ -100,14 +100,10 @@ class TaskOutcome:
     Attributes:
         value: the result.
         error: the reason for a failure, else None.
-        worker: the address of the worker, if one made the call.
-        is_unmade: whether the worker refused the call, which was not begun.
     """
 
     value: Any = None
     error: RunnerError | None = None
-    worker: str = ""
-    is_unmade: bool = False
 
 
 def pack_call(task: Callable[..., object], arguments: tuple[Any, ...], trace: str | None = None) -> bytes:

@@ -20,9 +20,8 @@ from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import scatter_audience
 from runner.cluster.columns import read_consents, read_numbers, read_partition
+from runner.cluster.launch_files import read_texted, write_partition
 from runner.cluster.plan_job import PlanJob, look_up, open_job, store_job
-from runner.cluster.plan_set import read_texted, write_partition
-from runner.plan.digest import DeliveryDigest
 from runner.plan.model import PlannedLaunch
 from runner.plan.plan_counts import LaunchSizes, count_assignments
 from runner.plan.planner import AudiencePass, Division, PlannedPartition, plan_partitions
@@ -210,8 +209,8 @@ class PartitionTask:
         recipients: the names of the scattered slices there, in the order of the audience.
         excluded: those of the exclusion lists.
         limit: the most people who get something now; None for all.
-        plans: earlier plans of the same run that text some of the same people: name, URL of the folder, and
-            the partition's file.
+        plans: earlier plans of the same run that text some of the same people: name, and the partition's
+            file.
         out: the folder for the launches; None to write none.
     """
 
@@ -221,7 +220,7 @@ class PartitionTask:
     excluded: tuple[str, ...]
     partition: int
     limit: int | None = None
-    plans: tuple[tuple[str, str, PartFile], ...] = ()
+    plans: tuple[tuple[str, PartFile], ...] = ()
     out: SharedFolder | None = None
 
 
@@ -268,7 +267,7 @@ def plan_partition(task: PartitionTask) -> PlannedPartition:
     groups = None if task.out is None else LaunchGroups(going.compiled, going.per_send)
     assigned = assigned if groups is None else groups.watch(assigned)
     sizes = [LaunchSizes() for _ in going.compiled]
-    counts = count_assignments(assigned, sizes, going.per_send, terms=DeliveryDigest())
+    counts = count_assignments(assigned, sizes, going.per_send)
     found = PlannedPartition(counts, own.problems, own.reporter.said, own.audience.duplicates)
     if groups is not None and task.out is not None:
         launches, drafts = groups.iterate_launches(), list_drafts(going.compiled)
@@ -300,8 +299,8 @@ class PlanRequest:
         audience: in slices.
         partitions: a power of two, the same for all campaigns of a command.
         lookup: the ledger of the campaign's people; None to look nothing up.
-        plans: earlier plans of the same run that text some of the same people: name, URL of the folder, and
-            files by partition.
+        plans: earlier plans of the same run that text some of the same people: name, and files by
+            partition.
         out: the folder for the launches; None to write none.
     """
 
@@ -312,7 +311,7 @@ class PlanRequest:
     audience: CutAudience
     partitions: int
     lookup: LedgerLookup | None = None
-    plans: tuple[tuple[str, str, tuple[PartFile, ...]], ...] = ()
+    plans: tuple[tuple[str, tuple[PartFile, ...]], ...] = ()
     out: SharedFolder | None = None
 
 
@@ -359,7 +358,7 @@ class CampaignPlanner:
         recipients, audience = scatter("recipients")
         tasks = []
         for partition in range(request.partitions):
-            plans = tuple((before, url, parts[partition]) for before, url, parts in request.plans)
+            plans = tuple((before, parts[partition]) for before, parts in request.plans)
             tasks.append(
                 PartitionTask(self._folder, name, recipients, excluded, partition, None, plans, request.out)
             )

@@ -23,10 +23,9 @@ from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
 from runner.cluster.address import LEDGER, pack_call
-from runner.cluster.dask_engine import PATIENCE_S, Cluster
-from runner.cluster.roster import PYTHON, refuse_version
+from runner.cluster.dask_engine import PACKAGE, PATIENCE_S, PYTHON, Cluster, refuse_version
+from runner.cluster.plan_job import open_worker_ledger
 from runner.cluster.scheduler_probe import check_files, no_scheduler, require_listener
-from runner.cluster.worker_access import open_worker_ledger
 from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.errors import ConfigurationError, RunnerError
 from runner.version import __version__
@@ -332,7 +331,7 @@ def refuse_difference(
             hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
         )
     for what, said, expected in (
-        ("sms-campaign-runner", found.version, own.version),
+        (PACKAGE, found.version, own.version),
         ("Python", found.python, own.python),
     ):
         if said != expected:

@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,25 +118,13 @@ class SharedFolder:
         if not is_wanted:
             raise self._describe_unwanted()
 
-    def exists(self) -> bool:
-        """Return whether the folder is there; an object store has it while there are files in it.
-
-        Raises:
-            RunnerError: it cannot be asked.
-        """
-        try:
-            with reach(self.url) as (system, root):
-                return bool(system.exists(root))
-        except OSError as error:
-            raise RunnerError(f"{self.url} cannot be read: {error.strerror or error}") from None
-
     def remove(self) -> None:
         """Remove the folder with its content, if it exists.
 
         Raises:
             RunnerError: it cannot be removed.
         """
-        self.give_up()
+        self._give_up()
         try:
             with reach(self.url) as (system, root):
                 system.rm(root, recursive=True)
@@ -146,7 +133,7 @@ class SharedFolder:
         except OSError as error:
             raise RunnerError(f"{self.url} cannot be removed: {error.strerror or error}") from None
 
-    def give_up(self) -> None:
+    def _give_up(self) -> None:
         """Remove the marker: what is written from now on is taken back.
 
         Raises:
@@ -178,54 +165,6 @@ def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:
         # A full disk leaves half a file with phones in it, which nobody would look for.
         waiting.unlink(missing_ok=True)
         raise
-
-
-@dataclass(frozen=True, slots=True)
-class LocalCache:
-    """A process's own copies of files in the shared folder, or that folder itself if it has a path.
-
-    Attributes:
-        root: its path.
-        remote: the shared folder, if that is elsewhere.
-    """
-
-    root: Path
-    remote: SharedFolder | None
-
-    def bring(self, names: Iterable[str]) -> list[Path]:
-        """Return paths of files from the shared folder, fetched if necessary."""
-        return [self._bring(name) for name in names]
-
-    def hand_over(self, folder: Path) -> list[str]:
-        """Return the names of the files below a folder of this cache, uploaded for others if necessary."""
-        files = sorted(file for file in folder.rglob("*") if file.is_file())
-        names = [file.relative_to(self.root).as_posix() for file in files]
-        if self.remote is not None:
-            for name, file in zip(names, files, strict=True):
-                self.remote.write(name, file.read_bytes())
-        return names
-
-    def _bring(self, name: str) -> Path:
-        file = self.root / name
-        if self.remote is not None and not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(self.remote.read(name))
-        return file
-
-
-@contextmanager
-def open_desk(folder: SharedFolder) -> Iterator[LocalCache]:
-    """Yield a local cache of a shared folder; fetched files are removed afterwards.
-
-    Raises:
-        RunnerError: the folder is no longer wanted.
-    """
-    folder.require_wanted()
-    if "://" not in folder.url:
-        yield LocalCache(Path(folder.url), None)
-        return
-    with tempfile.TemporaryDirectory() as name:
-        yield LocalCache(Path(name), folder)
 
 
 _LOCK = "run.lock"

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import io
 import pickle
+import socket
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from runner.cluster.worker_access import open_worker_ledger
+from runner.cluster.address import LEDGER
 from runner.cluster.worker_environment import OWN, WorkerEnvironment
+from runner.errors import ConfigurationError
+from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import read_earlier
@@ -26,7 +30,7 @@ from runner.plan.planner import AudiencePass
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
@@ -37,12 +41,31 @@ _KEPT = 4
 """Jobs that a worker keeps open: a command's campaigns are planned one after the other."""
 
 
+@contextmanager
+def open_worker_ledger(environment: WorkerEnvironment) -> Iterator[Ledger]:
+    """Open the ledger that a worker's environment names.
+
+    Raises:
+        ConfigurationError: it names none.
+        LedgerError: it cannot be used.
+    """
+    url = environment.get(LEDGER)
+    if not url:
+        where = environment.say_where() or " in its environment"
+        raise ConfigurationError(
+            f"a worker on {socket.gethostname()} has no {LEDGER}{where}",
+            hint="start all workers with the variables that the client has",
+        )
+    with Ledger(url) as ledger:
+        yield ledger
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerLookup:
     """The ledger of a campaign's people, and the questions to it.
 
     Attributes:
-        ledger_variable: the environment variable with the ledger's URL; None if there is no ledger yet.
+        has_ledger: whether there is a ledger yet.
         key_variable: the environment variable with the user's secret.
         campaign_id: the campaign's number in the ledger; None if it is not there.
         key: of the campaign's fingerprints; None if nobody was texted or forgotten.
@@ -55,7 +78,7 @@ class LedgerLookup:
         environment: the worker's variables.
     """
 
-    ledger_variable: str | None
+    has_ledger: bool
     key_variable: str
     campaign_id: int | None = None
     key: FingerprintKey | None = None
@@ -137,7 +160,7 @@ def _open_target_key(
 def store_job(folder: SharedFolder, name: str, job: PlanJob) -> None:
     """Write a job to a file of the shared folder."""
     file = io.BytesIO()
-    lookup = job.lookup or LedgerLookup(None, "")
+    lookup = job.lookup or LedgerLookup(has_ledger=False, key_variable="")
     _JobPickler(file, lookup.key_variable, lookup.environment).dump(job)
     folder.write(name, file.getvalue())
 
@@ -165,9 +188,8 @@ def look_up(
     known = RecordedDeliveries({}, {})
     if context is None or lookup is None:
         return known, context
-    if lookup.ledger_variable is not None and lookup.asks_something:
-        opened = open_worker_ledger(lookup.environment, lookup.ledger_variable)
-        with opened as ledger, ledger.reading() as connection:
+    if lookup.has_ledger and lookup.asks_something:
+        with open_worker_ledger(lookup.environment) as ledger, ledger.reading() as connection:
             known, context = _read_people(connection, job, lookup, context, list_phones())
     known.forgotten.update(lookup.forgotten)
     return known, context

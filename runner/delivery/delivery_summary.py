@@ -6,13 +6,9 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from runner.errors import LedgerError, RunLockedError
 from runner.ledger.results.runs import RunLaunch, TallyRow, iterate_run, tally_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from runner.errors import RunnerError
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchState
     from runner.ledger.people.suppressions import Pause
@@ -50,32 +46,21 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class PartReport(LeftOut):
-    """The outcome of sending one part of a campaign, as numbers. It can be pickled and names nobody.
+class SendingReport(LeftOut):
+    """The outcome of sending, beside the ledger's.
 
     Attributes:
-        is_complete: whether it was sent to its end.
-        unclear: launches, or recipients, of unknown outcome, some of which settling may free.
         final_reply: the answer that ended the run, which every further send would get too.
         pause: a person's decision to pause the campaign, which ended its part of the run.
-        failure: the error that ended it.
     """
 
-    is_complete: bool = False
-    unclear: int = 0
     final_reply: SendReply | None = None
     pause: Pause | None = None
-    failure: RunnerError | None = None
-
-    @property
-    def may_try_again(self) -> bool:
-        """True if the failure may have passed when the part is sent once more."""
-        return isinstance(self.failure, (LedgerError, RunLockedError))
 
 
 @dataclass(slots=True)
 class DeliverySummary(LeftOut):
-    """The outcome of a run for one campaign; those left out are the sum of the parts.
+    """The outcome of a run for one campaign.
 
     Attributes:
         tally: the run's launches, grouped by outcome.
@@ -91,24 +76,15 @@ class DeliverySummary(LeftOut):
     final_reply: SendReply | None = None
     pause: Pause | None = None
 
-    def refresh(
-        self,
-        ledger: Ledger,
-        campaign_id: int,
-        run: str | None,
-        reports: Iterable[PartReport],
-        final_reply: SendReply | None = None,
-    ) -> None:
-        """Update the summary from the ledger, and from the latest report of each part.
+    def refresh(self, ledger: Ledger, campaign_id: int, run: str | None, report: SendingReport) -> None:
+        """Update the summary from the ledger, and from the report of sending.
 
         Raises:
             LedgerError: the ledger cannot be read.
         """
-        told = list(reports)
         for each in fields(LeftOut):
-            setattr(self, each.name, sum(getattr(report, each.name) for report in told))
-        self.final_reply = final_reply
-        self.pause = next((report.pause for report in told if report.pause is not None), None)
+            setattr(self, each.name, getattr(report, each.name))
+        self.final_reply, self.pause = report.final_reply, report.pause
         with ledger.reading() as connection:
             self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
 

@@ -6,7 +6,7 @@ later messages wait for another run, since the earlier one may still come.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -79,16 +79,14 @@ _PORTION = 500
 
 @dataclass(slots=True)
 class OnRecord:
-    """A filter that removes recipients on record from planned launches, so that a part can be sent again.
+    """A filter that removes recipients on record from launches that are sent again.
 
-    What the service has refused this `run` is not retried. `unclear` counts recipients of launches of unknown
-    outcome, which settling may free.
+    What the service has refused this `run` is not retried.
     """
 
     campaign: CampaignRef
     run: str | None
     order: MessageOrder
-    unclear: int = field(default=0, init=False)
 
     def leave_out(self, launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
         """Yield launches, without recipients on record as sent, or as perhaps sent.
@@ -104,7 +102,6 @@ class OnRecord:
                 states = [known.get(self.campaign.fingerprint(phone)) for phone in launch.phones]
                 kept = tuple([p for p, state in zip(launch.phones, states, strict=True) if state is None])
                 unclear = [p for p, state in zip(launch.phones, states, strict=True) if state in OPEN]
-                self.unclear += len(unclear)
                 self.order.hold(unclear)
                 if len(kept) == len(launch.phones):
                     yield launch

@@ -1,4 +1,4 @@
-"""The pace of a run's sends: a rate, pauses that the service asks for, requests in flight, a circuit breaker.
+"""The pace of a run's sends: a rate, pauses that the service asks for, and a circuit breaker.
 
 The breaker ends a run whose sends all fail, before it has used up its audience. It is that of Nygard, Release
 It! (2nd ed. 2018, chapter 5), without the half-open state: the next run tries again.
@@ -76,69 +76,6 @@ class Pace:
         """Let no thread send for a while; a longer pause under way stays."""
         with self._pausing:
             self._paused_until = max(self._paused_until, self._clock() + seconds)
-
-
-class InFlightLimit:
-    """A limit of requests in flight. It may change at any time, as a share of a common budget does.
-
-    Each request is made between `enter` and `leave`. `most` is the highest limit that there may be.
-    """
-
-    def __init__(self, most: int, limit: int | None = None) -> None:
-        self.most = most
-        self._limit = most if limit is None else limit
-        self._in_flight = 0
-        self._changed = threading.Condition()
-
-    @property
-    def limit(self) -> int:
-        """The most requests in flight now; 0 while there is none to be had."""
-        return self._limit
-
-    def set_limit(self, limit: int) -> int:
-        """Change the limit; return the requests that are in flight, or may be at once."""
-        with self._changed:
-            self._limit = limit
-            self._changed.notify_all()
-            return max(limit, self._in_flight)
-
-    def wait(self, is_over: Callable[[], bool]) -> int:
-        """Wait until the limit is above 0, and return it; return 0 if `is_over` says so first.
-
-        Raises:
-            RunnerError: the limit cannot be known any more.
-        """
-        with self._changed:
-            while not (limit := self.limit) and not is_over():
-                self._changed.wait(_LONGEST_NAP_S)
-            return limit
-
-    def enter(self, is_over: Callable[[], bool]) -> bool:
-        """Wait until one more request may be in flight; return False if `is_over` says so first.
-
-        Raises:
-            RunnerError: the limit cannot be known any more.
-        """
-        with self._changed:
-            while self._in_flight >= self.limit:
-                if is_over():
-                    return False
-                self._changed.wait(_LONGEST_NAP_S)
-            self._in_flight += 1
-            return True
-
-    def leave(self) -> None:
-        """End a request."""
-        with self._changed:
-            self._in_flight -= 1
-            self._changed.notify()
-
-    def require_seen(self) -> None:
-        """Ensure that requests that have entered may still leave; right before their first byte.
-
-        Raises:
-            RunnerError: the limit may be another task's by now.
-        """
 
 
 class Margin:

@@ -21,7 +21,7 @@ from itertools import chain, islice
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, PartReport
+from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, SendingReport
 from runner.delivery.guids import FindClaims, Guids, doubt_guid, read_claims
 from runner.delivery.intent_log import IntentLog, OptOutMonitor
 from runner.delivery.order import InFlightLaunch, MessageOrder
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from runner.delivery.campaign_ref import CampaignRef
     from runner.delivery.intent_log import EligibilityCheck
-    from runner.delivery.pace import InFlightLimit, Pace
+    from runner.delivery.pace import Pace
     from runner.ledger.model import LaunchState, Run
     from runner.plan.model import PlannedLaunch
 
@@ -170,16 +170,16 @@ _AHEAD = 2
 class SenderPool:
     """A bounded pool of threads that send launches. A context manager that leaves nothing in flight.
 
-    Threads take launches from a queue, which costs less than a future for each. There are as many as `limit`
-    has allowed at some time. `fly` must not raise.
+    Threads take launches from a queue, which costs less than a future for each; there are at most `size`.
+    `fly` must not raise.
     """
 
-    def __init__(self, limit: InFlightLimit, fly: Callable[[InFlightLaunch], SendReply]) -> None:
+    def __init__(self, size: int, fly: Callable[[InFlightLaunch], SendReply]) -> None:
         self.in_flight = 0
-        self._limit = limit
+        self._size = size
         self._fly = fly
         self._threads = 0
-        self._pool = ThreadPoolExecutor(limit.most, thread_name_prefix="send")
+        self._pool = ThreadPoolExecutor(size, thread_name_prefix="send")
         self._due: SimpleQueue[InFlightLaunch | None] = SimpleQueue()
         self._replies: SimpleQueue[tuple[InFlightLaunch, SendReply]] = SimpleQueue()
 
@@ -195,8 +195,7 @@ class SenderPool:
         """Have a launch sent as soon as a thread is free."""
         self.in_flight += 1
         self._due.put(flight)
-        # At least one: a launch that is queued has to get an answer.
-        if self._threads < min(self.in_flight, self._limit.limit or 1):
+        if self._threads < min(self.in_flight, self._size):
             self._threads += 1
             self._pool.submit(self._work)
 
@@ -218,7 +217,7 @@ class Delivery:
 
     Args:
         gate: removes recipients who may no longer be texted, at the last moment.
-        limit: of sends in flight.
+        concurrency: the most sends in flight.
         breaker: ends the run if everything fails; None for one that fits the limit.
         stop: ends the run early when set; launches in flight are waited for and recorded.
         now: the clock for sending hours.
@@ -241,11 +240,11 @@ class Delivery:
         send: Send,
         pace: Pace,
         stop: threading.Event,
-        limit: InFlightLimit,
+        concurrency: int,
         now: Callable[[], datetime],
         observe: ObserveOutcome = lambda *_: None,
         lock: RunLock | None = None,
-        report: PartReport | None = None,
+        report: SendingReport | None = None,
         gate: EligibilityCheck | None = None,
         policy: RetryPolicy = DEFAULT_POLICY,
         random: Callable[[], float] = random.random,
@@ -273,21 +272,21 @@ class Delivery:
             pace=pace,
             random=random,
             is_over=self._ends,
-            guard=self._guard,
+            guard=self._lock.require_seen,
         )
-        self._breaker = breaker or Breaker.for_concurrency(limit.most)
+        self._breaker = breaker or Breaker.for_concurrency(concurrency)
         self._stop = stop
-        self._limit = limit
+        self._concurrency = concurrency
         self._now = now
         self._observe = observe
-        self._pool = SenderPool(limit, self._fly)
+        self._pool = SenderPool(concurrency, self._fly)
         self._unrecorded: list[tuple[InFlightLaunch, SendReply]] = []
         self._unobserved: list[tuple[InFlightLaunch, SendReply]] = []
         self._again: deque[PlannedLaunch] = deque()
         self._next: deque[PlannedLaunch] = deque()
         self._failure: RunnerError | None = None
         self._halted = False
-        self.report = report or PartReport()
+        self.report = report or SendingReport()
         self.unclear: list[PlannedLaunch] = []
 
     def run(self, launches: Iterator[PlannedLaunch]) -> None:
@@ -310,7 +309,7 @@ class Delivery:
 
     def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
         while True:
-            room = self._find_room()
+            room = max(0, self._concurrency * _AHEAD - self._pool.in_flight)
             due = [] if self._ends() else list(islice(self._iterate_due(launches), room))
             for flight in self._commit(due):
                 self._pool.send_off(flight)
@@ -321,12 +320,6 @@ class Delivery:
                 return
             if self._failure is not None:
                 raise self._failure
-
-    def _find_room(self) -> int:
-        """Return how many launches may be recorded now; if nothing is in flight, wait until some may."""
-        in_flight = self._pool.in_flight
-        limit = self._limit.limit if in_flight else self._limit.wait(self._ends)
-        return max(0, limit * _AHEAD - in_flight)
 
     def _iterate_due(self, launches: Iterator[PlannedLaunch]) -> Iterator[PlannedLaunch]:
         """Yield launches that may be recorded now, first those that come back to the check.
@@ -393,21 +386,12 @@ class Delivery:
         self._observe(reply.outcome, len(launch.phones), reply.detail)
 
     def _fly(self, flight: InFlightLaunch) -> SendReply:
-        """Send one launch, in a thread of the pool, as soon as one more may be in flight."""
-        # Before the pace, whose moments would pass, and until the breaker has counted the outcome.
-        try:
-            if not self._limit.enter(self._ends):
-                return self._end_unsent()
-        except RunnerError as error:
-            return self._fail(error)
+        """Send one launch, in a thread of the pool."""
         launch = flight.launch
-        try:
-            with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
-                reply = self._send_counted(flight)
-                end(reply.outcome, reply.status)
-            return reply
-        finally:
-            self._limit.leave()
+        with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
+            reply = self._send_counted(flight)
+            end(reply.outcome, reply.status)
+        return reply
 
     def _send_counted(self, flight: InFlightLaunch) -> SendReply:
         number = self._breaker.enter()
@@ -434,11 +418,6 @@ class Delivery:
         self._failure = error
         self._halted = True
         return SendReply("not_sent", detail=error.message)
-
-    def _guard(self) -> None:
-        """Raise if nothing may be sent any more."""
-        self._lock.require_seen()
-        self._limit.require_seen()
 
     def _send_timed(self, definition: str, phones: list[str], look: Callable[[], None]) -> SendReply:
         began = self._pace.now()

@@ -13,11 +13,6 @@ _Result = TypeVar("_Result")
 class Executor(Protocol):
     """Calls functions: in this process, or on a cluster."""
 
-    @property
-    def slots(self) -> int:
-        """The number of simultaneous calls."""
-        ...
-
     def run(
         self, task: Callable[..., _Result], arguments: Iterable[tuple[Any, ...]]
     ) -> Iterator[tuple[int, _Result]]:
@@ -27,11 +22,6 @@ class Executor(Protocol):
 
 class LocalExecutor:
     """An executor in this process, which makes each call when its result is asked for."""
-
-    @property
-    def slots(self) -> int:
-        """One: calls are made one after the other."""
-        return 1
 
     def run(
         self, task: Callable[..., _Result], arguments: Iterable[tuple[Any, ...]]

@@ -146,10 +146,8 @@ class Ledger:
             yield connection.execution_options(**{_IS_COMPLETE: True})
 
     @contextmanager
-    def reading(self, snapshot: str | None = None) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
         """Yield a read-only connection with one snapshot for the whole block.
-
-        `snapshot` names another transaction's snapshot, from `share_snapshot`.
 
         Raises:
             LedgerError: the database cannot be read.
@@ -159,12 +157,9 @@ class Ledger:
                 yield connection.execution_options(**SQLITE_READING)
             else:
                 # In a transaction as well: the server streams rows only within one.
-                reading = connection.execution_options(
+                yield connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
                 )
-                if snapshot is not None:
-                    reading.exec_driver_sql(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
-                yield reading
 
     @contextmanager
     def autocommit(self) -> Iterator[Connection]:

@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import (
     Boolean,
     Column,
-    Double,
     ForeignKey,
     Index,
     Integer,
@@ -321,56 +320,6 @@ told_holds = _table(
     *_keys("target", "campaign", "digest"),
     Column("entry", LedgerText, nullable=False),  # a JSON object, as in the file
     since=8,
-)
-
-
-# One campaign of an active cluster `apply`. Only tasks of `round` may take leases.
-cluster_runs = _table(
-    "cluster_runs",
-    _key("id"),
-    _number("round"),
-    Column("coordinator_until", Double, nullable=False),  # when the client's own lease ends
-    Column("next_slot", Double, nullable=False),  # the first free moment to send at
-    Column("paused_until", Double, nullable=False),
-    _number("failures"),  # in a row, over all tasks
-    Column("stopped", Boolean, nullable=False),
-    Column("final_status", Integer),
-    Column("final_detail", LedgerText),  # of the answer that ended the run
-    since=6,
-)
-
-# The names and terms in which the client of a run holds the lock of its campaign (`locks`).
-cluster_terms = _table(
-    "cluster_terms",
-    Column("run_id", LedgerString, ForeignKey("cluster_runs.id"), primary_key=True),
-    *_keys("target", "campaign"),
-    _number("term"),
-    since=6,
-)
-
-# The task that may send a partition of a run. `lease_term` numbers the holders; `holder` is null after
-# release.
-partition_leases = _table(
-    "partition_leases",
-    Column("run_id", LedgerString, ForeignKey("cluster_runs.id"), primary_key=True),
-    Column("partition", Integer, primary_key=True, autoincrement=False),
-    _number("lease_term"),
-    Column("holder", LedgerText),
-    Column("expires_at", Double, nullable=False),
-    _number("recipients"),  # with an outcome: for progress only
-    since=6,
-)
-
-# The requests in flight that each task of a cluster may have, out of those that all may have together.
-# `budget` is a run's. A share is wanted until it lapses; its last requests may be open until `busy_until`.
-request_shares = _table(
-    "request_shares",
-    *_keys("budget", "holder"),
-    Column("entered_at", Double, nullable=False),
-    _number("granted"),
-    Column("wanted_until", Double, nullable=False),
-    Column("busy_until", Double, nullable=False),
-    since=10,
 )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.model import FileRecipients
@@ -23,7 +22,6 @@ from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.ledger.fingerprint import FingerprintKey
@@ -80,13 +78,6 @@ def _digest_sorted(entries: bytearray) -> bytes:
     whole = bytes(entries)
     ordered = sorted([whole[start : start + _ENTRY_BYTES] for start in range(0, len(whole), _ENTRY_BYTES)])
     return hashlib.blake2b(b"".join(ordered), digest_size=_DIGEST_BYTES).digest()
-
-
-@lru_cache(maxsize=1024)
-def digest_terms(arm: str | None, until: datetime | None) -> str:
-    """Return the digest of a delivery's arm and end time, 128 bits in hexadecimal."""
-    text = json.dumps([arm, None if until is None else until.timestamp()])
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def join_digests(parts: Iterable[Mapping[int, bytes]]) -> str:

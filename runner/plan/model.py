@@ -258,18 +258,10 @@ class Offer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """The file of one partition's launches.
+    """The file of one partition's launches: the URL of a folder, and the path below it."""
 
-    Attributes:
-        file: its path below the set's folder.
-        recipients: of all launches.
-        digest: BLAKE2b of the file's bytes, 128 bits in hexadecimal.
-    """
-
+    folder: str
     file: str
-    rows: int
-    recipients: int
-    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +276,6 @@ class CampaignPlan:
         pause: a person's request to pause the campaign; None if there is none.
         unread: overdue unread replies that texts wait for; None if there are none.
         parts: the files of its launches by partition; empty if none were written.
-        terms: the digest of all arms and end times, if they were counted, as on a cluster.
     """
 
     campaign: Campaign
@@ -297,7 +288,6 @@ class CampaignPlan:
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
     parts: tuple[PartFile, ...] = field(default=(), compare=False)
-    terms: str = field(default="", compare=False)
 
     @property
     def texts_later(self) -> Span:

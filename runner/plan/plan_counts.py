@@ -10,7 +10,7 @@ from itertools import pairwise, product
 from typing import TYPE_CHECKING, get_args
 
 from runner.plan.decisions import round_up
-from runner.plan.digest import DeliveryDigest, digest_terms
+from runner.plan.digest import DeliveryDigest
 from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, Disposition, MessagePlan, Span
 from runner.source.diagnostic import Diagnostic
 
@@ -331,7 +331,6 @@ class PlanCounts:
         later: those who get nothing now, and may get something later.
         sure: those of them who are sure to.
         digests: of deliveries, by shard.
-        terms: of the deliveries' arms and end times, by shard, if they were counted.
     """
 
     messages: list[PlanTally]
@@ -340,7 +339,6 @@ class PlanCounts:
     later: int = 0
     sure: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)
-    terms: dict[int, bytes] = field(default_factory=dict)
 
     @classmethod
     def start(cls, messages: int) -> PlanCounts:
@@ -356,16 +354,12 @@ class PlanCounts:
         self.later += other.later
         self.sure += other.sure
         self.digests |= other.digests
-        self.terms |= other.terms
 
 
 def count_assignments(
-    assigned: Iterable[Assigned],
-    sizes: Sequence[LaunchSizes],
-    per_send: int,
-    terms: DeliveryDigest | None = None,
+    assigned: Iterable[Assigned], sizes: Sequence[LaunchSizes], per_send: int
 ) -> PlanCounts:
-    """Return the counts of a pass; `sizes` receive launch sizes by message, `terms` arms and end times."""
+    """Return the counts of a pass; `sizes` receive launch sizes by message."""
     counts = PlanCounts.start(len(sizes))
     digest = DeliveryDigest()
     add_delivery = digest.add
@@ -384,8 +378,6 @@ def count_assignments(
                 gets_something = True
                 add_delivery(recipient.phone, index, payload.digest)
                 add_group(group_of(payload, assignment.arm, assignment.until))
-                if terms is not None:
-                    terms.add(recipient.phone, index, digest_terms(assignment.arm, assignment.until))
         if gets_something:
             people += 1
         elif comes_later:
@@ -393,6 +385,5 @@ def count_assignments(
             counts.sure += is_sure
     counts.people = people
     counts.digests = digest.finish()
-    counts.terms = {} if terms is None else terms.finish()
     counts.launches = [size.count_launches(per_send) for size in sizes]
     return counts

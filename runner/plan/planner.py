@@ -265,7 +265,6 @@ def _add_up(
         pause=going.pause,
         unread=going.unread,
         recipients_later=Span(counts.sure, counts.later),
-        terms=join_digests([counts.terms]),
     )
 
 

@@ -5,9 +5,9 @@ It is incremental: counts are read for every launch, results only of launches th
 reading also finds edited results, and deletions made up for by new results.
 Results in the ledger have no phone. So launches with replies from before opt-outs were kept, or before the
 present rules, are read once more.
-One process reads a small campaign in one piece. Otherwise, and by workers that share the work, long lists
-are read by ranges, also a tag's results where that takes fewer requests; results hidden by a shifting list
-are then read by launch. Launches are compared some thousands at a time, so memory does not grow with them.
+A small campaign is read in one piece. Of a large one, long lists are read by ranges, also a tag's results
+where that takes fewer requests; results hidden by a shifting list are then read by launch. Launches are
+compared some thousands at a time, so memory does not grow with them.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from runner.execution.executor import LocalExecutor
 from runner.ledger.people.replies import count_replied, mark_screened
 from runner.ledger.results.reconciled import list_spans, list_tags
 from runner.ledger.results.result_feed import FeedSpan
@@ -40,29 +39,23 @@ from runner.reconcile.parts import (
     strip_stat,
     survey_range,
     sweep_range,
-    work_through,
 )
 from runner.reconcile.spill import Spill
 from runner.reconcile.summary import ReconcileSummary, find_differences, summarise
 from runner.service.model import PAGE, StatRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from runner.execution.executor import Executor
-    from runner.reconcile.context import ContextSource, Held, ReconcileContext
+    from runner.reconcile.context import Held, ReconcileContext
     from runner.reconcile.missing_results import Source
     from runner.service.model import Unreadable
 
 
-_Item = TypeVar("_Item")
-_Found = TypeVar("_Found")
-
-
 @dataclass(frozen=True, slots=True)
 class Portions:
-    """Amounts that one thread of a worker reads at a time: list records, single launches, result pages.
+    """Amounts that are read at a time: list records, single launches, result pages.
 
     Launches are some hundreds at most. `span` is the number of launches that are compared at a time.
     """
@@ -74,72 +67,46 @@ class Portions:
 
 
 MANY_RECIPIENTS = 100_000
-"""Recipients of a campaign that one process reads in portions, too: in one piece, their launches and results
-take memory for each."""
-
-
-@dataclass(frozen=True, slots=True)
-class SharedReading:
-    """Workers that read portions; `contexts` opens ledger and client in a worker."""
-
-    executor: Executor
-    contexts: ContextSource
-    portions: Portions = Portions()
+"""Recipients of a campaign that is read in portions: in one piece, its launches and results take memory for
+each."""
 
 
 def reconcile_campaign(
-    context: ReconcileContext, shared: SharedReading | None = None, *, accept: bool = False
+    context: ReconcileContext, portions: Portions | None = None, *, accept: bool = False
 ) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
-    Without `shared` this process reads. With `accept`, the service's lists are taken as complete, whatever it
-    counts.
+    `portions` are used whatever the campaign's size; without them, large campaigns get the usual ones. With
+    `accept`, the service's lists are taken as complete, whatever it counts.
 
     Raises:
         ServiceError: the service cannot be asked; results read before are kept.
         LedgerError: the ledger cannot be written, or the target's key is not at hand.
-        RunnerError: the workers are lost, or the disk is full.
+        RunnerError: the disk is full.
     """
-    portions = Portions() if shared is None else shared.portions
+    usual = portions or Portions()
     with context.ledger.reading() as connection:
-        sizes = list_spans(connection, context.order.campaign_id, portions.span)
+        sizes = list_spans(connection, context.order.campaign_id, usual.span)
     spans = [size.span for size in sizes]
-    if shared is None and len(spans) <= 1 and sum(size.recipients for size in sizes) < MANY_RECIPIENTS:
-        readers = _Readers(LocalExecutor(), context, None, keeps_texts=True)
-    elif shared is None:
-        readers = _Readers(LocalExecutor(), context, portions, keeps_texts=True)
-    else:
-        readers = _Readers(shared.executor, shared.contexts, portions, keeps_texts=False)
+    if len(spans) > 1 or sum(size.recipients for size in sizes) >= MANY_RECIPIENTS:
+        portions = usual
     find = context.find_scratch
     with Spill[StatRecord](find) as stats, Spill[ReadLaunches](find, most=2) as outcomes:
-        return _Reconciliation(context, readers, spans or [FeedSpan(0, 0)], stats, outcomes).run(
+        return _Reconciliation(context, portions, spans or [FeedSpan(0, 0)], stats, outcomes).run(
             accept=accept
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Readers:
-    """The tasks' executor and contexts, and their portions; None to read in one piece.
-
-    `keeps_texts`: counts of launches come with the texts sent, as they never leave this process.
-    """
-
-    executor: Executor
-    contexts: ContextSource
-    portions: Portions | None
-    keeps_texts: bool
-
-
 @dataclass(slots=True)
 class _Reconciliation:
-    """The reconciliation of one campaign, by portions, or in one piece in this process.
+    """The reconciliation of one campaign, by portions, or in one piece without them.
 
     Launches are compared one span after the other. What the service counts of them, and what was read of
     their results, waits in `stats` and `outcomes`, by the place of the span.
     """
 
     context: ReconcileContext
-    readers: _Readers
+    portions: Portions | None
     spans: Sequence[FeedSpan]
     stats: Spill[StatRecord]
     outcomes: Spill[ReadLaunches]
@@ -181,28 +148,23 @@ class _Reconciliation:
 
     def _survey(self) -> None:
         """Read the counts of launches from long lists, in portions."""
-        portions = self.readers.portions
+        portions = self.portions
         if portions is None:
             return
         with self.context.ledger.reading() as connection:
             tags = list_tags(connection, self.context.order.campaign_id)
-        # A list without a count is read in one piece; a single portion is no faster elsewhere.
+        # A list without a count is read in one piece.
         counts = {tag: self.context.client.count_launches(tag) or 0 for tag in tags}
-        size, keeps_texts = portions.records, self.readers.keeps_texts
-        ranges = [
-            part
-            for tag in tags
-            if counts[tag] > size
-            for part in _cut(tag, counts[tag], size, keeps_texts=keeps_texts)
-        ]
-        for surveyed in self._deal(survey_range, ranges):
+        size = portions.records
+        ranges = [part for tag in tags if counts[tag] > size for part in _cut(tag, counts[tag], size)]
+        for surveyed in (survey_range(self.context, part) for part in ranges):
             for number, stat in zip(surveyed.numbers, surveyed.stats, strict=True):
                 self.stats.add(self._find_place(number), stat)
             self._unreadable |= {one.project_launch_guid: one for one in surveyed.unreadable}
             self.context.observe_progress(len(surveyed.stats))
 
     def _search(self) -> None:
-        """Read the counts of the launches that are still lacking, in this process."""
+        """Read the counts of the launches that are still lacking."""
         context, missing = self.context, set[str]()
         for place in range(len(self.spans)):
             held, stats = self._read_span(place)
@@ -220,13 +182,12 @@ class _Reconciliation:
         log.keep()
         for guid, stat in found.items():
             launch = held.launches[guid]
-            texts = stat.project_definition if self.readers.keeps_texts else {}
-            stripped = replace(strip_stat(stat, launch.tag), project_definition=texts)
+            stripped = replace(strip_stat(stat, launch.tag), project_definition=stat.project_definition)
             self.stats.add(self._find_place(launch.id), stripped)
 
     def _compare(self) -> None:
         """Find the launches to be read; have tags' results read by ranges where that takes fewer requests."""
-        context, order, portions = self.context, self.context.order, self.readers.portions
+        context, order, portions = self.context, self.context.order, self.portions
         short = Counter[str]()
         for place, span in enumerate(self.spans):
             held, stats = self._read_span(place)
@@ -240,12 +201,12 @@ class _Reconciliation:
             return
         tags = sorted(tag for tag, count in short.items() if takes_tag(count, self._listed[tag]))
         ranges = [part for tag in tags for part in _cut(tag, self._listed[tag], portions.records)]
-        for seen in self._deal(sweep_range, ranges):
-            context.observe_progress(seen)
+        for part in ranges:
+            context.observe_progress(sweep_range(context, part))
 
     def _read(self, place: int) -> tuple[AbstractSet[str], ReadLaunches]:
         """Read the results of launches of a span; return these launches, and the outcome."""
-        unscreened, portions = self._unscreened.get(place, set()), self.readers.portions
+        unscreened, portions = self._unscreened.get(place, set()), self.portions
         held, stats = self._read_span(place)
         sources = choose_sources(held, stats, unscreened, full=self.context.order.full)
         groups = [
@@ -253,12 +214,11 @@ class _Reconciliation:
                 {guid: source.stat for guid, source in group.items()},
                 frozenset(unscreened & group.keys()),
                 {source.launch.tag: self._listed[source.launch.tag] for source in group.values()},
-                is_defined=self.readers.keeps_texts,
             )
             for group in _group(sources, portions)
         ]
         read = ReadLaunches()
-        for found in self._deal(read_group, groups):
+        for found in (read_group(self.context, group) for group in groups):
             read = read.add(found.read)
             for stat in found.newer.values():
                 self.stats.add(place, stat)
@@ -294,22 +254,9 @@ class _Reconciliation:
         """Return the place of the span with a launch."""
         return bisect_right(self.spans, number, key=lambda span: span.first) - 1
 
-    def _deal(
-        self, work: Callable[[ReconcileContext, _Item], _Found], items: Sequence[_Item]
-    ) -> Iterator[_Found]:
-        """Have items worked on, as many at a time as there may be requests in flight."""
-        contexts, executor = self.readers.contexts, self.readers.executor
-        # With more slots than requests there are as many tasks as requests.
-        most, threads = contexts.concurrency, contexts.threads
-        slots = executor.slots
-        hands = most if slots > most else max(slots, -(-len(items) // threads))
-        dealt = [items[number::hands] for number in range(min(hands, len(items)))]
-        for _, found in executor.run(work_through, ((contexts, work, hand) for hand in dealt)):
-            yield from found
 
-
-def _cut(tag: str, count: int, size: int, *, keeps_texts: bool = False) -> list[Range]:
-    return [Range(tag, first, min(size, count - first), keeps_texts) for first in range(0, count, size)]
+def _cut(tag: str, count: int, size: int) -> list[Range]:
+    return [Range(tag, first, min(size, count - first)) for first in range(0, count, size)]
 
 
 def _group(sources: Mapping[str, Source], portions: Portions | None) -> Iterator[dict[str, Source]]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import LaunchStats, OpenLaunch
@@ -62,7 +61,7 @@ class ReadingOrder:
 
 @dataclass(frozen=True, slots=True)
 class ReconcileContext:
-    """The ledger, client and keys of a task.
+    """The ledger, client and keys of a reconciliation.
 
     `key` makes the fingerprints of the campaign's participants, `people` those of the target's: opt-outs hold
     for every campaign on the target. `observe_progress` gets the number of launches or results read since the
@@ -77,38 +76,9 @@ class ReconcileContext:
     observe_progress: Callable[[int], None] = lambda _steps: None
     find_scratch: Callable[[], Path] = lambda: Path(tempfile.gettempdir())
 
-    @property
-    def threads(self) -> int:
-        """One: a context is used by one thread."""
-        return 1
-
-    @property
-    def concurrency(self) -> int:
-        """One, likewise."""
-        return 1
-
-    def open(self) -> AbstractContextManager[ReconcileContext]:
-        """Return this context, for tasks of this process."""
-        return nullcontext(self)
-
     def read_held(self, guids: Collection[str] | None = None, span: FeedSpan | None = None) -> Held:
         """Return the ledger's data of some launches of the campaign; without `guids` and `span`, of all."""
         return read_held(self.ledger, self.order.campaign_id, self.people.target, guids, span)
-
-
-class ContextSource(Protocol):
-    """A source of contexts in the process that runs a task."""
-
-    @property
-    def threads(self) -> int:
-        """Requests that one task may have in flight."""
-
-    @property
-    def concurrency(self) -> int:
-        """Requests that all tasks together may have in flight."""
-
-    def open(self) -> AbstractContextManager[ReconcileContext]:
-        """Open a context while the block lasts."""
 
 
 _LAUNCHES = 500
@@ -230,7 +200,7 @@ class SessionEnds:
         """
         if self._opened or self._closed or self._ended:
             with self.ledger.writing() as connection:
-                # In an order common to all tasks, so that writers of the same rows wait without deadlock.
+                # In a common order, so that runs that write the same rows wait without deadlock.
                 note_open(connection, sorted(self._opened), is_open=True)
                 note_open(connection, sorted(self._closed), is_open=False)
                 for launch_id, people in sorted(self._ended.items()):

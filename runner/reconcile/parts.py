@@ -1,7 +1,6 @@
-"""Tasks that read parts of the service's lists into the ledger, in one process or several.
+"""Reading of parts of the service's lists into the ledger.
 
-Results are keyed by launch and `result_guid`, opt-outs by the reply: storing one twice, after a lost worker
-or in two attempts, has no effect. So a task compares with the ledger when it begins and again at its end.
+Results are keyed by launch and `result_guid`, opt-outs by the reply: storing one twice has no effect.
 The order of a list is not promised, and lists shift while they are paged: one pass may not show every
 result, and only the counts tell. A pass continues at the end of the list that has something new, and ends
 when nothing is missing; otherwise counts and lists are read again. Each page is stored as it comes, so an
@@ -10,7 +9,6 @@ interrupted run loses nothing.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from runner.ledger.model import OpenLaunch
-    from runner.reconcile.context import ContextSource, Held, ReconcileContext
+    from runner.reconcile.context import Held, ReconcileContext
     from runner.service.client import ServiceClient
     from runner.service.model import Page, ResultRecord
 
@@ -199,22 +197,16 @@ class SessionLog:
 
 _PAGES = 5
 """Pages whose results are stored together: some hundreds of results."""
-_Item = TypeVar("_Item")
-_Found = TypeVar("_Found")
 _Record = TypeVar("_Record", "StatRecord", "ResultRecord")
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A part of the list under a project tag: `count` records from the index `first`, which starts at 0.
-
-    With `keeps_texts`, launches come with the texts sent that the ledger lacks: never between processes.
-    """
+    """A part of the list under a project tag: `count` records from the index `first`, which starts at 0."""
 
     tag: str
     first: int
     count: int
-    keeps_texts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,18 +217,16 @@ class LaunchGroup:
         stats: their counts, without phones, by `project_launch_guid`.
         unscreened: launches to read in full, as their replies were never checked for opt-outs.
         listed: the number of results that the service counts under each of their tags.
-        is_defined: whether the counts come with the texts sent.
     """
 
     stats: Mapping[str, StatRecord]
     unscreened: frozenset[str]
     listed: Mapping[str, int]
-    is_defined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """The campaign's launches in a range of the list, without phones and, mostly, texts.
+    """The campaign's launches in a range of the list, without phones; with texts that the ledger lacks.
 
     `numbers` are those of the launches in the ledger, in the order of `stats`.
     """
@@ -257,26 +247,10 @@ class ReadGroup:
 
 
 def strip_stat(stat: StatRecord, tag: str) -> StatRecord:
-    """Return a launch's counts without phones and texts, to send them between processes."""
+    """Return a launch's counts without phones and texts, which would take memory for each."""
     return replace(
         stat, project_tag=tag, project_definition={}, recipients=(), stopped=(), blocked=(), statuses=()
     )
-
-
-def work_through(
-    contexts: ContextSource, work: Callable[[ReconcileContext, _Item], _Found], items: Sequence[_Item]
-) -> list[_Found]:
-    """Have items worked on in this process, as many at a time as `contexts` allows.
-
-    Raises:
-        ServiceError: the service cannot be asked.
-        LedgerError: the ledger cannot be written, or the target's key is not at hand.
-    """
-    with contexts.open() as context:
-        if contexts.threads == 1:
-            return [work(context, item) for item in items]
-        with ThreadPoolExecutor(contexts.threads) as threads:
-            return list(threads.map(lambda item: work(context, item), items))
 
 
 def survey_range(context: ReconcileContext, part: Range) -> Surveyed:
@@ -293,7 +267,7 @@ def survey_range(context: ReconcileContext, part: Range) -> Surveyed:
             for stat in page.records
             if stat.project_launch_guid in held.launches
         }
-        # In an order common to all tasks, so that writers of the same rows wait without deadlock.
+        # In a common order, so that runs that write the same rows wait without deadlock.
         by_number = sorted(ours, key=lambda guid: held.launches[guid].id)
         keep_starts(context.ledger, held, {guid: ours[guid] for guid in by_number})
         ingest = ResultIngest(context, {})
@@ -302,7 +276,7 @@ def survey_range(context: ReconcileContext, part: Range) -> Surveyed:
         for stat in ours.values():
             log.observe(stat)
         log.keep()
-        lacked = _list_undefined(context, held, ours) if part.keeps_texts else ()
+        lacked = _list_undefined(context, held, ours)
         for guid, stat in ours.items():
             stripped = strip_stat(stat, part.tag)
             texts = stat.project_definition if guid in lacked else {}
@@ -363,8 +337,6 @@ def read_group(context: ReconcileContext, group: LaunchGroup) -> ReadGroup:
     order, progress = context.order, _Progress(context)
     held = context.read_held(group.stats)
     sources = choose_sources(held, group.stats, group.unscreened, full=order.full)
-    if not group.is_defined:
-        sources = _define(context, sources)
     ingest, missing = ResultIngest(context, sources), MissingResults(sources, group.listed)
     log = SessionLog(ingest, held.launches)
     survey = StatsReader(context.client, held.launches, lambda _steps: None, log.observe)

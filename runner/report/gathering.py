@@ -175,14 +175,9 @@ def _gather_sessions(
     return facts
 
 
-def iterate_refusals(
-    connection: LedgerConnection, campaign_id: int, span: tuple[int, int] | None = None
-) -> Iterator[tuple[int, str]]:
-    """Yield the results of a campaign that opt out: the ledger's number of the launch, and `result_guid`.
-
-    `span` is the first and last number of the launches wanted; None for all.
-    """
-    for reply in iterate_opt_out_replies(connection, campaign_id, span):
+def iterate_refusals(connection: LedgerConnection, campaign_id: int) -> Iterator[tuple[int, str]]:
+    """Yield the results of a campaign that opt out: the ledger's number of the launch, and `result_guid`."""
+    for reply in iterate_opt_out_replies(connection, campaign_id):
         if _opts_out(reply):
             yield reply.launch_id, reply.result_guid
 

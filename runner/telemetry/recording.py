@@ -40,10 +40,8 @@ class Attributes(TypedDict, total=False):
     campaign: str
     command: str
     exit_code: int
-    lease: str
     message: str
     outcome: str
-    partition: int
     recipients: int
     round: int
     target: str
@@ -72,9 +70,6 @@ INSTRUMENTS = {
     ),
     "sms_campaign.recipient.unresolved": Instrument(
         "gauge", "{recipient}", "Recipients whose outcome is unknown after the run."
-    ),
-    "sms_campaign.lease.renewals": Instrument(
-        "counter", "{renewal}", "Renewals of leases: of a partition, or of the client."
     ),
     "sms_campaign.result.read": Instrument(
         "counter", "{result}", "Results that were read from the service for the first time."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from runner.audience.phone import mask_phone
 from runner.campaign.timing_words import write_duration
 from runner.delivery.delivery_summary import TOO_LATE
+from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
 from runner.errors import (
     LimitError,
@@ -21,7 +23,7 @@ from runner.errors import (
     UsageError,
 )
 from runner.ledger.model import RecordedDeliveries
-from runner.plan.manifest import describe_renewal
+from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.version import add_version
@@ -29,7 +31,7 @@ from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
-from runner.workflow.delivery.delivery import DeliveryRun, LocalApply
+from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -216,7 +218,7 @@ def apply_campaigns(
     """
     saved = options.saved
     scope, workspace, plan_options = _prepare(scope, options)
-    cluster = _choose_cluster(scope, workspace, saved)
+    cluster = _choose_cluster(scope, workspace)
     with (
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
@@ -224,7 +226,7 @@ def apply_campaigns(
         remote = RecordRemote.find(workspace, options.record_remote)
         if remote is not None:
             remote.absorb(opened)
-        run = _make_run(session, cluster, saved)
+        run = _make_run(session, cluster)
         reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -279,30 +281,27 @@ def _refuse_state_remote(scope: Scope) -> None:
         )
 
 
-def _choose_cluster(scope: Scope, workspace: Workspace, saved: SavedPlan | None) -> ClusterSettings | None:
-    """Return the cluster of a run; None to send from this process.
+def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | None:
+    """Return the cluster that plans; None to plan in this process.
 
     Raises:
-        UsageError: the saved plan or the state remote cannot be used with it.
+        UsageError: the state remote cannot be used with it.
         RunnerError: it cannot be used.
     """
     cluster = choose_cluster(scope, workspace)
-    if cluster is None and saved is not None and saved.plan_set is not None:
-        raise UsageError(f"{saved.file} is a plan set: it is sent with --cluster")
     if cluster is not None:
         _refuse_state_remote(replace(scope, cluster=cluster.address.text))
     return cluster
 
 
-def _make_run(session: ApplySession, cluster: ClusterSettings | None, saved: SavedPlan | None) -> DeliveryRun:
-    failures = Failures()
+def _make_run(session: ApplySession, cluster: ClusterSettings | None) -> DeliveryRun:
+    failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
     if cluster is None:
-        return DeliveryRun(session, failures, LocalApply(session, failures))
+        return DeliveryRun(session, failures, LocalPlanning(session, failures), pace)
     # Imported here: optional, and slow to import.
-    from runner.workflow.delivery.cluster_delivery import ClusterApply
+    from runner.workflow.plans.cluster_planning import ClusterPlans
 
-    remote = ClusterApply(session, failures, cluster, saved.plan_set if saved else None)
-    return DeliveryRun(session, failures, remote)
+    return DeliveryRun(session, failures, ClusterPlans(session, failures, cluster), pace)
 
 
 def _choose_sound(
@@ -320,7 +319,7 @@ def _choose_sound(
         run.failures.accept_pauses(saved.knows_pause)
         planned = leave_out_paused(planned, run.failures)
         saved.require_unchanged(planned, run.failures.errors)
-        planned = run.executor.bring_forward(planned, plan_options)
+        planned = run.planning.bring_forward(planned, plan_options)
     for line in describe_unread(planned):
         warn(line)
     planned = leave_out_refused(planned, run.failures, ". Nothing was sent")
@@ -371,7 +370,7 @@ def _require_unchanged(planned: Sequence[PlanResult], saved: SavedPlan | None) -
                 item.own_planner.require_unchanged()
             except PlanChangedError as error:
                 again = "nothing was sent; run the same command again"
-                hint = describe_renewal(has_parts=False) if saved else again
+                hint = RENEWAL if saved else again
                 raise PlanChangedError(error.message, hint=hint) from None
 
 

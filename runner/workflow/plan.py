@@ -14,7 +14,6 @@ from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
 from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
-from runner.source.storage import is_url
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalShelf, add_coverage, find_status
@@ -24,7 +23,7 @@ from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, add_differences, find_differences
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
-from runner.workflow.plans.saved import SavedPlan, read_saved_plan, save_plan
+from runner.workflow.plans.saved import SavedPlan, save_plan
 from runner.workflow.review.review import read_waiting_in_job
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
@@ -52,7 +51,7 @@ class PlanWishes:
         only: the only message to plan; None for all.
         limit: the most recipients to plan for now; None for all.
         now: the time to plan for; None for the present.
-        out: the file to save the plan to, or on a cluster a folder or URL; None to save none.
+        out: the file to save the plan to; None to save none.
         with_digests: describe the plan as JSON for sending it unchanged; slow.
         with_differences: compare campaigns with what was sent.
         with_launches: describe each launch with its payload.
@@ -72,11 +71,10 @@ class PlanWishes:
         """Refuse impossible options.
 
         Raises:
-            UsageError: on a cluster, options that show each person's text; elsewhere, a folder or URL as
-                `out`.
+            UsageError: on a cluster, options that show each person's text; a folder as `out`.
         """
-        if not is_clustered and self.out is not None:
-            _require_file(self.out)
+        if self.out is not None and Path(self.out).is_dir():
+            raise UsageError(f"the plan cannot be saved to {self.out}: it is a folder", hint="name a file")
         for option, is_given in {"--diff": self.with_differences, "--launches": self.with_launches}.items():
             if is_given and is_clustered:
                 raise UsageError(
@@ -98,7 +96,6 @@ class ProjectPlan:
         differences: from what was sent, if requested.
         coverages: the plans' approval states, if approvals are kept.
         digest: of everything to be sent; empty if not requested.
-        folder: the saved plan set, if made on a cluster.
     """
 
     planned: tuple[PlanResult, ...]
@@ -107,7 +104,6 @@ class ProjectPlan:
     differences: Differences = field(default_factory=dict)
     coverages: tuple[Coverage, ...] = ()
     digest: str = ""
-    folder: str | None = None
     _document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _manifest: str = field(default="", repr=False)
 
@@ -141,18 +137,10 @@ class ProjectPlan:
         return leave_out_waiting(leave_out_refused(self.planned, self.failures), self.failures)
 
     def approve(self) -> SavedPlan:
-        """Return the plan in the form that `apply` takes.
-
-        Raises:
-            RunnerError: it was saved as a plan set, which cannot be read.
-        """
-        if self.folder is not None:
-            return read_saved_plan(self.folder)
+        """Return the plan in the form that `apply` takes."""
         where = f"of {self._document['now']}"
         # The same text as in a file, so that the same checks apply.
-        return SavedPlan(
-            where, parse_manifest(self._manifest.encode(), where, has_parts=False)
-        ).require_files()
+        return SavedPlan(where, parse_manifest(self._manifest.encode(), where)).require_files()
 
     def _repr_html_(self) -> str:
         """Return the plan as HTML for notebooks."""
@@ -183,14 +171,7 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)
     wishes.check(is_clustered=settings is not None)
-    planning = _Planning(scope, workspace, wishes, options, moment, settings, Failures())
-    if settings is None or wishes.out is None:
-        return planning.plan()
-    # Imported here: optional, and slow to import.
-    from runner.cluster.plan_set import completing
-
-    with completing(make_absolute(wishes.out), warn):
-        return planning.plan()
+    return _Planning(scope, workspace, wishes, options, moment, settings, Failures()).plan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +207,7 @@ class _Planning:
         document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
         coverages = self._cover(planned, document)
         manifest = dump_manifest(document, self.options) if document else ""
-        folder = self._save(planned, document)
+        self._save(planned, document)
         launches = planned if wishes.with_launches else ()
         if document:
             add_differences(add_launches(document, launches), differences)
@@ -237,7 +218,6 @@ class _Planning:
             differences=differences,
             coverages=tuple(coverages),
             digest=document.get("plan_digest", ""),
-            folder=folder,
             _document=document | failures.as_json() if document else {},
             _manifest=manifest,
         )
@@ -249,10 +229,8 @@ class _Planning:
         if self.settings is None:
             return None
         # Imported here: optional, and slow to import.
-        from runner.cluster.plan_set import locate_plan_set
         from runner.workflow.plans.cluster_planning import ClusterPlanning
 
-        out = None if self.wishes.out is None else locate_plan_set(make_absolute(self.wishes.out))
         cluster, folder = stack.enter_context(open_chosen_cluster(self.settings, self.workspace))
         return ClusterPlanning(
             self.workspace,
@@ -260,29 +238,20 @@ class _Planning:
             reader,
             cluster,
             folder,
-            out,
+            keeps_launches=False,
             environment=self.settings.environment,
             quiet=self.scope.quiet,
         )
 
-    def _save(self, planned: Sequence[PlanResult], document: Mapping[str, Any]) -> str | None:
-        """Save the plans if requested; return the plan set's folder, if it is one."""
-        out, is_clustered, folder = self.wishes.out, self.settings is not None, None
-        if out is None or (not planned and (self.failures.total or is_clustered)):
-            return None
-        if is_clustered:
-            from runner.cluster.plan_set import write_manifest
-
-            folder = make_absolute(out)
-            write_manifest(
-                folder, document, self.options, {one.campaign.name: one.plan.parts for one in planned}
-            )
-        else:
-            save_plan(document, out, self.options)
+    def _save(self, planned: Sequence[PlanResult], document: Mapping[str, Any]) -> None:
+        """Save the plans if requested."""
+        out = self.wishes.out
+        if out is None or (not planned and self.failures.total):
+            return
+        save_plan(document, out, self.options)
         if not self.scope.quiet:
             note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
             note(f"Plan digest: {document['plan_digest']}")
-        return folder
 
     def _cover(self, planned: Sequence[PlanResult], document: dict[str, Any]) -> list[Coverage]:
         """Return the plans' approval states, if requested, and add them to the JSON."""
@@ -300,21 +269,6 @@ class _Planning:
         if document:
             add_coverage(document, coverages)
         return coverages if is_told else []
-
-
-def _require_file(out: str) -> None:
-    if is_url(out):
-        raise UsageError(
-            f"the plan cannot be saved to {out}: at a URL it is a plan set, which needs --cluster",
-            hint="name a file, or plan with --cluster or RUNNER_CLUSTER",
-        )
-    if Path(out).is_dir():
-        raise UsageError(f"the plan cannot be saved to {out}: it is a folder", hint="name a file")
-
-
-def make_absolute(location: str) -> str:
-    """Return a location that is valid in any working folder, for workers."""
-    return location if is_url(location) else str(Path(location).absolute())
 
 
 def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlanResult]) -> None:

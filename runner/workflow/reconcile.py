@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,16 +12,14 @@ from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
 from runner.ledger.results.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
-from runner.reconcile.campaign import SharedReading, reconcile_campaign
+from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.context import ReadingOrder, ReconcileContext
-from runner.service.target import list_variables
 from runner.telemetry.recording import measure, span
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import Workspace
 
@@ -30,15 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.cluster.dask_engine import Cluster
     from runner.ledger.database import Ledger
     from runner.ledger.record.recorded import CampaignRecord
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
-    from runner.service.target import Target
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 _PARTLY = 3
@@ -53,14 +47,12 @@ class ReconcileOptions:
         accept: accept the service's list as complete, whatever its counts.
         drops: remove results that the service no longer lists; this reads all.
         quiet: show no progress.
-        settings: the cluster that reads; None for this process.
     """
 
     full: bool = False
     accept: bool = False
     drops: bool = False
     quiet: bool = False
-    settings: ClusterSettings | None = None
 
 
 def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
@@ -82,8 +74,6 @@ class _Run:
     workspace: Workspace
     ledger: Ledger
     client: ServiceClient
-    reached: Target
-    cluster: Cluster | None
     options: ReconcileOptions
 
     def reconcile(self, campaign: Campaign) -> ReconcileSummary:
@@ -104,26 +94,12 @@ class _Run:
             context = ReconcileContext(
                 order, self.ledger, self.client, key, people, progress.advance, make_state_folder
             )
-            shared = self._share(order)
             with span("reconcile", campaign=campaign.name, target=target.name):
-                summary = reconcile_campaign(context, shared, accept=options.accept)
+                summary = reconcile_campaign(context, accept=options.accept)
         new = summary.new_results
         measure("sms_campaign.result.read", new, campaign=campaign.name, target=target.name)
         self._rewrite_lockfile(campaign, record)
         return summary
-
-    def _share(self, order: ReadingOrder) -> SharedReading | None:
-        """Return a reading by a cluster's workers, from the target that was reached; None without one."""
-        cluster, settings = self.cluster, self.options.settings
-        if cluster is None or settings is None:
-            return None
-        # Imported here: slow to import, and only clusters need it.
-        from runner.cluster.worker_access import WorkerContexts, WorkerTarget
-
-        variables = list_variables(self.reached.name, self.workspace.targets)
-        target = WorkerTarget.strip(self.reached, variables, settings.environment)
-        own = cluster.of_campaign(order.campaign)
-        return SharedReading(own, WorkerContexts(order, target))
 
     def _rewrite_lockfile(self, campaign: Campaign, record: CampaignRecord) -> None:
         """Write a lockfile, unless a run is active: that run writes it."""
@@ -133,20 +109,6 @@ class _Run:
         except RunLockedError as error:
             if not self.options.quiet:
                 note(f"{error.message}; the lockfile is left to that run.")
-
-
-@contextmanager
-def _open_cluster(settings: ClusterSettings, workspace: Workspace, target: Target) -> Iterator[Cluster]:
-    username, api_key, _ = list_variables(target.name, workspace.targets)
-    is_embedded = workspace.target.base_url is None
-    # The embedded sandbox makes its credentials when it starts.
-    made = (
-        {username: target.credentials.username, api_key: target.credentials.api_key}
-        if is_embedded and target.credentials is not None
-        else {}
-    )
-    with open_chosen_cluster(settings, workspace, made) as (cluster, _):
-        yield cluster
 
 
 def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> None:
@@ -219,14 +181,13 @@ def reconcile_project(
         RunnerError: nothing can be reconciled.
     """
     workspace = Workspace.open(scope, asks_service=True)
-    settings = choose_cluster(scope, workspace)
     failures = Failures()
     campaigns = failures.load(scope)
     with workspace.open_ledger() as opened:
         gone = find_gone(workspace, scope, opened, failures.claimed)
         say_gone(workspace, gone, quiet=scope.quiet)
         failures.total += len(gone)
-        how = ReconcileOptions(full, accept, drops, scope.quiet, settings)
+        how = ReconcileOptions(full, accept, drops, scope.quiet)
         summaries = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
     code = find_exit_code(summaries.values()) if summaries else None
     return ReconcileResult(
@@ -251,12 +212,9 @@ def reconcile_and_warn(
     summaries: dict[str, ReconcileSummary] = {}
     if not campaigns:
         return summaries
-    with workspace.open_service() as (client, reached), ExitStack() as stack:
-        cluster = None
-        if options.settings is not None:
-            cluster = stack.enter_context(_open_cluster(options.settings, workspace, reached))
+    with workspace.open_service() as (client, _):
         _store_plan(workspace, ledger, client)
-        run = _Run(workspace, ledger, client, reached, cluster, options)
+        run = _Run(workspace, ledger, client, options)
         for campaign in campaigns:
             summary = failures.attempt(campaign, partial(run.reconcile, campaign))
             if summary is not None:

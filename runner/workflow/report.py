@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +17,8 @@ from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.results import sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles
+from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_asked, load_members, load_reached
-from runner.report.columns.parts import count_campaign
 from runner.report.documents.formats import WRITERS
 from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
 from runner.report.gathering import gather_facts, iterate_refusals, outline_messages, outline_score
@@ -29,7 +28,6 @@ from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.documents import embed_page, write_section
 from runner.workflow.failures import Failures
-from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import Workspace
 
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import NamedColumn
     from runner.campaign.model import Campaign
-    from runner.cluster.result_parts import CountingPlace
     from runner.ledger.database import Ledger
     from runner.ledger.record.recorded import CampaignRecord
     from runner.report.columns.answer_files import FileFormat, Shape
@@ -46,7 +43,6 @@ if TYPE_CHECKING:
     from runner.report.model import CampaignReport
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,37 +114,23 @@ def make_reports(
     campaigns: Sequence[Campaign],
     options: ReportOptions,
     files: Mapping[str, Sequence[AnswerFile]],
-    settings: ClusterSettings | None,
     failures: Failures,
 ) -> list[CampaignReport]:
     """Return the reports of campaigns, and write their files of answers.
 
-    Campaigns without a report go to `failures`; without `settings`, results are counted in this process.
+    Campaigns without a report go to `failures`.
     """
-    with _choosing_place(settings, workspace) as place, workspace.open_ledger_if_present() as present:
+    with workspace.open_ledger_if_present() as present:
         if present is not None and present.is_older():
             present.prepare()
         reports = (
             failures.attempt(
                 campaign,
-                partial(make_report, workspace, present, campaign, options, files[campaign.name], place),
+                partial(make_report, workspace, present, campaign, options, files[campaign.name]),
             )
             for campaign in campaigns
         )
         return [report for report in reports if report is not None]
-
-
-@contextmanager
-def _choosing_place(settings: ClusterSettings | None, workspace: Workspace) -> Iterator[CountingPlace | None]:
-    """Yield the cluster that counts results; None for this process."""
-    if settings is None:
-        yield None
-        return
-    # Imported here: it is slow to import, and only clusters need it.
-    from runner.cluster.result_parts import CountingPlace
-
-    with open_chosen_cluster(settings, workspace) as (cluster, folder):
-        yield CountingPlace(cluster, folder, settings.environment)
 
 
 def make_report(
@@ -157,11 +139,8 @@ def make_report(
     campaign: Campaign,
     options: ReportOptions,
     files: Sequence[AnswerFile] = (),
-    place: CountingPlace | None = None,
 ) -> CampaignReport:
     """Return the report of one campaign on the workspace's target, and write its files of answers.
-
-    Results are counted on `place`, but in this process if that is None or there are files to write.
 
     Raises:
         RunnerError: ledger, copy of the results or audience cannot be read, the ledger lacks launches, the
@@ -177,15 +156,11 @@ def make_report(
         _write_nothing(subject, files)
         nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
         return summarise(CampaignFacts(campaign.name, subject.target, nothing), CampaignTally())
-    if place is not None and not files:
-        place = replace(place, cluster=place.cluster.of_campaign(campaign.name))
-        facts, tally = _count_on_cluster(place, subject, ledger, record, record.campaign_id)
-    else:
-        facts, tally = _count_here(subject, ledger, record, record.campaign_id, files)
+    facts, tally = _count_results(subject, ledger, record, record.campaign_id, files)
     return summarise(facts, tally, least=options.least)
 
 
-def _count_here(
+def _count_results(
     subject: _Subject, ledger: Ledger, record: CampaignRecord, campaign_id: int, files: Sequence[AnswerFile]
 ) -> tuple[CampaignFacts, CampaignTally]:
     folder = subject.find_copy()
@@ -210,20 +185,6 @@ def _count_here(
             rows = _list_members(subject, record, include_pii=subject.options.include_pii)
             load_members(engine, folder, rows, len(subject.columns) + len(subject.export_columns))
         return facts, _count(engine, subject, files)
-
-
-def _count_on_cluster(
-    place: CountingPlace, subject: _Subject, ledger: Ledger, record: CampaignRecord, campaign_id: int
-) -> tuple[CampaignFacts, CampaignTally]:
-    # Imported here: only those who have a cluster pay for it.
-    from runner.cluster.result_parts import copy_campaign, count_copy
-
-    ids = subject.campaign.message_ids
-    with ledger.reading() as connection:
-        facts = gather_facts(connection, subject.campaign, subject.target, subject.outlines, campaign_id)
-        copy = copy_campaign(place, connection, campaign_id, ids if subject.columns else None)
-    members = _list_members(subject, record, include_pii=False)
-    return facts, count_copy(place, copy, subject.outlines, ids, subject.column_names, members, facts.score)
 
 
 def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
@@ -399,7 +360,6 @@ def report_project(
         RunnerError: there is nothing to report, or a file cannot be written.
     """
     workspace = Workspace.open(scope, asks_service=is_reconciled)
-    settings = choose_cluster(scope, workspace)
     failures = Failures()
     campaigns: Sequence[Campaign] = failures.load(scope)
     check(failures.total)
@@ -410,14 +370,12 @@ def report_project(
         from runner.workflow.reconcile import ReconcileOptions, find_exit_code, reconcile_and_warn
 
         with workspace.open_ledger() as opened:
-            how = ReconcileOptions(quiet=scope.quiet, settings=settings)
+            how = ReconcileOptions(quiet=scope.quiet)
             found = reconcile_and_warn(workspace, opened, campaigns, failures, how)
         code = find_exit_code(found.values())
         campaigns = [campaign for campaign in campaigns if campaign.name in found]
     files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
-    # Files of answers are written, and their results counted, by this process.
-    counting = None if any(files.values()) else settings
-    reports = make_reports(workspace, campaigns, options, files, counting, failures)
+    reports = make_reports(workspace, campaigns, options, files, failures)
     return ProjectReport(
         reports=tuple(map(ReportResult, reports)),
         failures=failures,

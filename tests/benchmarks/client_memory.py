@@ -213,7 +213,6 @@ def main() -> None:
         else:
             server = stack.enter_context(run_postgres(programs))
             places["PostgreSQL"] = (lambda _: server.url(server.create_database()), ())
-            places["local:2"] = (places["PostgreSQL"][0], ("--cluster", "local:2"))
         for place, (make_ledger, more) in places.items():
             show(place, projects, [measure(project, make_ledger(project), more) for project in projects])
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-COMMANDS = ("plan", "apply", "reconcile", "report")
+COMMANDS = ("plan", "apply")
 ADDRESS_HINT = (
     "  local:4 for four worker processes on this machine, or a Dask scheduler's, as in tls://10.0.0.5:8786; "
     "check --cluster and RUNNER_CLUSTER\n"
@@ -84,25 +84,16 @@ def test_a_scheduler_without_tls_on_another_machine_must_be_wanted(
         assert "a cluster needs a ledger that all of its workers share" in said or "no `recipients`" in said
 
 
-def test_a_plan_at_a_url_needs_a_cluster(run: Run, folder: Path) -> None:
-    """A plan at a URL is a plan set: without a cluster it is neither made nor sent, whatever packages there are."""
-    planned = run("plan", "--out", "memory://bucket/pulse", cwd=folder)
-    assert (planned.returncode, planned.stdout, planned.stderr) == (
-        64,
-        "",
-        (
-            "Error: the plan cannot be saved to memory://bucket/pulse: at a URL it is a plan set, which needs "
-            "--cluster\n  name a file, or plan with --cluster or RUNNER_CLUSTER\n"
-        ),
-    )
-    sent = run("apply", "--plan", "memory://bucket/pulse", cwd=folder)
-    assert (sent.returncode, sent.stdout, sent.stderr) == (
-        64,
-        "",
-        (
-            "Error: memory://bucket/pulse is at a URL, where a plan is a plan set: it is sent with --cluster\n"
-            "  memory://bucket/pulse is no plan set\n"
-        ),
+@pytest.mark.parametrize("as_variable", [False, True])
+def test_a_state_remote_is_refused(run: Run, folder: Path, *, as_variable: bool) -> None:
+    """Where all machines share a ledger there is nothing to share over git: naming both is a mistake."""
+    arguments = () if as_variable else ("--state-remote", "origin")
+    environment = {"RUNNER_STATE_REMOTE": "origin"} if as_variable else {}
+    done = run("apply", "--cluster", "local:2", *arguments, cwd=folder, env=environment)
+    assert (done.returncode, done.stdout) == (64, "")
+    assert done.stderr == (
+        "Error: --state-remote doesn't go with --cluster: the ledger is what all machines share\n"
+        "  leave out --state-remote, and unset RUNNER_STATE_REMOTE\n"
     )
 
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.cluster.plan_set import read_plan_set
-
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
@@ -57,19 +55,15 @@ def read(done: subprocess.CompletedProcess[str]) -> Any:
 
 @pytest.mark.slow
 def test_a_cluster_plans_what_one_process_plans(run: Run, shared: Path) -> None:
-    """JSON, exit code and digests are those of one process; the set holds the launches; nothing else stays."""
+    """JSON, exit code, digests and the saved plan are those of one process; nothing else stays."""
     options = ("plan", "--format", "json", "--now", NOW, "--detailed-exitcode")
     alone = run(*options, cwd=shared)
-    together = run(*options, "--cluster", "local:2", "--out", "set", cwd=shared)
+    together = run(*options, "--cluster", "local:2", "--out", "plan.json", cwd=shared)
     assert (together.returncode, read(together)) == (alone.returncode, read(alone))
     counts = [campaign["messages"][0] for campaign in read(together)["campaigns"]]
     assert [(one["to_send"], one["capped"]) for one in counts] == [(200, 0), (100, 100)]
-    found = read_plan_set(str(shared / "set"))
-    assert found.digest == read(alone)["plan_digest"]
-    assert {name: sum(part.recipients for part in parts) for name, parts in found.parts.items()} == {
-        "alpha": 200,
-        "beta": 100,
-    }
+    saved = json.loads((shared / "plan.json").read_text(encoding="utf-8"))
+    assert saved["plan_digest"] == read(alone)["plan_digest"]
     assert list((shared / ".runner" / "cluster").iterdir()) == []
 
 
@@ -133,7 +127,7 @@ def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
         assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
         message = alone["campaigns"][0]["messages"][0]
         found.append((message["to_send"], message["open_session"]))
-        assert run("reconcile", "--cluster", "local:2", cwd=shared).returncode == 0
+        assert run("reconcile", cwd=shared).returncode == 0
     (before, after) = found
     assert before == (100, 100)
     assert sum(after) == 200
@@ -142,7 +136,7 @@ def test_open_surveys_count_on_a_cluster(run: Run, shared: Path) -> None:
 
 @pytest.mark.slow
 def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, shared: Path) -> None:
-    """Three campaigns that share people: the plan is that of one process, and so is what a set sends."""
+    """Three campaigns that share people: the plan is that of one process, and so is what is sent."""
     campaigns = shared / "campaigns"
     survey = 'questions: [{tag: why, text: "Why, {{ name }}?"}]'
     (campaigns / "alpha.yaml").write_text(FIRST.replace('text: "Hi {{ name }}"', survey), encoding="utf-8")
@@ -155,10 +149,10 @@ def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, sh
     options = ("plan", "--format", "json", "--now", NOW)
     alone = read(run(*options, cwd=shared))
     assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
-    assert read(run(*options, "--cluster", "local:2", "--out", "set", cwd=shared)) == alone
+    assert read(run(*options, "--cluster", "local:2", "--out", "plan.json", cwd=shared)) == alone
     counts = [each["messages"][0] for each in alone["campaigns"]]
     assert [(one["to_send"], one["open_session"]) for one in counts] == [(200, 0), (100, 100), (50, 150)]
-    done = read(run("apply", "--plan", "set", "--cluster", "local:2", "--format", "json", cwd=shared))
+    done = read(run("apply", "--plan", "plan.json", "--cluster", "local:2", "--format", "json", cwd=shared))
     assert [(one["recipients_sent"], one["open_session"]) for one in done["campaigns"]] == [
         (200, 0),
         (100, 100),
@@ -216,13 +210,13 @@ def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared:
 
 @pytest.mark.slow
 def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> None:
-    """As in one process: the same plan and exit code; a plan set waits, too, and is sent once they are read."""
+    """As in one process: the same plan and exit code; a saved plan waits, too, and is sent once they are read."""
     survey = "messages: [{id: ask, questions: [{tag: why, text: Why?}]}]\n"
     people = 'recipients: [{phone: "+14155552671"}]\n'
     (shared / "campaigns" / "gamma.yaml").write_text(f"version: 1\n{people}{survey}", encoding="utf-8")
     assert run("apply", "campaigns/gamma.yaml", "--auto-approve", cwd=shared).returncode == 0
     beta = ("campaigns/beta.yaml", "--cluster", "local:2")
-    assert run("plan", *beta, "--out", "set", cwd=shared).returncode == 0
+    assert run("plan", *beta, "--out", "plan.json", cwd=shared).returncode == 0
     assert run("sandbox", "clock", "+25h", cwd=shared).returncode == 0
     later = run("sandbox", "clock", "--format", "json", cwd=shared)
     options = ("plan", "--format", "json", "--now", json.loads(later.stdout)["time"])
@@ -232,7 +226,7 @@ def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> 
     assert json.loads(together.stdout) == json.loads(alone.stdout)
     counts = [campaign["messages"][0] for campaign in json.loads(together.stdout)["campaigns"]]
     assert [(one["deferred"], one["to_send"]) for one in counts] == [(200, 0), (200, 0), (0, 0)]
-    send = ("apply", "--plan", "set", "--cluster", "local:2", "--quiet")
+    send = ("apply", "--plan", "plan.json", "--cluster", "local:2", "--quiet")
     held = run(*send, cwd=shared)
     assert (held.returncode, held.stdout) == (5, ""), held.stderr
     assert held.stderr.startswith("Error: beta: 200 texts wait: replies to gamma are unread since ")

@@ -223,9 +223,7 @@ def test_a_plan_of_another_version_is_refused(folder: Path, run: Run) -> None:
     (folder / "plan.json").write_text(json.dumps(saved), encoding="utf-8")
     refused = run("apply", "--plan", "plan.json", cwd=folder)
     assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: the plan plan.json has no checksum: an older version of runner saved it\n{NEW_PLAN}"
-    )
+    assert refused.stderr == (f"Error: the plan plan.json has no checksum: it was edited\n{NEW_PLAN}")
 
 
 def test_a_plan_of_another_target_is_refused(folder: Path, run: Run, service: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.cluster.address import TaskOutcome, make_call, pack_call
-from runner.cluster.roster import LOST
+from runner.cluster.dask_engine import LOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ def ask_workers(cluster: Cluster, task: Callable[..., _Result], *arguments: Any)
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         # Waits until there are workers.
-        assert cluster.slots
+        assert cluster._require_workers()  # noqa: SLF001  as below
         answers = cluster._client.run(make_call, pack_call(task, arguments), on_error="return")  # noqa: SLF001  tests alone ask so
         if not any(isinstance(answer, LOST) for answer in answers.values()):
             return {worker: _open(outcome) for worker, outcome in answers.items()}

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+def find_nothing(_worker: str) -> None:
+    """Find a worker to be fit."""
+
+
 def square(number: int) -> int:
     return number * number
 

@@ -16,13 +16,12 @@ from sqlalchemy import insert
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.folder import SharedFolder
+from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
-from runner.cluster.plan_set import digest_part, read_launches, require_planned
 from runner.ledger.database import Ledger
 from runner.ledger.model import RecordedDeliveries, format_moment
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, target_keys
 from runner.plan.digest import SHARDS, partition_of, shard_of
-from runner.plan.manifest import PlanSet
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
@@ -98,26 +97,8 @@ def require_equal(
         assert theirs.launches >= ours.launches
         theirs.launches = ours.launches
         assert theirs == ours
-    campaign = plan.campaign
-    only = request(None, 1).options.only
-    parts = PlanSet(str(folder / "set"), (), only, None, NOON, "", {campaign.name: made.parts})
-    require_parts_planned(parts, campaign, made)
-    launches = (
-        launch
-        for partition in range(parts.partitions(campaign.name))
-        for launch in read_launches(parts, campaign, partition)
-    )
+    launches = read_launches(plan.campaign, made.parts)
     assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
-
-
-def require_parts_planned(parts: PlanSet, campaign: Campaign, made: CampaignPlan) -> None:
-    """Require that what the files send, counted anew, is what was planned."""
-    own = parts.parts[campaign.name]
-    found = [
-        digest_part(replace(parts, parts={campaign.name: (part,)}), campaign, place, len(own))
-        for place, part in enumerate(own)
-    ]
-    require_planned(parts.url, campaign.name, found, made.digest, made.terms)
 
 
 def enter_world(world: World, url: str) -> None:
@@ -217,17 +198,17 @@ def test_partitions_plan_what_one_process_plans(
     world = replace(world, people=alone)
     with scratch() as folder:
         url = f"sqlite:///{folder / 'ledger.sqlite'}"
-        monkeypatch.setenv("TEST_LEDGER", url)
+        monkeypatch.setenv("RUNNER_LEDGER", url)
         enter_world(world, url)
         loaded = world.load(campaign)
         planner = world.plan(campaign)
         options = PlanOptions(limit=world.limit, ignore_time=world.ignore_time)
         is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
         lookup = LedgerLookup(
-            "TEST_LEDGER",
-            "NO_KEY",
-            1,
-            KEY if is_known else None,
+            has_ledger=True,
+            key_variable="NO_KEY",
+            campaign_id=1,
+            key=KEY if is_known else None,
             has_opt_outs=True,
             # Own deliveries are old: those to count are the ones that `recent` says.
             recent_since=format_moment(world.now) if world.cap else None,

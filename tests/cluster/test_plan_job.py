@@ -36,7 +36,7 @@ def test_a_job_has_keys_without_the_secret(
         suppressions=Suppressions(targets, people, FingerprintSet()),
         recent=RecentDeliveries((("pulse", own, people), ("news", salted, FingerprintSet()))),
     )
-    lookup = LedgerLookup(None, "THE_SECRET", key=own)
+    lookup = LedgerLookup(has_ledger=False, key_variable="THE_SECRET", key=own)
     job = PlanJob(World(()).load(campaign), "sandbox", PlanOptions(), context, {}, 2, lookup)
     folder = SharedFolder(str(tmp_path / "shared"))
     store_job(folder, "pulse.job", job)

@@ -102,14 +102,14 @@ def test_a_cluster_with_tls_is_used(
         "from runner.cluster.address import Address\n"
         "from runner.cluster.dask_connection import open_cluster\n"
         f"with open_cluster(Address({secured.address!r}), {{}}) as cluster:\n"
-        "    print(cluster.slots)\n"
+        "    print(*cluster.run(abs, [(-1,)]))\n"
     )
     begin = "DASK_DISTRIBUTED__COMM__TLS__"
     files = {"CA_FILE": secured.own.ca, "CLIENT__CERT": cert, "CLIENT__KEY": key}
     for name, place in files.items():
         monkeypatch.setenv(f"{begin}{name}", str(place))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("1\n", "")
+    assert (done.stdout, done.stderr) == ("(0, 1)\n", "")
 
 
 def test_files_that_are_missing_or_wrong_are_named(secured: Secured, tmp_path: Path) -> None:

@@ -1,56 +1,77 @@
-"""Workers that come, fail or stand still while a campaign is sent: the run goes on with the others."""
+"""Workers that are unfit, fail, join late or die while a campaign is planned: the others plan it."""
 
 from __future__ import annotations
 
 import os
 import re
-import signal
+import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import runner
-from tests.cluster.sending_farm import SHORT_LEASES, Farm, Sending, finish, read_until
-from tests.deliver.conftest import FaultyService, faulty
+from tests.cluster.schedulers import DaskScheduler, free_port
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.postgres import PostgresServer
 
-__all__ = ["faulty"]
-
 pytestmark = pytest.mark.slow
 
-LIMIT_FILES = (
-    "import resource, signal\n"
-    "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-    "resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))\n"
-)
-"""Startup code of a process that can write only small files, as on a full disk."""
+PEOPLE = 40
+WHOLE = f"To send to sandbox: {PEOPLE} recipients in {PEOPLE} launches, {PEOPLE} SMS segments.\n"
+
+
+@dataclass(slots=True)
+class Site:
+    """A repository with a campaign, and a scheduler whose workers have the secrets of `environment`."""
+
+    folder: Path
+    scheduler: DaskScheduler
+    environment: dict[str, str]
+
+    def plan(self) -> tuple[int, str, str]:
+        """Run `runner plan` on the cluster; return its exit code, its output, and its messages in one line."""
+        done = subprocess.run(
+            [sys.executable, "-m", "runner", "plan", "--cluster", self.scheduler.address],
+            cwd=self.folder,
+            env={**os.environ, **self.environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+    def add(self, **changes: str) -> None:
+        """Start a worker with some variables changed, and wait until the scheduler knows it."""
+        self.scheduler.add_worker({**self.environment, **changes})
+        self.scheduler.wait_for_workers()
 
 
 @pytest.fixture
-def sending(
-    tmp_path: Path,
-    postgres: PostgresServer,
-    faulty: FaultyService,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Sending]:
-    """A repository whose campaign is sent by one worker, until a test adds others."""
-    farm = Farm(postgres)
-    with farm.scheduler:
-        farm.scheduler.add_worker(farm.environment)
-        farm.scheduler.wait_for_workers()
-        sending = Sending(tmp_path, farm, faulty, monkeypatch, capsys)
-        sending.enter()
-        try:
-            yield sending
-        finally:
-            sending.end()
+def site(tmp_path: Path, postgres: PostgresServer) -> Iterator[Site]:
+    """A site whose cluster has one fit worker, until a test adds others."""
+    (tmp_path / "campaigns").mkdir()
+    people = "".join(
+        f"  - {{phone: '+1415555{number}', vars: {{name: P{number}}}}}\n"
+        for number in range(1000, 1000 + PEOPLE)
+    )
+    (tmp_path / "campaigns" / "pulse.yaml").write_text(
+        f"version: 1\nname: pulse\nrecipients:\n{people}messages:\n  - {{id: ask, text: 'Hello {{{{ name }}}}!'}}\n",
+        encoding="utf-8",
+    )
+    ledger = postgres.url(postgres.create_database())
+    with DaskScheduler(free_port()) as scheduler:
+        site = Site(tmp_path, scheduler, {"RUNNER_LEDGER": ledger, "RUNNER_STATE_KEY": STATE_KEY})
+        site.add()
+        yield site
 
 
 def copy_package(folder: Path, version: str) -> str:
@@ -68,110 +89,34 @@ def copy_package(folder: Path, version: str) -> str:
     return os.pathsep.join((str(copied), *sys.path))
 
 
-def test_a_worker_that_joins_without_the_key_is_put_aside(sending: Sending) -> None:
-    """It is named with the reason, once; the run goes on and texts everyone."""
-    phones = sending.write_campaign(60)
-    sending.hold_after(5)
-    client = sending.start_until(6)
-    scheduler = sending.farm.scheduler
-    scheduler.add_worker({**sending.farm.environment, "RUNNER_API_KEY": ""})
-    scheduler.wait_for_workers()
-    said = read_until(client, re.compile("it is put aside, and .*\n"))
-    sending.service.open_gate()
-    code, out, err = finish(client)
-    assert (code, out) == (0, "pulse: 60 recipients texted in 60 launches.\n"), err
-    err = said + err
-    notes = re.findall(r"the worker tcp://127.0.0.1:\d+ has no RUNNER_API_KEY: it is put aside, and .*", err)
-    assert len(notes) == 1, err
-    assert "lost" not in err
-    sending.require_everyone_once(phones)
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"RUNNER_STATE_KEY": ""}, "has no RUNNER_STATE_KEY"),
+        ({"RUNNER_LEDGER": "postgresql:///elsewhere"}, "has another RUNNER_LEDGER than this process"),
+        ({"PYTHONPATH": "version"}, r"has sms-campaign-runner 0\.0\.9, and this is \S+"),
+    ],
+)
+def test_a_worker_that_is_unfit_is_put_aside(
+    site: Site, tmp_path: Path, changes: dict[str, str], reason: str
+) -> None:
+    """It is named with the reason, once, and the others plan everything."""
+    if changes.get("PYTHONPATH") == "version":
+        changes = {"PYTHONPATH": copy_package(tmp_path, "0.0.9")}
+    site.add(**changes)
+    code, out, err = site.plan()
+    assert (code, out.endswith(WHOLE)) == (0, True), err
+    assert len(re.findall(rf"the worker tcp://127\.0\.0\.1:\d+ {reason}: it is put aside", err)) == 1, err
 
 
-def test_a_worker_of_another_version_is_put_aside(sending: Sending, tmp_path: Path) -> None:
-    """A worker that does not fit at the start is named; those that fit send everything."""
-    phones = sending.write_campaign(20)
-    path = copy_package(tmp_path, "0.0.9")
-    scheduler = sending.farm.scheduler
-    scheduler.add_worker({**sending.farm.environment, "PYTHONPATH": path})
-    scheduler.wait_for_workers()
-    code, out, err = sending.run("apply", "--auto-approve")
-    assert (code, out) == (0, "pulse: 20 recipients texted in 20 launches.\n"), err
-    said = " ".join(err.split())
-    assert re.search(
-        r"the worker tcp://127.0.0.1:\d+ has sms-campaign-runner 0.0.9, and this is \S+: it is put aside",
-        said,
-    ), err
-    sending.require_everyone_once(phones)
-
-
-def test_a_full_disk_of_one_worker_is_named(sending: Sending, tmp_path: Path) -> None:
-    """A worker that cannot write its files is put aside by name and reason; another one makes its calls."""
-    phones = sending.write_campaign(40)
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "sitecustomize.py").write_text(LIMIT_FILES, encoding="utf-8")
-    path = os.pathsep.join((str(tmp_path / "full"), *sys.path))
-    scheduler = sending.farm.scheduler
-    scheduler.add_worker({**sending.farm.environment, "PYTHONPATH": path})
-    scheduler.wait_for_workers()
-    code, out, err = sending.run("apply", "--auto-approve")
-    assert (code, out) == (0, "pulse: 40 recipients texted in 40 launches.\n"), err
-    said = " ".join(err.split())
-    assert re.search(
-        r"the worker tcp://127.0.0.1:\d+ fails: \S+ cannot be written: File too large: it is put aside", said
-    ), err
-    sending.require_everyone_once(phones)
-
-
-def test_a_scheduler_that_restarts_is_waited_for(sending: Sending) -> None:
-    """Killed and back some seconds later, with workers that a supervisor starts again: the run says so and goes on."""
-    phones = sending.write_campaign(60)
-    sending.hold_after(10)
-    client = sending.start_until(11, *SHORT_LEASES)
-    scheduler = sending.farm.scheduler
-    scheduler.kill_scheduler()
-    gone = f"pulse: waiting for the scheduler at {scheduler.address}, which has gone, 60 s at most."
-    read_until(client, re.compile(r"\s+".join(map(re.escape, gone.split()))))
-    scheduler.start()
-    for _ in range(2):
-        scheduler.add_worker(sending.farm.environment)
-    sending.service.open_gate()
-    code, out, err = finish(client)
-    assert (code, out) == (0, "pulse: 60 recipients texted in 60 launches.\n"), err
-    sending.require_everyone_once(phones)
-
-
-def test_a_worker_that_stands_still_is_named(sending: Sending) -> None:
-    """Who waits for a stopped worker is told its name, and for how long it has not answered."""
-    phones = sending.write_campaign(30)
-    sending.hold_after(4)
-    client = sending.start_until(5)
-    worker = sending.farm.find_sender()
-    worker.send_signal(signal.SIGSTOP)
-    note = re.compile(
-        r"^pulse: waiting for worker tcp://127\.0\.0\.1:\d+, which has not answered for \d+ s\.$",
-        re.MULTILINE,
-    )
-    read_until(client, note)
-    sending.service.open_gate()
-    worker.send_signal(signal.SIGCONT)
-    code, out, err = finish(client)
-    assert (code, out) == (0, "pulse: 30 recipients texted in 30 launches.\n"), err
-    sending.require_everyone_once(phones)
-
-
-def test_without_a_fit_worker_all_reasons_are_told(sending: Sending) -> None:
-    """If no worker fits at the start, the run ends at once, with the reason of each."""
-    sending.write_campaign(2)
-    scheduler = sending.farm.scheduler
-    scheduler.kill_worker()
-    scheduler.add_worker({**sending.farm.environment, "RUNNER_API_KEY": "another-key-of-somebody"})
-    scheduler.add_worker({**sending.farm.environment, "RUNNER_LEDGER": ""})
-    scheduler.wait_for_workers()
-    code, _, err = sending.run("apply", "--auto-approve")
+def test_without_a_fit_worker_all_reasons_are_told(site: Site) -> None:
+    """If no worker is fit, the command ends at once, with the reason of each."""
+    site.scheduler.kill_worker()
+    site.add(RUNNER_STATE_KEY="another key of somebody who is elsewhere")
+    site.add(RUNNER_LEDGER="")
+    code, _, err = site.plan()
     assert code == 1
-    said = " ".join(err.split())
-    assert said.startswith("Error: none of the cluster's workers is fit: ")
-    assert re.search(r"the worker tcp://127.0.0.1:\d+ has another RUNNER_API_KEY than this process", said)
-    assert re.search(r"the worker tcp://127.0.0.1:\d+ has no RUNNER_LEDGER", said)
-    assert "put aside" not in said
-    assert sending.service.requests == []
+    assert err.startswith("Error: none of the cluster's workers is fit: ")
+    assert re.search(r"the worker tcp://127.0.0.1:\d+ has another RUNNER_STATE_KEY than this process", err)
+    assert re.search(r"the worker tcp://127.0.0.1:\d+ has no RUNNER_LEDGER", err)
+    assert "put aside" not in err

@@ -36,7 +36,6 @@ def test_workers_with_the_same_values_are_taken(local_cluster: Cluster, tmp_path
         caught.value.message,
     )
     assert caught.value.hint == "start it with the CHECKED of this process"
-    local_cluster.admit_workers(None)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +87,6 @@ def test_nothing_about_a_value_goes_through_the_scheduler(local_cluster: Cluster
     assert len(first) == 32
     assert folder.read("workers.key") != first
     assert (tmp_path / "workers.key").stat().st_mode & 0o777 == 0o600
-    local_cluster.admit_workers(None)
 
 
 def test_a_worker_without_the_program_is_named(tmp_path: Path) -> None:
@@ -97,6 +95,7 @@ def test_a_worker_without_the_program_is_named(tmp_path: Path) -> None:
     (tmp_path / "runner/__init__.py").write_text("")
     with DaskScheduler(free_port()) as scheduler:
         scheduler.add_worker({"PYTHONPATH": str(tmp_path)})
+        scheduler.wait_for_workers()
         with open_cluster(Address(scheduler.address), {}) as cluster, pytest.raises(RunnerError) as caught:
             check_workers(cluster, SharedFolder(str(tmp_path)), (), {})
     assert caught.value.message.startswith("the worker tcp://127.0.0.1:")

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
-from runner.delivery.delivery_summary import DeliverySummary, PartReport
-from runner.delivery.pace import InFlightLimit
+from runner.delivery.delivery_summary import DeliverySummary, SendingReport
 from runner.delivery.run import Delivery
 
 if TYPE_CHECKING:
@@ -31,16 +30,14 @@ class SummedDelivery:
 
     ledger: Ledger
     campaign_id: int
-    report: PartReport
+    report: SendingReport
     delivery: Delivery
 
     @classmethod
     def make(cls, **given: Any) -> SummedDelivery:
         """Return a delivery with these arguments."""
-        report = PartReport()
+        report = SendingReport()
         names = ("ledger", "target", "campaign_id", "campaign", "key")
-        if "concurrency" in given:
-            given["limit"] = InFlightLimit(given.pop("concurrency"))
         ref = CampaignRef(*(given.pop(name) for name in names))
         return cls(ref.ledger, ref.campaign_id, report, Delivery(campaign=ref, report=report, **given))
 
@@ -51,8 +48,8 @@ class SummedDelivery:
     @property
     def summary(self) -> DeliverySummary:
         """What came of all launches."""
-        summary, report = DeliverySummary(), self.report
-        summary.refresh(self.ledger, self.campaign_id, None, [report], report.final_reply)
+        summary = DeliverySummary()
+        summary.refresh(self.ledger, self.campaign_id, None, self.report)
         summary.list_launches(self.ledger, self.campaign_id, None)
         return summary
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from datetime import datetime
 from itertools import pairwise
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.campaign.model import Message
-from runner.delivery.pace import Breaker, InFlightLimit, Pace
+from runner.delivery.pace import Breaker, Pace
 from runner.delivery.run import RetryPolicy
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintKey
@@ -122,38 +121,6 @@ def test_no_more_are_in_flight_than_allowed(make_delivery: Deliver, concurrency:
 
     make_delivery(send, concurrency=concurrency).run(list_launches(40))
     assert 1 <= most <= concurrency
-
-
-def test_a_limit_may_change_while_launches_wait(make_delivery: Deliver, file: Path) -> None:
-    """However the limit rises and falls, to 0 as well, nobody is skipped, and no more than allowed are in flight."""
-    lock, limit, allowed, now, over = threading.Lock(), InFlightLimit(4, 0), 0, 0, 0
-
-    def send(definition: str, phones: list[str]) -> SendReply:
-        nonlocal now, over
-        with lock:
-            now += 1
-            over += now > allowed
-        time.sleep(0.002)
-        with lock:
-            now -= 1
-        return accept(definition, phones)
-
-    def change(to: int) -> None:
-        nonlocal allowed
-        while to < allowed and limit.set_limit(to) > to:
-            time.sleep(0.001)
-        with lock:
-            allowed = to
-        limit.set_limit(to)
-
-    delivery = make_delivery(send, limit=limit)
-    run = threading.Thread(target=delivery.run, args=(list_launches(100),))
-    run.start()
-    for to in (1, 0, 3, 0, 2, 1, 4):
-        change(to)
-        time.sleep(0.02)
-    run.join(PATIENCE_S)
-    assert (over, read_states(file)) == (0, ["sent"] * 100)
 
 
 def test_sends_keep_the_rate(make_delivery: Deliver) -> None:

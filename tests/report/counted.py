@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.ledger.report_model import FeedRow, ResultVersion
+from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns
-from runner.report.columns.parts import count_campaign
 from runner.report.metrics import summarise
 
 if TYPE_CHECKING:

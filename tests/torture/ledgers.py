@@ -153,3 +153,7 @@ class PostgresLedger:
     def _create(self, name: str, template: str) -> None:
         statement = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
         self._server.execute(statement.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+class ClusterLedger(PostgresLedger):
+    """The same, of runs whose plans a cluster of two processes makes."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tests.keys import STATE_KEY
 from tests.torture.draw import make_audience, make_service
 from tests.torture.launcher import API_KEY, HANGS, USERNAME, Death, Ended, Launcher, make_environment
-from tests.torture.ledgers import LocalLedger, SqliteLedger
+from tests.torture.ledgers import ClusterLedger, LocalLedger, SqliteLedger
 from tests.torture.person import Person
 from tests.torture.records import Records, can_be_known
 from tests.torture.reference import CREDENTIALS, ReferenceTorture
@@ -94,6 +94,8 @@ class Scenario:
             credentials=CREDENTIALS if isinstance(self.service, ReferenceTorture) else (USERNAME, API_KEY),
             state_remote="origin" if is_remote else None,
         )
+        if isinstance(ledger, ClusterLedger):
+            self._env["RUNNER_CLUSTER"] = "local:2"
         self._records = Records(self._repository, ledger, has_key=has_key)
         self._person = Person(self.service, self._audience, self._run)
         self._answered: set[str] = set()

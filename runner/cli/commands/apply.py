@@ -9,15 +9,14 @@ import click
 from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_prose
 from runner.cli.log import is_json, log_record
-from runner.cli.options import DURATION, Command, check_plan_path, clustered_target_scope, format_option
+from runner.cli.options import DURATION, Command, clustered_target_scope, format_option
 from runner.cli.output.plan import write_plan
 from runner.errors import UsageError
-from runner.ledger.locks.partition_lease import LEASE_S
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.approval_coverage import REQUIRE_VARIABLE
 from runner.workflow.delivery.campaign_run import interrupt_run
-from runner.workflow.plans.saved import read_plan_to_send
+from runner.workflow.plans.saved import read_saved_plan
 from runner.workflow.workspace.record_remote import REMOTE_VARIABLE
 
 if TYPE_CHECKING:
@@ -46,10 +45,9 @@ if TYPE_CHECKING:
 @click.option(
     "--plan",
     "plan_file",
-    callback=check_plan_path,
+    type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Send exactly this saved plan, or nothing if one of its campaigns has changed since; with "
-    "--cluster, the folder of a plan set.",
+    help="Send exactly this saved plan, or nothing if one of its campaigns has changed since.",
 )
 @click.option(
     "--expect-digest",
@@ -99,7 +97,6 @@ if TYPE_CHECKING:
     help="The git remote to look at, before and while it sends, for pauses and opt-outs that this clone "
     "lacks; `none` looks at none. Default: origin, if there is one.",
 )
-@click.option("--partition-lease", "lease_s", type=click.FloatRange(0.5, 3600), default=LEASE_S, hidden=True)
 @click.option(
     "--test-to",
     metavar="PHONE",
@@ -131,9 +128,7 @@ def command(
             hint="send without asking with --auto-approve, or a reviewed plan with --plan FILE",
         )
 
-    saved = None
-    if plan_file is not None:
-        saved = read_plan_to_send(plan_file, is_clustered=scope.cluster is not None)
+    saved = None if plan_file is None else read_saved_plan(plan_file)
     options = ApplyOptions(saved=saved, **wishes)
     if test_to is not None:
         try_texts(scope, options, test_to, lambda what: approve(f"Send {what}?"))

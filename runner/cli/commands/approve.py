@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.console import print_prose
-from runner.cli.options import Command, check_plan_path, plan_scope
+from runner.cli.options import Command, plan_scope
 from runner.errors import UsageError
 from runner.workflow.observer import note
 from runner.workflow.review.approving import approve_plan, approve_run
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option(
     "--plan",
     "plan_file",
-    callback=check_plan_path,
+    type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="The approved plan, as saved by `runner plan --out FILE`.",
 )

@@ -49,7 +49,7 @@ SOMETHING_TO_SEND = 2
 @click.option(
     "--out",
     metavar="FILE",
-    help="Save the plan for `runner apply --plan FILE`; with --cluster, to a folder, by path or URL.",
+    help="Save the plan for `runner apply --plan FILE`.",
 )
 @click.option(
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.console import print_prose, show
-from runner.cli.options import Command, clustered_target_scope, format_option
+from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n  runner reconcile\n  runner reconcile --full\n"
     "  runner reconcile campaigns/customer-pulse.yaml --target live",
 )
-@clustered_target_scope
+@target_scope
 @format_option("human", "json")
 @click.option(
     "--full",
@@ -56,8 +56,6 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     Results that the service no longer lists stay in the ledger and in reports, and are named; the people who
     gave them count as having answered. --drop-unlisted removes these results. If the service lists a result
     under another guid, with the same participant, question, time and words, it counts once.
-
-    With --cluster, workers read several lists at a time, within the target's `limits.concurrency`.
 
     Replies that opt out are recorded, and no campaign on the target texts their authors again. Replies that
     only sound like an opt-out wait for your decision, and their authors are not texted until then: see

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from runner.cli.options import Command, clustered_target_scope
+from runner.cli.options import Command, target_scope
 from runner.cli.output.report import choose_documents, print_reports, save_reports
 from runner.errors import UsageError
 from runner.report.columns.answer_files import FileFormat, Shape
@@ -37,7 +37,7 @@ ANSWER_FORMATS = {
     "  runner report campaigns/customer-pulse.yaml --by plan\n"
     "  runner report --format answers.csv --out answers --include-pii",
 )
-@clustered_target_scope
+@target_scope
 @click.option(
     "--reconcile",
     "reconcile_first",
@@ -103,9 +103,6 @@ def command(
     free texts, and leaves out groups so small that people could be identified. A count that was not read for
     all launches is "not known", never 0. With --reconcile the exit code is that of `reconcile`. Campaigns are
     independent: one without a report is left out, with exit code 3.
-
-    With --cluster, workers count parts of the results, and the figures are the same. Files of answers and
-    results are written by this process alone, which then also counts.
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     documents = choose_documents(formats if formats or template_file else ("md",), template_file)

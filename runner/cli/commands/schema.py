@@ -12,7 +12,7 @@ from runner.source.json_schema import schema_names, schema_text
 from runner.source.reference import render_reference
 
 _DOCUMENTED = "campaign"
-_OF_FILES = ("campaign", "targets", "lockfile", "suppressions", "approvals", "plan-set")
+_OF_FILES = ("campaign", "targets", "lockfile", "suppressions", "approvals")
 _HELP = f"""Print one of the program's JSON Schemas.
 
 NAME is {", ".join(_OF_FILES)} for files; and, for the output of commands with --format json,

@@ -20,7 +20,6 @@ from sqlalchemy import Connection, func, select, update
 
 from runner.errors import LedgerError, RunLockedError
 from runner.ledger.database import insert_into
-from runner.ledger.locks.partition_lease import LiveLeases, wait_for_leases
 from runner.ledger.tables import locks
 from runner.wording import show_time
 
@@ -82,11 +81,6 @@ class CampaignLock:
         self._holds = tuple(holds)
         self._turn = threading.Lock()
         self._seen_at = read_clock()
-
-    @property
-    def terms(self) -> dict[str, int]:
-        """The number of this run's term by held name."""
-        return {hold.name: hold.term for hold in self._holds}
 
     def require_held(self, connection: Connection) -> None:
         """Ensure that no other run can have begun; for each transaction that records intents.
@@ -166,13 +160,11 @@ def hold_campaign_lock(
     timeout_s: float = 0,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
-    tell: Callable[[LiveLeases], object] = lambda _leases: None,
 ) -> Iterator[CampaignLock]:
     """Hold the lock of a campaign on a target during the block.
 
     `names` includes former ones (`Identity.names`), which an old checkout may use. `clock` must not be one
-    that can be set; `sleep` may raise to give up. `tell` is called before waiting for tasks of an earlier
-    cluster run.
+    that can be set; `sleep` may raise to give up.
 
     Raises:
         RunLockedError: another run still holds it after `timeout_s` seconds.
@@ -185,7 +177,6 @@ def hold_campaign_lock(
             stack.enter_context(_hold_name(ledger, target, name, holder, patience))
             for name in sorted(set(names))
         ]
-        wait_for_leases(ledger, target, [hold.name for hold in holds], sleep, tell)
         yield CampaignLock(target, holds)
 
 

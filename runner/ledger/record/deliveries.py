@@ -93,13 +93,6 @@ def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow
     return None if row is None else CampaignRow(*row)
 
 
-def read_campaign_key(connection: Connection, campaign_id: int) -> tuple[str | None, str]:
-    """Return a campaign's salt (None if its key is the user's secret) and the name of its key."""
-    query = select(campaigns.c.salt, campaigns.c.key_fingerprint).where(campaigns.c.id == campaign_id)
-    salt, name = connection.execute(query).one()
-    return salt, name
-
-
 def enter_campaign(connection: Connection, target: str, name: str, key: FingerprintKey) -> int:
     """Enter a campaign, or the key of one without launches, and return the ledger's number of it."""
     statement = insert_into(connection, campaigns).values(

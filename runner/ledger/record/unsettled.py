@@ -175,20 +175,6 @@ def list_tags(connection: Connection, campaign_id: int) -> dict[str, set[str]]:
     return found
 
 
-def find_claimed(
-    connection: Connection, target: str, guids: Collection[str]
-) -> dict[str, tuple[int, str | None]]:
-    """Return those of some `project_launch_guid`s that any campaign on a target has recorded.
-
-    Each, written as by `normalize_guid`, has the launch number and the run that sent it, if known.
-    """
-    on_target = select(campaigns.c.id).where(campaigns.c.target == target)
-    query = select(launches.c.project_launch_guid, launches.c.id, launches.c.run).where(
-        launches.c.campaign_id.in_(on_target), launches.c.project_launch_guid.in_(_list_forms(guids))
-    )
-    return {normalize_guid(row.project_launch_guid): (row.id, row.run) for row in connection.execute(query)}
-
-
 def _list_forms(guids: Collection[str]) -> list[str]:
     """Return guids in the forms that records may have: unchanged, in upper and in lower case."""
     return list({form for guid in guids for form in (guid, guid.lower(), guid.upper())})

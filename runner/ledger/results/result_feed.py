@@ -3,26 +3,21 @@
 Every transaction that inserts or changes results has a revision, one higher than the last. Removed or moved
 rows leave no trace, so the ledger's edition changes then, and invalidates copies. A ledger restored from a
 backup repeats revisions: each has a random mark, which shows a copy whether the ledger ever had its revision.
-
-Several processes can copy one state: PostgreSQL lets transactions share a snapshot (its manual, "Snapshot
-Synchronization Functions"). The server exports rows as CSV, without work for each row here.
 """
 
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from sqlalchemy import Connection, String, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 
 from runner.ledger.database import has_table, read_info, write_info
 from runner.ledger.report_model import FeedRow, ResultVersion
-from runner.ledger.results.sendings import select_reached
 from runner.ledger.tables import (
     info,
     launch_arms,
     launch_starts,
-    launch_stats,
     launches,
     result_revisions,
     results,
@@ -30,15 +25,11 @@ from runner.ledger.tables import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import BinaryIO
-
-    from sqlalchemy import Select
 
 
 _REVISION = "results_revision"
 _EDITION = "results_edition"
 _GROUP = 5000
-_OF_THE_SERVICE = {column.name for column in results.c if isinstance(column.type, String)}
 
 
 def read_version(connection: Connection) -> ResultVersion:
@@ -76,14 +67,7 @@ def renew_edition(connection: Connection) -> None:
 
 def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterator[FeedRow]:
     """Yield the results of a campaign newer than a revision (-1 for all), unordered."""
-    query = select_feed(campaign_id).where(results.c.revision > since)
-    for row in connection.execute(query.execution_options(yield_per=_GROUP)):
-        yield FeedRow._make(row)
-
-
-def select_feed(campaign_id: int) -> Select[Any]:
-    """Return the query for a campaign's results with the columns of `FeedRow`."""
-    return (
+    query = (
         select(
             launches.c.message,
             func.coalesce(launch_arms.c.arm, "").label("arm"),
@@ -101,8 +85,10 @@ def select_feed(campaign_id: int) -> Select[Any]:
         .join(launches, launches.c.id == results.c.launch_id)
         .outerjoin(launch_starts, launch_starts.c.launch_id == results.c.launch_id)
         .outerjoin(launch_arms, launch_arms.c.launch_id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
+        .where(launches.c.campaign_id == campaign_id, results.c.revision > since)
     )
+    for row in connection.execute(query.execution_options(yield_per=_GROUP)):
+        yield FeedRow._make(row)
 
 
 class FeedSpan(NamedTuple):
@@ -110,66 +96,3 @@ class FeedSpan(NamedTuple):
 
     first: int
     last: int
-
-
-def share_snapshot(connection: Connection) -> str:
-    """Return the name of a transaction's snapshot, which others can share until it ends."""
-    name: str = connection.execute(select(func.pg_export_snapshot())).scalar_one()
-    return name
-
-
-def iterate_spans(connection: Connection, campaign_id: int, most: int) -> Iterator[tuple[FeedSpan, int]]:
-    """Yield spans of a campaign's launches, each with the approximate number of its results.
-
-    A span has about `most` results; launches are not divided.
-    """
-    # The service's count; for launches that were never reconciled, one result a recipient.
-    expected = func.coalesce(launch_stats.c.num_results, launches.c.recipients)
-    query = (
-        select(launches.c.id, expected)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id)
-        .order_by(launches.c.id)
-        .execution_options(yield_per=_GROUP)
-    )
-    first = last = None
-    count = 0
-    for number, more in connection.execute(query):
-        if first is not None and last is not None and count + more > most:
-            yield FeedSpan(first, last), count
-            first, count = None, 0
-        first, last = number if first is None else first, number
-        count += more
-    if first is not None and last is not None:
-        yield FeedSpan(first, last), count
-
-
-def copy_feed(
-    connection: Connection, campaign_id: int, span: FeedSpan, longest: int, stream: BinaryIO
-) -> None:
-    """Write the results of some launches from PostgreSQL as UTF-8 CSV with all values quoted.
-
-    The columns are those of `FeedRow`; texts are cut to `longest` characters.
-    """
-    query = select_feed(campaign_id).where(launches.c.id.between(*span))
-    # Texts of the service can have any length.
-    cells = [
-        func.left(one, longest) if one.name in _OF_THE_SERVICE else one for one in query.selected_columns
-    ]
-    _copy(connection, query.with_only_columns(*cells, maintain_column_froms=True), stream)
-
-
-def copy_reached(connection: Connection, campaign_id: int, span: FeedSpan, stream: BinaryIO) -> None:
-    """Write the recipients of some launches as CSV: the recorded message id, and the fingerprint."""
-    _copy(connection, select_reached(campaign_id).where(launches.c.id.between(*span)), stream)
-
-
-def _copy(connection: Connection, query: Select[Any], stream: BinaryIO) -> None:
-    # COPY takes no parameters; only numbers are written into the statement.
-    written = query.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-    driver: Any = connection.connection.driver_connection
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f"COPY ({written}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as rows,
-    ):
-        stream.writelines(rows)

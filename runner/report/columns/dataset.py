@@ -1,8 +1,7 @@
 """A copy of a campaign's results in columns, updated from the ledger.
 
-The copy is Parquet: the same statements read it here, from object storage, or on a cluster. It can be removed
-at any time. It holds answers, so it is readable by this user alone, and it is rebuilt whenever the ledger
-forgets results.
+The copy is Parquet, and can be removed at any time. It holds answers, so it is readable by this user alone,
+and it is rebuilt whenever the ledger forgets results.
 Numbers replace texts that are only compared, derived once, when results are copied: the engine groups them in
 a fraction of time and memory. Beside the copy stand tables of the audience, for breakdowns and exports.
 """
@@ -24,7 +23,7 @@ from runner.report.answers import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 from runner.report.columns.engine import SPILL, Engine, quote, stage_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 
@@ -249,34 +248,14 @@ def load_members(engine: Engine, folder: Path, rows: Iterable[tuple[str, ...]], 
     Raises:
         RunnerError: the file cannot be written.
     """
-    with stage_members(folder, rows, columns) as select:
-        engine.run(f"CREATE OR REPLACE TEMP TABLE members AS {choose_first(select, columns)}")
-
-
-@contextmanager
-def stage_members(folder: Path, rows: Iterable[tuple[str, ...]], columns: int) -> Iterator[str]:
-    """Yield the statement that reads rows as for `load_members` while the block lasts, in no order.
-
-    It has every row of a participant, numbered by `mention`; `choose_first` chooses.
-
-    Raises:
-        RunnerError: the file in `folder`, of this user alone, cannot be written.
-    """
-    names = ("mention", "participant", *_name_values(columns))
+    values = ["phone", *(f"value_{number}" for number in range(columns))]
+    first = "".join(f", arg_min({name}, mention) AS {name}" for name in values)
     numbered = ((number, *row) for number, row in enumerate(rows))
-    with stage_rows(folder, names, numbered) as staged:
-        yield _number(f"SELECT * REPLACE (mention::BIGINT AS mention) FROM ({staged.select})")
-
-
-def choose_first(select: str, columns: int) -> str:
-    """Return the statement for the first row of each participant, of rows as from `stage_members`."""
-    values = "".join(f", arg_min({name}, mention) AS {name}" for name in _name_values(columns))
-    return f"""SELECT min(mention) AS mention, participant{values}, person FROM ({select})
-        GROUP BY participant, person"""
-
-
-def _name_values(columns: int) -> list[str]:
-    return ["phone", *(f"value_{number}" for number in range(columns))]
+    with stage_rows(folder, ("mention", "participant", *values), numbered) as staged:
+        rows_of_all = _number(f"SELECT * REPLACE (mention::BIGINT AS mention) FROM ({staged.select})")
+        engine.run(f"""CREATE OR REPLACE TEMP TABLE members AS
+            SELECT min(mention) AS mention, participant{first}, person FROM ({rows_of_all})
+            GROUP BY participant, person""")
 
 
 def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) -> None:
@@ -312,18 +291,6 @@ def _load(
 ) -> None:
     with stage_rows(folder, columns, rows) as staged:
         engine.run(f"CREATE OR REPLACE TEMP TABLE {table} AS {derive(staged.select)}")
-
-
-def number_reached(select: str, message_ids: Mapping[str, str]) -> str:
-    """Return the statement that makes rows of the table `reached` from message ids and pseudonyms.
-
-    `message_ids` maps former ids of messages to present ones.
-    """
-    renamed = "".join(
-        f" WHEN {quote(before)} THEN {quote(now)}" for before, now in message_ids.items() if before != now
-    )
-    now = f"CASE message{renamed} ELSE message END" if renamed else "message"
-    return _number(f"SELECT {now} AS message, participant FROM ({select})")
 
 
 def _number(select: str) -> str:

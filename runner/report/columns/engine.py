@@ -7,12 +7,10 @@ would. Rows reach the engine by way of a file: a million in the time of a thousa
 from __future__ import annotations
 
 import csv
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from itertools import islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
@@ -21,6 +19,7 @@ from runner.errors import RunnerError, describe_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 
 SPILL = "spill"
@@ -34,18 +33,16 @@ _HINT = "make room on the disk; the folder can be removed, it is filled again fr
 class Engine:
     """A connection to the engine, as a context manager, with a folder for data beyond its memory limit."""
 
-    def __init__(self, folder: Path, memory_limit: str = MEMORY_LIMIT, threads: int | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         settings: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": memory_limit,
+            "memory_limit": MEMORY_LIMIT,
             "temp_directory": str(folder / SPILL),
             "preserve_insertion_order": False,
             # Queries cannot fetch or load anything.
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
-        if threads is not None:
-            settings["threads"] = threads
         with self._translated():
             self._connection = duckdb.connect(":memory:", config=settings)
             self._connection.execute("SET TimeZone = 'UTC'")
@@ -80,26 +77,6 @@ class Engine:
         """
         with self._translated(f"{known_as or file} cannot be written", "make room on the disk"):
             self._connection.execute(f"COPY ({select}) TO {quote(str(file))} ({options})")
-
-    @contextmanager
-    def open_folder(self) -> Iterator[Path]:
-        """Yield a folder for temporary files, removed after the block, beside the engine's spilled data.
-
-        Raises:
-            RunnerError: it cannot be made.
-        """
-        spill = self._folder / SPILL
-        try:
-            spill.mkdir(mode=0o700, exist_ok=True)
-            with TemporaryDirectory(dir=spill) as name:
-                yield Path(name)
-        except OSError as error:
-            raise RunnerError(
-                f"the results in {self._folder} cannot be counted: {error.strerror}", hint=_HINT
-            ) from None
-        finally:
-            with suppress(OSError):
-                spill.rmdir()
 
     @contextmanager
     def _translated(self, what: str = "", hint: str = _HINT) -> Iterator[None]:

@@ -2,22 +2,17 @@
 
 Participants' own words are never a group. The engine keeps candidates, and the readers of
 `runner.report.answers` decide which of them are kept.
-Groups are counted in parts and added up. A part has all results of its participants, so that nobody counts
-twice. Each statement ends with its count, called `n`. A choice among groups needs all of them, so it is a
-statement of its own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from runner.report.answers import OWN_WORDS, build_reader, normalise
-from runner.report.columns.engine import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from runner.report.columns.engine import Engine
     from runner.report.facts import AnswerReading, MessageOutline, QuestionOutline
@@ -145,16 +140,16 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None
     engine.run(_READ_REPLIES)
 
 
-def read_kept(groups: Groups, outline: MessageOutline, asked: Asked) -> list[AnswerReading]:
+def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[AnswerReading]:
     """Make the table `readings` of the kept answers, and return the readings by their numbers."""
     readers = {key: build_reader(one) for key, one in _place_questions(outline, asked).items()}
     numbers: dict[AnswerReading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
     rows = []
-    for arm, place, answer, response in sorted(groups.rows(_CANDIDATES, choose=_KEPT)):
+    for arm, place, answer, response in sorted(count_groups(engine, _CANDIDATES, choose=_KEPT)):
         reading = readers[arm, place].read(answer, response)
         rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
-    groups.engine.run(_READINGS)
-    _insert(groups.engine, "readings", rows)
+    engine.run(_READINGS)
+    _insert(engine, "readings", rows)
     return list(numbers)
 
 
@@ -201,78 +196,14 @@ def _insert(engine: Engine, table: str, rows: Sequence[tuple[object, ...]]) -> N
         engine.run(f"INSERT INTO {table} SELECT {values}", columns)
 
 
-_OPTIONS = "FORMAT parquet, COMPRESSION zstd"
+def count_groups(
+    engine: Engine, statement: str, values: Sequence[object] = (), *, choose: str = "FROM {} ORDER BY ALL"
+) -> list[tuple[Any, ...]]:
+    """Return groups with their counts, or the result of a further statement on them.
 
+    The last column of `statement` is `n`; `choose` reads the groups, which it calls `{}`.
 
-class Groups(Protocol):
-    """Counts of groups by statements."""
-
-    @property
-    def engine(self) -> Engine:
-        """The engine that runs the statements."""
-
-    def rows(
-        self, statement: str, values: Sequence[object] = (), *, choose: str = "{}"
-    ) -> list[tuple[Any, ...]]:
-        """Return groups with their counts, or the result of a further statement on them.
-
-        The last column of `statement` is `n`; `choose` reads the groups, which it calls `{}`.
-
-        Raises:
-            RunnerError: the disk is full, or the files cannot be read.
-        """
-
-
-class PartGroups:
-    """Counts of one part, written to numbered files of a folder, in the order of the statements."""
-
-    def __init__(self, engine: Engine, folder: Path, name: str) -> None:
-        self.engine = engine
-        self._folder = folder
-        self._name = name
-        self._count = 0
-
-    def rows(
-        self,
-        statement: str,
-        values: Sequence[object] = (),
-        *,
-        choose: str = "{}",  # noqa: ARG002  who has but a part cannot choose
-    ) -> list[tuple[Any, ...]]:
-        """Write the groups to a file, and return none of them."""
-        # A statement with placeholders cannot be written to a file at once.
-        self.engine.run(f"CREATE OR REPLACE TEMP TABLE counted AS {statement}", values)
-        self.engine.save("FROM counted", _name_file(self._folder, self._name, self._count), _OPTIONS)
-        self._count += 1
-        return []
-
-
-class SummedGroups:
-    """Sums of the parts' counts, for the same statements in the same order."""
-
-    def __init__(self, engine: Engine, folders: Sequence[Path], name: str) -> None:
-        self.engine = engine
-        self._folders = folders
-        self._name = name
-        self._count = 0
-
-    def rows(
-        self,
-        statement: str,  # noqa: ARG002  the parts have run it
-        values: Sequence[object] = (),  # noqa: ARG002
-        *,
-        choose: str = "{}",
-    ) -> list[tuple[Any, ...]]:
-        """Return groups; see `Groups`."""
-        files = ", ".join(quote(str(_name_file(folder, self._name, self._count))) for folder in self._folders)
-        self._count += 1
-        if not files:
-            return []
-        added = f"SELECT * FROM read_parquet([{files}])"
-        if len(self._folders) > 1:
-            added = f"SELECT * EXCLUDE (n), sum(n)::BIGINT AS n FROM ({added}) GROUP BY ALL"
-        return self.engine.rows(choose.format(f"({added})") if choose != "{}" else f"{added} ORDER BY ALL")
-
-
-def _name_file(folder: Path, name: str, number: int) -> Path:
-    return folder / f"{name}-{number}.parquet"
+    Raises:
+        RunnerError: the disk is full, or the files cannot be read.
+    """
+    return engine.rows(choose.format(f"({statement})"), values)

@@ -315,11 +315,11 @@ class ApplySession:
             return query(connection, campaign_id)
 
     def _lock(self, campaign: Campaign) -> None:
-        timeout_s, quiet = self.options.lock_timeout_s, self.scope.quiet
+        timeout_s = self.options.lock_timeout_s
         self.remote_intents.hold(
-            self._stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=quiet
+            self._stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=self.scope.quiet
         )
-        lock = self.workspace.hold_lock(self.ledger, campaign, timeout_s=timeout_s, quiet=quiet)
+        lock = self.workspace.hold_lock(self.ledger, campaign, timeout_s=timeout_s)
         self._locks[campaign.name] = self.keep_open(lock)
 
 

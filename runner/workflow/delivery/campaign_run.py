@@ -10,7 +10,6 @@ from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.ledger.locks.partition_lease import LEASE_S
 from runner.ledger.report_model import AudienceRow
 from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import store_audiences
@@ -39,13 +38,11 @@ class RunOptions:
         concurrency: sends in flight at once.
         settle_window_s: longest time until a launch is listed, in seconds.
         lock_timeout_s: longest wait for another run of the same campaign, in seconds.
-        lease_s: a worker's hold on a partition unless renewed, in seconds.
     """
 
     concurrency: int | None = None
     settle_window_s: float | None = None
     lock_timeout_s: float = 0.0
-    lease_s: float = LEASE_S
 
 
 @dataclass(slots=True)

@@ -1,21 +1,19 @@
 """The steps of a run: lock, settle, plan, check, send and settle in rounds, write lockfiles.
 
-What differs on a cluster is the executor (`cluster_delivery`); the one for this process sends a single part.
+This process sends. Only planning may be done on a cluster (`cluster_planning`).
 """
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
-from runner.delivery.delivery_summary import PartReport
+from runner.delivery.delivery_summary import SendingReport
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
-from runner.delivery.pace import InFlightLimit, Pace
 from runner.delivery.run import Delivery
 from runner.delivery.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
@@ -30,16 +28,16 @@ from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.delivery.campaign_ref import ListedCampaign
+    from runner.delivery.pace import Pace
     from runner.ledger.model import LaunchState, Run
     from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.service.client import ServiceClient
-    from runner.service.model import PlanUsage, SendReply
+    from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import PlanResult
@@ -52,34 +50,8 @@ _ROUNDS = 10
 _AGAIN = "then run the same command again: whoever was texted is not texted again"
 
 
-class PartSender(Protocol):
-    """Sending of the parts of one campaign's plan, repeated until none is left."""
-
-    @property
-    def parts(self) -> int:
-        """The number of parts."""
-
-    @property
-    def left(self) -> int:
-        """The most recipients that the next round may send to."""
-
-    @property
-    def reports(self) -> Mapping[int, PartReport]:
-        """The outcome of each part, by its number."""
-
-    @property
-    def failure(self) -> RunnerError | None:
-        """The error that keeps all parts from being sent."""
-
-    def send_round(self, number: int, partitions: Sequence[int], advance: Callable[[int], None]) -> None:
-        """Send parts, except launches recorded as sent; return when nothing more can be sent."""
-
-    def find_final_reply(self) -> SendReply | None:
-        """Return the reply that ended the run, or None."""
-
-
-class ApplyExecutor(Protocol):
-    """Planning and sending of campaigns, in this process or on a cluster."""
+class Planning(Protocol):
+    """Planning of the campaigns of a run, in this process or on a cluster."""
 
     @property
     def most_listed(self) -> int | None:
@@ -97,17 +69,21 @@ class ApplyExecutor(Protocol):
             PlanChangedError: the campaigns have changed since.
         """
 
-    def open_sender(self, item: PlanResult, run: Run) -> AbstractContextManager[PartSender]:
-        """Return a context manager for the sender of a plan; launches are recorded with `run`."""
+    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
+        """Yield the launches of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRun:
-    """One `apply` of the campaigns that a session holds; those that are left out go to `failures`."""
+    """One `apply` of the campaigns that a session holds; those that are left out go to `failures`.
+
+    `pace` is one for all campaigns, since the service's requests to slow down hold for all.
+    """
 
     session: ApplySession
     failures: Failures
-    executor: ApplyExecutor
+    planning: Planning
+    pace: Pace
 
     def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
         """Lock, settle and plan campaigns, and look for launches missing from the ledger.
@@ -117,12 +93,12 @@ class DeliveryRun:
                 several campaigns, only those affected are left out.
         """
         with span("plan"):
-            planned = self.executor.plan(scope, options, reader, is_held=False)
+            planned = self.planning.plan(scope, options, reader, is_held=False)
         # Left-out campaigns no longer limit the others, and adopted launches change the plan.
         while self._are_overtaken(planned):
             scope = replace(scope, quiet=True)
             reader = PlanContextReader(self.session.workspace, self.session.ledger, reader.now)
-            planned = self.executor.plan(scope, options, reader, is_held=True)
+            planned = self.planning.plan(scope, options, reader, is_held=True)
         return planned
 
     def _are_overtaken(self, planned: Sequence[PlanResult]) -> bool:
@@ -212,63 +188,48 @@ class DeliveryRun:
         return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
     def _deliver(self, run: CampaignRun, provenance: Run) -> None:
-        with self.executor.open_sender(run.planned, provenance) as sender:
-            try:
-                failure = self._send_and_settle(run, sender, provenance)
-            finally:
-                campaign_id, _ = run.planned.record.require_entered()
-                # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
-                with suppress(RunnerError):
-                    self._refresh(run, sender, provenance)
-                    run.summary.list_launches(
-                        self.session.ledger, campaign_id, provenance.id, self.executor.most_listed
-                    )
+        item = run.planned
+        sender = Sender(self.session, self.pace, item, provenance, self.planning.iterate_launches(item))
+        try:
+            self._send_and_settle(run, sender, provenance)
+        finally:
+            campaign_id, _ = item.record.require_entered()
+            # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
+            with suppress(RunnerError):
+                self._refresh(run, sender, provenance)
+                run.summary.list_launches(
+                    self.session.ledger, campaign_id, provenance.id, self.planning.most_listed
+                )
         final = run.summary.final_reply
-        if final is None and failure is not None:
-            raise failure
         if final is not None and final.status in _REFUSALS:
             client, _ = self.session.open_service()
             run.diagnosis = diagnose_refusal(client, final.status)
 
-    def _send_and_settle(self, run: CampaignRun, sender: PartSender, provenance: Run) -> RunnerError | None:
-        """Send a campaign in rounds, and return the error that kept parts from being finished.
-
-        Each round sends launches left by the last round or released by settling.
-        """
+    def _send_and_settle(self, run: CampaignRun, sender: Sender, provenance: Run) -> None:
+        """Send a campaign in rounds: first the plan's launches, then those that settling has released."""
         name, accepted = run.planned.campaign.name, -1
-        parts: Sequence[int] = range(sender.parts)
         for number in range(1, _ROUNDS + 1):
             with (
                 show_progress(f"Sending {name}", sender.left, quiet=self.session.scope.quiet) as progress,
                 span("send round", campaign=name, round=number, recipients=sender.left),
             ):
                 queue = Queue(name, run.planned.plan.target, sender.left, progress.advance)
-                sender.send_round(number, parts, queue.advance)
+                sender.send_round(queue.advance)
             self._refresh(run, sender, provenance)
             found = SettleSummary()
             if run.summary.count("unknown"):
                 found = self._settle(run.planned)
                 self._refresh(run, sender, provenance)
-            parts = [each for each in parts if _is_left(sender.reports.get(each), found)]
-            failure = sender.failure or _find_failure(sender, parts)
             count = run.summary.count("sent")
-            if not parts or run.summary.pause or self._has_ended([run]):
-                return failure
             # Stop asking a service that accepts nothing.
-            if accepted == count or sender.failure is not None:
-                break
+            is_over = run.summary.pause is not None or self._has_ended([run]) or accepted == count
+            if is_over or not (found.released and sender.left):
+                return
             accepted = count
-        return failure or _describe_rest(sender, parts, name)
 
-    def _refresh(self, run: CampaignRun, sender: PartSender, provenance: Run) -> None:
+    def _refresh(self, run: CampaignRun, sender: Sender, provenance: Run) -> None:
         campaign_id, _ = run.planned.record.require_entered()
-        run.summary.refresh(
-            self.session.ledger,
-            campaign_id,
-            provenance.id,
-            sender.reports.values(),
-            sender.find_final_reply(),
-        )
+        run.summary.refresh(self.session.ledger, campaign_id, provenance.id, sender.report)
 
     def _settle(self, item: PlanResult) -> SettleSummary:
         """Settle unresolved launches, and return the findings.
@@ -287,40 +248,14 @@ class DeliveryRun:
         return found
 
 
-def _is_left(report: PartReport | None, found: SettleSummary) -> bool:
-    if report is None or not report.is_complete:
-        return True
-    # Launches confirmed as sent allow the next message to the same people.
-    return bool((found.released and report.unclear) or (found.adopted and report.waiting))
-
-
-def _find_failure(sender: PartSender, parts: Sequence[int]) -> RunnerError | None:
-    found = (sender.reports[each].failure for each in parts if each in sender.reports)
-    return next(filter(None, found), None)
-
-
-def _describe_rest(sender: PartSender, parts: Sequence[int], campaign: str) -> RunnerError | None:
-    """Return the error to report for parts that are unfinished without an error of their own."""
-    left = [each for each in parts if each not in sender.reports or not sender.reports[each].is_complete]
-    if not left:
-        return None
-    return RunnerError(
-        f"{campaign}: {len(left)} of the plan's partitions were not sent to the end: "
-        "their tasks lost touch with this run again and again",
-        hint="everything that was sent is recorded; run the same command again to send the rest",
-    )
-
-
-class LocalApply:
-    """Plans and sends campaigns in this process."""
+class LocalPlanning:
+    """Plans campaigns in this process."""
 
     most_listed = None
 
     def __init__(self, session: ApplySession, failures: Failures) -> None:
         self._session = session
         self._failures = failures
-        # One for all campaigns, since the service's requests to slow down hold for all.
-        self._pace = Pace(None, time.monotonic, session.stop)
 
     def plan(
         self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
@@ -352,54 +287,50 @@ class LocalApply:
             )
         return again
 
-    @contextmanager
-    def open_sender(self, item: PlanResult, run: Run) -> Iterator[LocalSender]:
-        """Yield the sender of a plan."""
-        yield LocalSender(self._session, self._pace, item, run)
+    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
+        """Yield the launches of a plan."""
+        return item.planner.iterate_launches()
 
 
-class LocalSender:
-    """Sends a plan as one part: its launches, then those released by settling.
+class Sender:
+    """Sends a plan: its launches, then those released by settling.
 
-    `pace` limits the rate. `left` is the most recipients that the next round may send to; `reports` has the
-    outcome of the part.
+    `pace` limits the rate. `left` is the most recipients that the next round may send to; `report` has the
+    outcome.
     """
 
-    parts = 1
-    failure = None
-
-    def __init__(self, session: ApplySession, pace: Pace, item: PlanResult, run: Run) -> None:
+    def __init__(
+        self,
+        session: ApplySession,
+        pace: Pace,
+        item: PlanResult,
+        run: Run,
+        launches: Iterable[PlannedLaunch],
+    ) -> None:
         self._session = session
         self._pace = pace
         self._item = item
         self._run = run
+        self._launches: Iterable[PlannedLaunch] | None = launches
         self._unclear: list[PlannedLaunch] = []
         self.left = sum(message.to_send for message in item.plan.messages)
-        self.reports = {0: PartReport()}
+        self.report = SendingReport()
 
-    def send_round(self, number: int, _parts: Sequence[int], advance: Callable[[int], None]) -> None:
+    def send_round(self, advance: Callable[[int], None]) -> None:
         """Send the plan's launches, or in later rounds those found not to have been sent.
 
         Raises:
             RunnerError: the ledger cannot be written, the lock was lost, or the plan's files have changed.
         """
-        item, report = self._item, self.reports[0]
-        ref, order = self._session.describe(item.campaign, item.record), MessageOrder()
-        launches: Iterable[PlannedLaunch] = item.planner.iterate_launches()
-        if number > 1:
-            on_record = OnRecord(ref, self._run.id, order)
-            launches = on_record.leave_out(self._unclear)
+        item, order = self._item, MessageOrder()
+        ref = self._session.describe(item.campaign, item.record)
+        launches, self._launches = self._launches, None
+        if launches is None:
+            launches = OnRecord(ref, self._run.id, order).leave_out(self._unclear)
         delivery = self._make_delivery(ref, order, advance)
         delivery.run(self._session.remote_intents.reserve(item, iter(launches), self._run))
         self._unclear = delivery.unclear
         self.left = sum(len(launch.phones) for launch in self._unclear)
-        report.unclear = len(self._unclear)
-        is_ended = self._session.stop.is_set() or report.final_reply or report.pause
-        report.is_complete = not is_ended
-
-    def find_final_reply(self) -> SendReply | None:
-        """Return the reply that ended the run, or None."""
-        return self.reports[0].final_reply
 
     def _make_delivery(
         self, ref: ListedCampaign, order: MessageOrder, advance: Callable[[int], None]
@@ -412,11 +343,11 @@ class LocalSender:
             send=ref.client.send,
             pace=self._pace,
             stop=self._session.stop,
-            limit=InFlightLimit(target.concurrency),
+            concurrency=target.concurrency,
             now=self._session.workspace.now,
             observe=partial(self._observe, advance),
             lock=self._session.remote_intents.guard(ref.lock),
-            report=self.reports[0],
+            report=self.report,
             gate=EligibilityCheck.of(campaign, ref, self._session.workspace.target.state_key),
             meter=SendMeter(campaign.name, ref.target, target.base_url),
             settle_margin=campaign.limits.settle_margin,

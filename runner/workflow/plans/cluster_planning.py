@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from runner.cluster.address import LEDGER
 from runner.cluster.audience_scatter import choose_partitions, cut_audience
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
 from runner.ledger.model import format_moment
 from runner.ledger.people.earlier import find_depleted
@@ -16,12 +18,15 @@ from runner.ledger.people.opt_outs import count_opt_outs
 from runner.ledger.people.recent import has_open_launches
 from runner.ledger.target_key import read_target_key
 from runner.plan.model import PlanOptions
+from runner.plan.planner import find_overdue
 from runner.service.target import list_variables
 from runner.workflow.observer import show_progress
-from runner.workflow.plans.planning import PlanResult
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.planning import PlanResult, plan_campaigns
+from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.campaign.model import Campaign
     from runner.cluster.audience_scatter import CutAudience
@@ -32,11 +37,14 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.record.recorded import Record
     from runner.ledger.target_key import LedgerConnection
-    from runner.plan.model import CampaignPlan
+    from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
     from runner.source.diagnostic import Problems
+    from runner.workflow.delivery.apply_session import ApplySession
+    from runner.workflow.failures import Failures
     from runner.workflow.observer import Progress
-    from runner.workflow.plans.context_reader import PlanContextReader
+    from runner.workflow.scope import Scope
+    from runner.workflow.workspace.clustering import ClusterSettings
     from runner.workflow.workspace.workspace import Workspace
 
 
@@ -69,8 +77,8 @@ class Stages:
 class ClusterPlanning:
     """A `PlanMaker` on a cluster.
 
-    All workers must reach `folder`. `ledger` is None if there is none yet; `out` is a folder for
-    the launches, None to drop them; `environment` has the workers' ledger and key.
+    All workers must reach `folder`. `ledger` is None if there is none yet. With `keeps_launches` the launches
+    are written to the folder; `environment` has the workers' ledger and key.
     """
 
     def __init__(
@@ -80,8 +88,8 @@ class ClusterPlanning:
         reader: PlanContextReader,
         cluster: Cluster,
         folder: SharedFolder,
-        out: SharedFolder | None,
         *,
+        keeps_launches: bool,
         environment: WorkerEnvironment,
         quiet: bool,
     ) -> None:
@@ -90,7 +98,7 @@ class ClusterPlanning:
         self._reader = reader
         self._cluster = cluster
         self._folder = folder
-        self._out = out
+        self._keeps_launches = keeps_launches
         self._environment = environment
         self._quiet = quiet
         self._audiences: dict[str, CutAudience] = {}
@@ -116,7 +124,7 @@ class ClusterPlanning:
         problems: Problems,
     ) -> PlanResult | None:
         """Plan one campaign; return None if there are errors."""
-        target, own = self._workspace.target, self._out or self._folder.within("plans")
+        target, keeps = self._workspace.target, self._keeps_launches or options.keeps_people
         context = self._reader.read(campaign, leaves_people=True)
         request = PlanRequest(
             campaign,
@@ -126,8 +134,8 @@ class ClusterPlanning:
             self._audiences[campaign.name],
             self._partitions,
             self._ask(campaign, record, context),
-            tuple((item.campaign.name, own.url, item.plan.parts) for item in before if item.plan.parts),
-            own if self._out or options.keeps_people else None,
+            tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
+            self._folder.within(f"plans-{secrets.token_hex(4)}") if keeps else None,
         )
         with Stages(quiet=self._quiet) as stages:
             plan = CampaignPlanner(
@@ -139,7 +147,7 @@ class ClusterPlanning:
         """Return what workers look up of a campaign's people."""
         target, cap = self._workspace.target, campaign.policy.frequency_cap
         lookup = LedgerLookup(
-            LEDGER if self._ledger is not None else None,
+            self._ledger is not None,
             list_variables(target.name, self._workspace.targets)[-1],
             record.campaign_id,
             None if record.is_empty() else record.key,
@@ -168,6 +176,74 @@ class ClusterPlanning:
         if campaign_id is None or not after:
             return ()
         return find_depleted(connection, campaign_id, campaign.message_ids, after)
+
+
+class ClusterPlans:
+    """Plans campaigns for `apply` on a cluster; the ledger must be on PostgreSQL.
+
+    This process sends: it reads the launches from the files that the workers have written.
+    """
+
+    most_listed = 10_000
+
+    def __init__(self, session: ApplySession, failures: Failures, settings: ClusterSettings) -> None:
+        self._session = session
+        self._failures = failures
+        self._settings = settings
+        self._opened: tuple[Cluster, SharedFolder] | None = None
+
+    def _open_cluster(self) -> tuple[Cluster, SharedFolder]:
+        """Return the connected cluster, and a folder for this run's intermediate files.
+
+        Raises:
+            RunnerError: it cannot be reached or started, or its workers do not fit.
+        """
+        if self._opened is None:
+            opened = open_chosen_cluster(self._settings, self._session.workspace)
+            self._opened = self._session.keep_open(opened)
+        return self._opened
+
+    def plan(
+        self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
+    ) -> Sequence[PlanResult]:
+        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
+        cluster, folder = self._open_cluster()
+        find_record = self._session.enter if is_held else self._session.enter_settled
+        maker = ClusterPlanning(
+            self._session.workspace,
+            self._session.ledger,
+            reader,
+            cluster,
+            folder,
+            keeps_launches=True,
+            environment=self._settings.environment,
+            quiet=scope.quiet,
+        )
+        return plan_campaigns(
+            self._session.workspace,
+            scope,
+            options,
+            partial(find_record, counts_only=True),
+            reader,
+            self._failures,
+            maker=maker,
+        )
+
+    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
+        """Return saved plans, which wait if replies are overdue by now; launches have their own deadlines."""
+        workspace, now = self._session.workspace, self._session.workspace.now()
+        reader = PlanContextReader(workspace, self._session.ledger, now)
+        reader.note_records([(item.campaign, item.record) for item in planned])
+        unread = reader.find_unread()
+        overdue = [find_overdue(item.campaign, unread, now, options) for item in planned]
+        return [
+            item if found is None else replace(item, plan=item.plan.wait_for(found))
+            for item, found in zip(planned, overdue, strict=True)
+        ]
+
+    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
+        """Yield the launches of a plan."""
+        return read_launches(item.campaign, item.plan.parts)
 
 
 def plan_files_on_cluster(

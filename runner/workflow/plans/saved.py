@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -27,20 +27,18 @@ from runner.errors import (
     RunnerError,
     UnusableListError,
     UsageError,
-    write_install_hint,
 )
 from runner.ledger.atomic_write import write_private
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.digest import plan_digest
-from runner.plan.manifest import describe_renewal, dump_manifest, parse_manifest
+from runner.plan.manifest import RENEWAL, dump_manifest, parse_manifest
 from runner.service.target import describe_destination, list_moves
-from runner.source.storage import is_folder, is_url
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.plan.manifest import PlanSet
+    from runner.plan.manifest import Manifest
     from runner.plan.model import PlanOptions
     from runner.service.target import Target
     from runner.workflow.plans.planning import PlanResult
@@ -156,12 +154,7 @@ class SavedPlan:
     """A saved plan, with its file as given on the command line."""
 
     file: str
-    made: PlanSet
-
-    @property
-    def plan_set(self) -> PlanSet | None:
-        """The plan set, if the plan was saved with its launches."""
-        return self.made if self.made.parts else None
+    made: Manifest
 
     @property
     def digest(self) -> str:
@@ -256,12 +249,12 @@ class SavedPlan:
         if changes:
             raise PlanChangedError(
                 f"the plan {self.file} is out of date: {'; '.join(changes)}",
-                hint=describe_renewal(has_parts=False),
+                hint=RENEWAL,
             )
         if plan_digest(found) != self.digest:
             raise PlanChangedError(
                 f"the plan {self.file} was edited: it says other numbers than are to be sent",
-                hint=describe_renewal(has_parts=False),
+                hint=RENEWAL,
             )
 
 
@@ -288,50 +281,13 @@ def save_plan(document: Mapping[str, Any], file: str, options: PlanOptions) -> N
 
 
 def read_saved_plan(path: str) -> SavedPlan:
-    """Read a saved plan: a file, or a plan set.
+    """Read a saved plan.
 
     Raises:
         RunnerError: it is not a plan, incomplete, of another version, or names a missing campaign.
     """
-    found = _read_set(path) if is_folder(path) else _read_file(path)
-    return SavedPlan(path, found).require_files()
-
-
-def read_plan_to_send(path: str, *, is_clustered: bool) -> SavedPlan:
-    """Read a saved plan to send it; `is_clustered` says that a cluster was asked for.
-
-    Raises:
-        UsageError: it is at a URL that cannot be read, and no cluster was asked for.
-        RunnerError: as `read_saved_plan` does.
-    """
     try:
-        return read_saved_plan(path)
-    except RunnerError as error:
-        if is_clustered or not is_url(path):
-            raise
-        # Without a cluster, what could be read would not help.
-        raise UsageError(
-            f"{path} is at a URL, where a plan is a plan set: it is sent with --cluster", hint=error.message
-        ) from None
-
-
-def _read_set(url: str) -> PlanSet:
-    # Imported here: only clusters have the packages to read one.
-    try:
-        from runner.cluster.plan_set import read_plan_set
-    except ImportError:
-        raise RunnerError(
-            f"{url} is a folder: to read it as a plan set needs PyArrow and fsspec, which are not installed",
-            hint=write_install_hint("cluster"),
-        ) from None
-    found = read_plan_set(url)
-    # Workers may run in another folder than this process.
-    return found if "://" in url else replace(found, url=str(Path(url).absolute()))
-
-
-def _read_file(file: str) -> PlanSet:
-    try:
-        text = Path(file).read_bytes()
+        text = Path(path).read_bytes()
     except OSError as error:
-        raise RunnerError(f"the plan {file} cannot be read: {error.strerror}") from None
-    return parse_manifest(text, file, has_parts=False)
+        raise RunnerError(f"the plan {path} cannot be read: {error.strerror}") from None
+    return SavedPlan(path, parse_manifest(text, path)).require_files()

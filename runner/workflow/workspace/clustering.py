@@ -15,7 +15,7 @@ from runner.workflow.observer import note
 from runner.workflow.workspace.folders import make_state_folder, state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
@@ -69,13 +69,13 @@ def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings
 
 @contextmanager
 def open_chosen_cluster(
-    settings: ClusterSettings, workspace: Workspace | None, secrets: Mapping[str, str] | None = None
+    settings: ClusterSettings, workspace: Workspace | None
 ) -> Iterator[tuple[Cluster, SharedFolder]]:
     """Connect to a cluster while the block lasts, with a new folder for intermediate files.
 
     Only workers with the same version, secrets and ledger URL, and access to the folder, are used. It is
     removed at the end, like known folders of killed runs. `workspace` is None for commands without target and
-    ledger; `secrets` has the embedded sandbox's credentials.
+    ledger.
 
     Raises:
         RunnerError: the cluster cannot be reached, or no worker is fit.
@@ -87,7 +87,7 @@ def open_chosen_cluster(
     if settings.scratch is None:
         make_state_folder()
     scratch = settings.scratch or str(state_folder() / "cluster")
-    environment = {**_list_needed(workspace), **(secrets or {})}
+    environment = _list_needed(workspace)
     given = {name: value for name, value in environment.items() if value is not None}
     tell = _ignore if settings.is_quiet else note
     with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
@@ -103,8 +103,9 @@ def _list_needed(workspace: Workspace | None) -> dict[str, str | None]:
     """Return the environment variables that workers need; None for those not set here."""
     if workspace is None:
         return {}
-    names = list_variables(workspace.target.name, workspace.targets)
-    return {LEDGER: workspace.ledger_url, **{name: workspace.environ.get(name) or None for name in names}}
+    # Workers plan: they need no credentials of the service.
+    state_key = list_variables(workspace.target.name, workspace.targets)[-1]
+    return {LEDGER: workspace.ledger_url, state_key: workspace.environ.get(state_key) or None}
 
 
 def _require_shared(ledger_url: str) -> None:

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.locks.partition_lease import LiveLeases
     from runner.ledger.people.suppressions import Told
     from runner.ledger.record.recorded import Record
     from runner.sandbox.rehearsal.simulate import SimulationSummary
@@ -320,26 +319,18 @@ class Workspace:
         return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
 
     def hold_lock(
-        self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0, quiet: bool = False
+        self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
     ) -> AbstractContextManager[CampaignLock]:
         """Hold the lock of a campaign, under all of its names, while the block lasts.
 
-        `timeout_s` limits the wait for another run; `quiet` hides the wait for tasks of an earlier cluster
-        run.
+        `timeout_s` limits the wait for another run.
 
         Raises:
             RunLockedError: another run still holds it.
         """
         identity = self.identify(campaign)
         holder = describe_this_run(utc_now(), self.environ)
-        return hold_campaign_lock(
-            ledger,
-            identity.target,
-            identity.names,
-            holder,
-            timeout_s=timeout_s,
-            tell=lambda leases: None if quiet else note(_say_waiting(campaign.name, leases)),
-        )
+        return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
 
     def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: CampaignRecord) -> None:
         """Rewrite a campaign's lockfile from the ledger, under the campaign's lock.
@@ -449,13 +440,6 @@ def _say_left_behind(campaign: Campaign, file: Path, own: Path) -> str:
     if own.exists():
         return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
     return f"{said}`git mv` it along, to {show_path(own)}"
-
-
-def _say_waiting(campaign: str, leases: LiveLeases) -> str:
-    return (
-        f"{campaign}: an earlier run's tasks may still send: waiting for {leases.holder}, "
-        f"{leases.left_s:.0f} s at most."
-    )
 
 
 def _open_state(scope: Scope, target: Target) -> StateRemote:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.report.answers import build_reader
+from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members, load_reached
-from runner.report.columns.parts import count_campaign
 from runner.report.columns.question_columns import list_asked
 from runner.report.facts import (
     CampaignFacts,

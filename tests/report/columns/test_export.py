@@ -14,8 +14,8 @@ from pyarrow import parquet
 from runner.errors import RunnerError
 from runner.ledger.report_model import AskedRow, FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles
+from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_asked, load_members
-from runner.report.columns.parts import count_campaign
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
 from tests.report.counted import make_row
 

@@ -1,27 +1,18 @@
-"""Counts of a campaign's results, made in parts and added up.
-
-All results of a participant are in one part, so paths, readings, times and words of participants add up
-exactly. Three things need all parts first: the list of questions, the choice of answers to keep, and so the
-number of each reading. Counts stay in files; they are added up and chosen from by the engine, never in memory
-all at once.
-"""
+"""Counts of a campaign's results, by the engine."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from runner.ledger.report_model import FeedRow
 from runner.report.answers import LEAST_LENGTH
-from runner.report.columns.dataset import choose_first, derive_columns
 from runner.report.columns.engine import quote
 from runner.report.columns.question_columns import (
     OWN_WORDS_NUMBER,
     Asked,
-    PartGroups,
-    SummedGroups,
+    count_groups,
     list_asked,
     place_answers,
     read_kept,
@@ -39,10 +30,8 @@ from runner.report.facts import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from datetime import date
-    from pathlib import Path
 
     from runner.report.columns.engine import Engine
-    from runner.report.columns.question_columns import Groups
     from runner.report.facts import ScoreOutline
 
 
@@ -120,24 +109,24 @@ def list_ending(readings: Sequence[AnswerReading]) -> list[int]:
 
 
 def count_message(
-    groups: Groups, message: str, asked: Asked, readings: Sequence[AnswerReading], columns: Sequence[str]
+    engine: Engine, message: str, asked: Asked, readings: Sequence[AnswerReading], columns: Sequence[str]
 ) -> MessageTally:
     """Return the tally of one message, from the tables that `gather_people` made."""
     return MessageTally(
         results=asked.results,
         refusals=asked.refusals,
-        paths=_count_paths(groups),
+        paths=_count_paths(engine),
         questions={
-            tag: _count_question(groups, asked, place, readings) for place, tag in enumerate(asked.tags)
+            tag: _count_question(engine, asked, place, readings) for place, tag in enumerate(asked.tags)
         },
         unlisted=asked.unlisted,
-        first_s=dict(groups.rows(_count_seconds("first_us - started_us"))),
-        days=_count_days(groups),
+        first_s=dict(count_groups(engine, _count_seconds("first_us - started_us"))),
+        days=_count_days(engine),
         groups={
-            column: _count_groups(groups, message, asked, readings, number)
+            column: _count_groups(engine, message, asked, readings, number)
             for number, column in enumerate(columns)
         },
-        arm_days={(arm, day): count for arm, day, count in sorted(groups.rows(_ARM_DAYS))},
+        arm_days={(arm, day): count for arm, day, count in sorted(count_groups(engine, _ARM_DAYS))},
     )
 
 
@@ -182,8 +171,8 @@ def _write_step(place: int, ending: Sequence[int]) -> str:
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
 
 
-def _count_paths(groups: Groups) -> dict[tuple[str, str], int]:
-    return {(arm, path): count for arm, path, count in sorted(groups.rows(_PATHS))}
+def _count_paths(engine: Engine) -> dict[tuple[str, str], int]:
+    return {(arm, path): count for arm, path, count in sorted(count_groups(engine, _PATHS))}
 
 
 def _count_seconds(microseconds: str) -> str:
@@ -194,19 +183,19 @@ def _count_seconds(microseconds: str) -> str:
 
 
 def _count_question(
-    groups: Groups, asked: Asked, place: int, readings: Sequence[AnswerReading]
+    engine: Engine, asked: Asked, place: int, readings: Sequence[AnswerReading]
 ) -> QuestionTally:
-    rows = groups.rows(_READINGS.format(place))
+    rows = count_groups(engine, _READINGS.format(place))
     counted = {(arm, readings[number]): count for arm, number, count in sorted(rows)}
     is_known = place < len(asked.questions)
     return QuestionTally(
         readings=counted,
-        texts={} if is_known else dict(groups.rows(_TEXTS, [place])),
-        lengths=dict(groups.rows(_LENGTHS.format(place))),
-        words=dict(groups.rows(_WORDS, [place], choose=_FREQUENT))
+        texts={} if is_known else dict(count_groups(engine, _TEXTS, [place])),
+        lengths=dict(count_groups(engine, _LENGTHS.format(place))),
+        words=dict(count_groups(engine, _WORDS, [place], choose=_FREQUENT))
         if is_known and not asked.questions[place].responses
         else {},
-        gaps_s=dict(groups.rows(_count_gaps(asked, place))) if is_known else {},
+        gaps_s=dict(count_groups(engine, _count_gaps(asked, place))) if is_known else {},
     )
 
 
@@ -225,9 +214,9 @@ def _write_since(order: Sequence[int], place: int) -> str:
     return f"greatest({earlier})" if earlier else "started_us"
 
 
-def _count_days(groups: Groups) -> dict[date, DayTally]:
-    firsts: dict[date, int] = dict(groups.rows(_FIRST_DAYS))
-    answers: dict[date, int] = dict(groups.rows(_ANSWER_DAYS))
+def _count_days(engine: Engine) -> dict[date, DayTally]:
+    firsts: dict[date, int] = dict(count_groups(engine, _FIRST_DAYS))
+    answers: dict[date, int] = dict(count_groups(engine, _ANSWER_DAYS))
     return {
         day: DayTally(firsts.get(day, 0), answers.get(day, 0))
         for day in sorted(firsts.keys() | answers.keys())
@@ -235,15 +224,15 @@ def _count_days(groups: Groups) -> dict[date, DayTally]:
 
 
 def _count_groups(
-    groups: Groups, message: str, asked: Asked, readings: Sequence[AnswerReading], number: int
+    engine: Engine, message: str, asked: Asked, readings: Sequence[AnswerReading], number: int
 ) -> dict[str, GroupTally]:
-    sent: dict[str, int] = dict(groups.rows(_SENT_TO_GROUPS.format(number), [message]))
+    sent: dict[str, int] = dict(count_groups(engine, _SENT_TO_GROUPS.format(number), [message]))
     paths: dict[str, dict[tuple[str, str], int]] = {}
-    for group, arm, path, count in sorted(groups.rows(_GROUP_PATHS.format(number))):
+    for group, arm, path, count in sorted(count_groups(engine, _GROUP_PATHS.format(number))):
         paths.setdefault(group, {})[arm, path] = count
     answers: dict[str, dict[str, Counter[AnswerReading]]] = {}
     for place, question in enumerate(asked.questions):
-        for group, reading, count in sorted(groups.rows(_GROUP_READINGS.format(number, place))):
+        for group, reading, count in sorted(count_groups(engine, _GROUP_READINGS.format(number, place))):
             counted = answers.setdefault(group, {}).setdefault(question.tag, Counter())
             counted[readings[reading]] += count
     return {
@@ -252,9 +241,6 @@ def _count_groups(
     }
 
 
-_OPTIONS = "FORMAT parquet, COMPRESSION zstd"
-_HEX_DIGITS = 4
-_NO_ROWS = f"SELECT {', '.join(f'NULL::VARCHAR AS {name}' for name in FeedRow._fields)} WHERE false"
 _POOL = """
 CREATE OR REPLACE TEMP TABLE pooled (person UUID, message INTEGER, reading INTEGER, answered_us BIGINT)
 """
@@ -266,10 +252,7 @@ SELECT latest.message AS message, latest.reading AS reading, count(*) AS n FROM 
 ) GROUP BY ALL
 """
 _FOUND = "SELECT message, refuses, arm, question_tag, count(*) AS n FROM results GROUP BY ALL"
-_PARTICIPANTS = (
-    "SELECT '' AS everybody, count(DISTINCT person) AS n FROM results SEMI JOIN names USING (message) "
-    "WHERE NOT refuses"
-)
+_PARTICIPANTS = "SELECT count(DISTINCT person) FROM results SEMI JOIN names USING (message) WHERE NOT refuses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,59 +279,7 @@ class Found:
         return list_asked(outline, found, self.refusals.get(outline.id, 0))
 
 
-@dataclass(frozen=True, slots=True)
-class MessagePart:
-    """A message, with the ids it is entered under (`names`) and the place of a `pooled` question.
-
-    `ending` has the numbers of the readings that end the survey, once these are known.
-    """
-
-    outline: MessageOutline
-    names: tuple[str, ...]
-    asked: Asked
-    ending: tuple[int, ...] = ()
-    pooled: int | None = None
-
-
-class PartCounts(Protocol):
-    """Counting of all parts, in any process; returns the folders that have the counts."""
-
-    def find_kept(self, messages: Sequence[MessagePart]) -> list[Path]:
-        """Have `write_candidates` called for each part."""
-
-    def count(
-        self, messages: Sequence[MessagePart], folder: Path, readings: Sequence[Sequence[AnswerReading]]
-    ) -> list[Path]:
-        """Have `write_counts` called for each part; the folder has the readings' numbers."""
-
-
 KeepAnswers = Callable[[MessageOutline, Asked, Sequence[AnswerReading]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _WholePart:
-    """All results as one part, in an engine of this process."""
-
-    engine: Engine
-    folder: Path
-    columns: Sequence[str]
-    keep_answers: KeepAnswers | None
-
-    def find_kept(self, messages: Sequence[MessagePart]) -> list[Path]:
-        write_candidates(self.engine, self.folder, messages)
-        return [self.folder]
-
-    def count(
-        self, messages: Sequence[MessagePart], folder: Path, readings: Sequence[Sequence[AnswerReading]]
-    ) -> list[Path]:
-        kept = iter(readings)
-
-        def keep(part: MessagePart) -> None:
-            if self.keep_answers is not None:
-                self.keep_answers(part.outline, part.asked, next(kept))
-
-        write_counts(self.engine, self.folder, messages, self.columns, folder, keep)
-        return [self.folder]
 
 
 def count_campaign(
@@ -360,160 +291,36 @@ def count_campaign(
     score: ScoreOutline | None = None,
     keep_answers: KeepAnswers | None = None,
 ) -> CampaignTally:
-    """Count the table `results` as one part.
+    """Count the table `results`.
 
     `message_ids` maps former ids of messages to present ones. `columns` are the audience's, with their values
     in the tables of `runner.report.columns.dataset`; `score` is the question whose answers are pooled.
     `keep_answers` is called for each message while the engine has its answers.
     """
-    with engine.open_folder() as folder:
-        write_found(engine, folder)
-        part = _WholePart(engine, folder, columns, keep_answers)
-        return count_parts(engine, outlines, message_ids, columns, [folder], folder, part, score)
-
-
-def split_rows(engine: Engine, select: str, folder: Path, parts: int) -> None:
-    """Write the rows of a statement to files, a folder a part, by the participant's number (column `person`).
-
-    `folder` must be empty; `parts` is a power of two, 65,536 at most.
-    """
-    number = f"(('0x' || left(person::VARCHAR, {_HEX_DIGITS}))::INTEGER % {parts})"
-    engine.save(f"SELECT *, {number} AS part FROM ({select})", folder, f"{_OPTIONS}, PARTITION_BY (part)")
-
-
-def show_people(engine: Engine, members: Sequence[Path], reached: Sequence[Path], columns: int) -> None:
-    """Make the tables of `runner.report.columns.dataset` visible to the engine.
-
-    `members` and `reached` are files by `split_rows`; `columns` is the number of values of a member.
-    """
-    values = "".join(f", '' AS value_{number}" for number in range(columns))
-    nobody = f"SELECT '' AS participant{values}, NULL::UUID AS person WHERE false"
-    # A table: several statements read it.
-    chosen = choose_first(_read(members), columns) if members else nobody
-    engine.run(f"CREATE OR REPLACE TEMP TABLE members AS {chosen}")
-    nobody = "SELECT '' AS message, '' AS participant, NULL::UUID AS person WHERE false"
-    engine.run(f"CREATE OR REPLACE TEMP VIEW reached AS {_read(reached) if reached else nobody}")
-
-
-def list_part(folder: Path, number: int) -> list[Path]:
-    """Return the files of one part in a folder that `split_rows` has filled."""
-    return sorted(folder.glob(f"part={number}/*.parquet"))
-
-
-def show_part(engine: Engine, files: Sequence[Path]) -> None:
-    """Make results, with the columns of `derive_columns`, visible to the engine as the table `results`."""
-    read = _read(files) if files else derive_columns(_NO_ROWS)
-    engine.run(f"CREATE OR REPLACE TEMP VIEW results AS {read}")
-
-
-def write_found(engine: Engine, folder: Path) -> None:
-    """Write which results exist in a part, or in any set that shares none with the others."""
-    PartGroups(engine, folder, "found").rows(_FOUND)
-
-
-def write_candidates(engine: Engine, folder: Path, messages: Sequence[MessagePart]) -> None:
-    """Write the answers of a part that may be kept."""
-    for number, part in enumerate(messages):
-        _name_message(engine, part.names)
-        place_answers(engine, part.outline, part.asked)
-        read_kept(PartGroups(engine, folder, f"kept-{number}"), part.outline, part.asked)
-
-
-def write_counts(
-    engine: Engine,
-    folder: Path,
-    messages: Sequence[MessagePart],
-    columns: Sequence[str],
-    readings: Path,
-    observe: Callable[[MessagePart], None] = lambda _part: None,
-) -> None:
-    """Write the counts of a part.
-
-    `readings` is the folder with the readings' numbers. `observe` is called for each message while the engine
-    has its answers.
-    """
+    there = _find_results(engine, {outline.id for outline in outlines}, message_ids)
     engine.run(_POOL)
-    for number, part in enumerate(messages):
-        _name_message(engine, part.names)
-        place_answers(engine, part.outline, part.asked)
-        engine.run(f"INSERT INTO readings FROM read_parquet({quote(str(_name_readings(readings, number)))})")
-        gather_people(engine, part.asked, part.ending)
-        _pool_answers(engine, number, part.pooled)
-        groups = PartGroups(engine, folder, f"count-{number}")
-        count_message(groups, part.outline.id, part.asked, (), columns)
-        observe(part)
-    _count_pool(PartGroups(engine, folder, "pooled"), (), {})
-    _count_everybody(PartGroups(engine, folder, "everybody"), messages)
-
-
-def count_parts(
-    engine: Engine,
-    outlines: Sequence[MessageOutline],
-    message_ids: Mapping[str, str],
-    columns: Sequence[str],
-    found: Sequence[Path],
-    folder: Path,
-    parts: PartCounts,
-    score: ScoreOutline | None = None,
-) -> CampaignTally:
-    """Return the sums over all parts.
-
-    `found` are folders in which `write_found` has counted each result once. The readings are written to
-    `folder`, where tasks that count parts read them. The rest is as for `count_campaign`.
-    """
-    there = _find_results(
-        SummedGroups(engine, found, "found"), {outline.id for outline in outlines}, message_ids
-    )
-    messages = []
-    for one in outlines:
+    tallies: dict[str, MessageTally] = {}
+    kept: dict[str, list[AnswerReading]] = {}
+    for number, one in enumerate(outlines):
         asked = there.list_asked(one)
-        pooled = _find_place(score, one.id, asked)
-        messages.append(MessagePart(one, tuple(there.list_names(one.id)), asked, pooled=pooled))
-    readings = _add_candidates(engine, messages, parts.find_kept(messages), folder)
-    ended = [replace(part, ending=tuple(list_ending(readings[n]))) for n, part in enumerate(messages)]
-    counted = parts.count(ended, folder, readings)
-    tallies = {}
-    for number, part in enumerate(ended):
-        groups = SummedGroups(engine, counted, f"count-{number}")
-        message = part.outline.id
-        tallies[message] = count_message(groups, message, part.asked, readings[number], columns)
-    everybody = _count_participants(SummedGroups(engine, counted, "everybody"), there, tallies)
-    kept = dict(zip(tallies, readings, strict=True))
-    pool = _count_pool(SummedGroups(engine, counted, "pooled"), list(tallies), kept)
-    return CampaignTally(tallies, everybody, there.strays, pool)
+        _name_message(engine, there.list_names(one.id))
+        place_answers(engine, one, asked)
+        readings = kept[one.id] = read_kept(engine, one, asked)
+        gather_people(engine, asked, list_ending(readings))
+        _pool_answers(engine, number, _find_place(score, one.id, asked))
+        tallies[one.id] = count_message(engine, one.id, asked, readings, columns)
+        if keep_answers is not None:
+            keep_answers(one, asked, readings)
+    everybody = _count_participants(engine, there, tallies)
+    return CampaignTally(tallies, everybody, there.strays, _count_pool(engine, list(tallies), kept))
 
 
-def _add_candidates(
-    engine: Engine, messages: Sequence[MessagePart], found: Sequence[Path], folder: Path
-) -> list[list[AnswerReading]]:
-    """Choose the answers to keep, write the readings' numbers for all parts, and return the readings."""
-    chosen = []
-    for number, part in enumerate(messages):
-        chosen.append(read_kept(SummedGroups(engine, found, f"kept-{number}"), part.outline, part.asked))
-        engine.save("FROM readings", _name_readings(folder, number), _OPTIONS)
-    return chosen
-
-
-def _count_everybody(groups: PartGroups, messages: Sequence[MessagePart]) -> None:
-    _name_message(groups.engine, [name for part in messages for name in part.names])
-    groups.rows(_PARTICIPANTS)
-
-
-def _name_readings(folder: Path, number: int) -> Path:
-    return folder / f"readings-{number}.parquet"
-
-
-def _read(files: Sequence[Path]) -> str:
-    listed = ", ".join(quote(str(file)) for file in files)
-    return f"SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"
-
-
-def _find_results(groups: Groups, wanted: Collection[str], message_ids: Mapping[str, str]) -> Found:
+def _find_results(engine: Engine, wanted: Collection[str], message_ids: Mapping[str, str]) -> Found:
     """Return the results that exist of the wanted messages, and of others."""
     messages: dict[str, dict[str, Counter[tuple[str, str]]]] = {}
     refusals: Counter[str] = Counter()
     strays = 0
-    for message, refuses, arm, tag, count in groups.rows(_FOUND):
+    for message, refuses, arm, tag, count in count_groups(engine, _FOUND):
         now = message_ids.get(message, message)
         if now not in wanted:
             strays += count
@@ -526,12 +333,14 @@ def _find_results(groups: Groups, wanted: Collection[str], message_ids: Mapping[
     return Found(messages, refusals, strays)
 
 
-def _count_participants(groups: Groups, found: Found, messages: Mapping[str, MessageTally]) -> int:
+def _count_participants(engine: Engine, found: Found, messages: Mapping[str, MessageTally]) -> int:
     """Return the number of participants, each once over all messages (table `names`)."""
     if len(found.messages) <= 1:
         # Each participant has one path through a message.
         return sum(sum(messages[message].paths.values()) for message in found.messages)
-    return sum(int(count) for _, count in groups.rows(_PARTICIPANTS))
+    _name_message(engine, [name for names in found.messages.values() for name in names])
+    ((count,),) = engine.rows(_PARTICIPANTS)
+    return int(count)
 
 
 def _name_message(engine: Engine, names: Iterable[str]) -> None:
@@ -556,10 +365,10 @@ def _pool_answers(engine: Engine, number: int, place: int | None) -> None:
 
 
 def _count_pool(
-    groups: Groups, messages: Sequence[str], readings: Mapping[str, Sequence[AnswerReading]]
+    engine: Engine, messages: Sequence[str], readings: Mapping[str, Sequence[AnswerReading]]
 ) -> dict[tuple[str, AnswerReading], int]:
     """Return participants by the message of their latest answer, and by its reading."""
     counted: Counter[tuple[str, AnswerReading]] = Counter()
-    for number, reading, count in groups.rows(_COUNT_POOL):
+    for number, reading, count in count_groups(engine, _COUNT_POOL):
         counted[messages[number], readings[messages[number]][reading]] += count
     return dict(counted)
