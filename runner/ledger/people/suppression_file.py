@@ -50,7 +50,7 @@ ENTRY_FORMS = {
     "fingerprint": re.compile(r"[0-9a-f]{32}"),
     "kind": re.compile("opt_out"),
     "seal": re.compile(r"[0-9a-f]{32}"),
-    "source": re.compile("reply|import|person|forgotten"),
+    "source": re.compile("reply|launch|import|person|forgotten"),
     "state": re.compile("confirmed|doubtful|dismissed"),
 }
 """The forms of the fields of an opt-out, as this program writes them."""

@@ -17,7 +17,16 @@ from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.ledger.results.result_feed import FeedSpan, begin_revision, renew_edition
 from runner.ledger.results.sendings import BEGAN, count_by_message
-from runner.ledger.tables import campaigns, launch_starts, launch_stats, launches, opt_outs, results, sessions
+from runner.ledger.tables import (
+    campaigns,
+    deliveries,
+    launch_starts,
+    launch_stats,
+    launches,
+    opt_outs,
+    results,
+    sessions,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -144,6 +153,12 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
         copied = exists().where(results.c.launch_id.in_(changed))
         if changed and connection.execute(select(copied)).scalar():
             renew_edition(connection)
+
+
+def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
+    """Return the fingerprints of a launch's recipients."""
+    is_theirs = and_(deliveries.c.launch_id == launch_id, deliveries.c.released.is_(False))
+    return frozenset(connection.execute(select(deliveries.c.fingerprint).where(is_theirs)).scalars())
 
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
