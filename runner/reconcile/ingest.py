@@ -18,6 +18,7 @@ from runner.ledger.people.opt_outs import OptOut, add_replies
 from runner.ledger.people.replies import find_forgotten, read_definition
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.reconciled import find_held, read_members, store_results, store_sessions
+from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_reply
 from runner.source.normalize import normalize
@@ -86,7 +87,7 @@ class ResultIngest:
             kept, left_out = self._leave_out_forgotten(connection, told)
             placed, unplaced = self._place(connection, kept)
             new = self._find_new(connection, placed)
-            store_results(connection, [self._result_of(record) for record in placed])
+            store_results(connection, [self._result_of(connection, record) for record in placed])
             screened = [*kept, *others.placed]
             self._screen.enter(connection, [(one, self._read_reply(connection, one)) for one in screened])
             held = [(one, self._read_reply(connection, one)) for one in (*lost, *others.lost)]
@@ -249,7 +250,20 @@ class ResultIngest:
 
         return read_reply(record, self.context.order.opt_out_words, find)
 
-    def _result_of(self, record: ResultRecord) -> StoredResult:
+    def _find_non_answer(self, connection: LedgerConnection, record: ResultRecord) -> str:
+        """Return why a result answers nothing; what its question offers is an answer to it."""
+        said = record.result_response if record.result_response.strip() else record.result_answer
+        if find_non_answer(said, said) is None:
+            return ""
+        definition, _ = self._read_definition(connection, record)
+        if find_offered(definition, record.question_tag, record.question_text):
+            return ""
+        return (
+            find_non_answer(said, f"{record.question_text} {json.dumps(definition, ensure_ascii=False)}")
+            or ""
+        )
+
+    def _result_of(self, connection: LedgerConnection, record: ResultRecord) -> StoredResult:
         return StoredResult(
             launch_id=self.sources[record.project_launch_guid].launch.id,
             result_guid=record.result_guid,
@@ -266,6 +280,7 @@ class ResultIngest:
             result_response=record.result_response,
             created=record.created,
             updated=record.updated,
+            non_answer=self._find_non_answer(connection, record),
         )
 
 

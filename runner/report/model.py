@@ -235,6 +235,7 @@ class MessageReport:
         audience: None if no `apply` has recorded it.
         opt_outs: replies to this message that opted out, and opt-outs that the service itself reports.
         doubtful: replies to this message that may opt out, and wait for a decision.
+        non_answers: results that answer nothing: blank ones, reactions and automatic replies.
         response_rates: AAPOR's RR1 to RR6 of these.
         time_to_first_answer: from the start of the launch.
         days: from the first to the last with any event; days without events are left out.
@@ -267,6 +268,7 @@ class MessageReport:
     volume: Volume
     opt_outs: int | None
     doubtful: int | None
+    non_answers: int | None
     dispositions: Dispositions | None
     response_rates: ResponseRates | None
     time_to_first_answer: TimeSummary

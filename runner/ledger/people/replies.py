@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from runner.ledger.results.result_feed import FeedSpan
 
 
-SCREENING = 2
+SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
 _GROUP = 500
 
@@ -48,13 +48,13 @@ _GROUP = 500
 class HeldAnswer:
     """An answer in the ledger, with the fields that can show an opt-out.
 
-    `question_tag` is empty if the service gave none; `response` is `result_response`.
+    `question_tag` is empty if the service gave none; `texts` are `result_response` and `result_answer`.
     """
 
     launch_id: int
     question_tag: str
     question_text: str
-    response: str
+    texts: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,11 @@ def iterate_answers(
     """Yield a campaign's answers, or those to the launches of a span, unordered."""
     query = (
         select(
-            results.c.launch_id, results.c.question_tag, results.c.question_text, results.c.result_response
+            results.c.launch_id,
+            results.c.question_tag,
+            results.c.question_text,
+            results.c.result_response,
+            results.c.result_answer,
         )
         .join(launches, launches.c.id == results.c.launch_id)
         .where(launches.c.campaign_id == campaign_id)
@@ -107,7 +111,7 @@ def iterate_answers(
     if span is not None:
         query = query.where(results.c.launch_id.between(*span))
     for row in connection.execute(query):
-        yield HeldAnswer(*row)
+        yield HeldAnswer(*row[:3], tuple(row[3:]))
 
 
 def find_undefined(connection: Connection, launch_ids: Collection[int]) -> set[int]:

@@ -275,11 +275,11 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
 def count_answered(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> Counter[str]:
-    """Return the participants with at least one result, by message id."""
+    """Return the participants with at least one answer, by message id."""
     query = (
         select(launches.c.message, func.count(results.c.participant.distinct()))
         .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
+        .where(launches.c.campaign_id == campaign_id, results.c.non_answer == "")
     )
     return count_by_message(connection, query, message_ids or {})
 
