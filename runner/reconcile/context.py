@@ -351,7 +351,10 @@ def find_unscreened(
 def _may_differ(answer: HeldAnswer, words: tuple[str, ...]) -> bool:
     """Return whether an answer may opt out, or answer nothing."""
     read = (classify(text, words=words).kind for text in answer.texts)
-    return any(kind != "answer" for kind in read) or find_non_answer(answer.texts[0]) is not None
+    return (
+        any(kind != "answer" for kind in read)
+        or find_non_answer(answer.texts[0], answer.texts[0]) is not None
+    )
 
 
 def choose_sources(
