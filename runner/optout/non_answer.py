@@ -64,21 +64,23 @@ def find_non_answer(text: str, sent: str = "") -> NonAnswer | None:
     A reply of words or signs is an answer, however short: "ok", "thanks", "?" and a lone emoji are. A short
     quotation is a reaction only if it is of `sent`, what the participant was asked.
     """
-    shown = "".join(
-        char
-        for char in text
-        if char.isspace()
-        or (char not in _INVISIBLE_LETTERS and not unicodedata.category(char).startswith("C"))
-    )
-    said = " ".join(shown.split())
-    if not any(unicodedata.category(char)[0] in "LNPS" for char in said):
+    if not text.isascii() or not text.isprintable():
+        text = "".join(char for char in text if char.isspace() or not _is_invisible(char))
+    said = " ".join(text.split())
+    if not any(char.isascii() or unicodedata.category(char)[0] in "LNPS" for char in said):
         return "blank"
     if _is_reaction(said, sent):
         return "reaction"
     return "automatic" if _AUTOMATIC.match(said) else None
 
 
+def _is_invisible(char: str) -> bool:
+    return char in _INVISIBLE_LETTERS or unicodedata.category(char).startswith("C")
+
+
 def _is_reaction(said: str, sent: str) -> bool:
+    if said[-1] not in _CLOSE:
+        return False
     found = _QUOTING.fullmatch(said)
     if found is None:
         found = _SIGN.fullmatch(said)

@@ -268,13 +268,13 @@ class MessageReport:
     volume: Volume
     opt_outs: int | None
     doubtful: int | None
-    non_answers: int | None
     dispositions: Dispositions | None
     response_rates: ResponseRates | None
     time_to_first_answer: TimeSummary
     experiment: Experiment | None
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
+    non_answers: int | None = 0
     unread_launches: int = 0
     sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
