@@ -406,8 +406,12 @@ def read_account_mark(connection: Connection, target: str) -> AccountMark | None
     if written is None:
         return None
     read_at, whole_at, newest, accepted = json.loads(written)
-    moments = [datetime.fromisoformat(one) for one in (read_at, whole_at)]
-    return AccountMark(*moments, newest and datetime.fromisoformat(newest), accepted)
+    return AccountMark(
+        datetime.fromisoformat(read_at),
+        datetime.fromisoformat(whole_at),
+        datetime.fromisoformat(newest) if newest else None,
+        accepted,
+    )
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
