@@ -182,6 +182,14 @@ def test_a_list_shorter_than_its_count_is_not_read(two: Campaigns) -> None:
     assert two.count_texts()[TELL, ADA] == 0
 
 
+def test_a_count_above_the_list_is_not_read(two: Campaigns) -> None:
+    """The launch counts a result that no list has, until a person accepts the list."""
+    two.service.switch(counts="one-more")
+    assert two.run("reconcile").returncode == 3
+    assert two.run("reconcile", "--accept-differences").returncode == 0
+    assert two.run("reconcile").returncode == 0
+
+
 def test_results_that_cannot_be_read_stay_unread(two: Campaigns) -> None:
     """Results are answered 500: a day later texts wait, though the launches were read."""
     two.service.answer(ADA, "STOP")

@@ -50,8 +50,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     is named, and its launches are read like the others: its people may still opt out.
 
     If the service counts more results than it lists, somebody may have answered or opted out unseen: the exit
-    code is 3, follow-ups that depend on answers wait, and replies count as unread. A lasting difference can be accepted with --accept-differences; a new one makes
-    them wait again.
+    code is 3, follow-ups that depend on answers wait, and replies count as unread. A lasting difference can
+    be accepted with --accept-differences; a new one makes them wait again.
 
     Results that the service no longer lists stay in the ledger and in reports, and are named; the people who
     gave them count as having answered. --drop-unlisted removes these results. If the service lists a result

@@ -205,7 +205,9 @@ def count_people(connection: Connection, target: str) -> int:
     if not has_table(connection, opt_outs):
         return 0
     people = func.count(opt_outs.c.fingerprint.distinct())
-    query = select(people).where(opt_outs.c.target == target, opt_outs.c.state == "confirmed")
+    query = select(people).where(
+        opt_outs.c.target == target, opt_outs.c.state == "confirmed", opt_outs.c.fingerprint != NOBODY
+    )
     return connection.execute(query).scalar_one()
 
 
