@@ -86,24 +86,30 @@ class AccountReading:
         first = self.client.read_results({}, 0)
         newest = None if mark is None else mark.newest
         if not (is_whole and just_read and just_read == first.total_count):
-            since = now - _HISTORY if is_whole or newest is None else newest - _OVERLAP
-            newest = self._read_since(first, since, 1 if is_whole else _PAGES_AGAIN) or newest
+            since = now - _HISTORY if is_whole or mark is None else (newest or mark.read_at) - _OVERLAP
+            pages = 1 if is_whole else _PAGES_AGAIN
+            known = None if is_whole or mark is None or mark.total is None else mark.total + just_read
+            newest = self._read_since(first, since, pages, is_known=known == first.total_count) or newest
         accepted = self.lacking if accept else min(self.lacking, 0 if mark is None else mark.accepted)
         self.lacking -= accepted
         if self.lacking:
             return
-        done = AccountMark(now, now if is_whole or mark is None else mark.whole_at, newest, accepted)
+        done = AccountMark(
+            now, now if is_whole or mark is None else mark.whole_at, newest, accepted, first.total_count
+        )
         with self.ledger.writing() as connection:
             settle_placed(connection, self.people.target)
             write_account_mark(connection, self.people.target, done)
 
-    def _read_since(self, first: Page[ResultRecord], since: datetime, pages: int) -> datetime | None:
+    def _read_since(
+        self, first: Page[ResultRecord], since: datetime, pages: int, *, is_known: bool
+    ) -> datetime | None:
         """Read the list's newest pages, all as new as `since` among them; return the newest moment met."""
         newest: datetime | None = None
         fruitless = 0
         for _ in range(_PASSES):
             before, walk = self._met, ListWalk(partial(self._read_page, first))
-            for page in _iterate_newest(walk, since, pages):
+            for page in _iterate_newest(walk, since, pages, is_known=is_known):
                 self._take(page)
                 newest = max(filter(None, (newest, *_find_moments(page))), default=None)
                 counted = page.total_count
@@ -153,11 +159,11 @@ class AccountReading:
 
 
 def _iterate_newest(
-    walk: ListWalk[ResultRecord], since: datetime, pages: int
+    walk: ListWalk[ResultRecord], since: datetime, pages: int, *, is_known: bool
 ) -> Iterator[Page[ResultRecord]]:
     """Yield a list's pages from its newest end, at least `pages` of them, until they are older than `since`.
 
-    If the list is not in the order of time, yield all of them.
+    If the list is not in the order of time, yield all of them, unless it `is_known` to have nothing new.
     """
     first = walk.read_page()
     if first is None:
@@ -181,7 +187,8 @@ def _iterate_newest(
         is_ordered = is_ordered and span is not None and later is not None and span[1] <= later[0]
         later, count = span, count + 1
         yield page
-        if is_ordered and span is not None and count >= pages and span[1] < since:
+        is_old = is_known if not is_ordered or span is None else span[1] < since
+        if count >= pages and is_old:
             return
 
 

@@ -394,12 +394,14 @@ class AccountMark:
         whole_at: the last one that went back all the way.
         newest: the service's time of the newest result.
         accepted: results that the list counts and does not show, which a person has accepted.
+        total: results that the list counted.
     """
 
     read_at: datetime
     whole_at: datetime
     newest: datetime | None
     accepted: int = 0
+    total: int | None = None
 
 
 def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
@@ -407,20 +409,20 @@ def read_account_mark(connection: Connection, target: str) -> AccountMark | None
     written = read_info(connection, f"account_read_{target}")
     if written is None:
         return None
-    read_at, whole_at, newest, accepted = json.loads(written)
+    read_at, whole_at, newest, *counts = json.loads(written)
     return AccountMark(
         datetime.fromisoformat(read_at),
         datetime.fromisoformat(whole_at),
         datetime.fromisoformat(newest) if newest else None,
-        accepted,
+        *counts,
     )
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
     """Record how far a target's account was read."""
     newest = mark.newest and mark.newest.isoformat()
-    value = json.dumps([mark.read_at.isoformat(), mark.whole_at.isoformat(), newest, mark.accepted])
-    write_info(connection, f"account_read_{target}", value)
+    moments = [mark.read_at.isoformat(), mark.whole_at.isoformat(), newest]
+    write_info(connection, f"account_read_{target}", json.dumps([*moments, mark.accepted, mark.total]))
 
 
 class Owner(NamedTuple):
