@@ -58,6 +58,7 @@ _SHORT = re.compile(r"[1-9]\d{2,5}")
 """Three to six digits, as emergency, information and premium services have them."""
 _OPENING_WORD = re.compile(r"\W*[^\W\d_]")
 _SHOWN = 40
+_MOST_DIGITS = 15
 _EXTENSION = re.compile(r"(?:ext\.?|extension|x|#|;ext=)\s*\d+\s*$", re.IGNORECASE)
 _REASONS = {
     ValidationResult.TOO_SHORT: "it has too few digits",
@@ -267,6 +268,15 @@ def parse_mended(text: str, region: str | None) -> str | PhoneProblem:
     if isinstance(parsed, PhoneProblem) and _SHORT.fullmatch(text):
         return _SHORT_PROBLEM
     return parsed
+
+
+def list_readings(digits: str) -> list[str]:
+    """Return the phones (E.164) that digits without `+` may stand for: whole, or in any country."""
+    bare = digits.lstrip("0")
+    national = dict.fromkeys((bare, digits))
+    codes = ("", *map(str, COUNTRY_CODE_TO_REGION_CODE))
+    found = (f"{code}{number}" for code in codes for number in national)
+    return [f"+{one}" for one in found if one[:1] not in {"", "0"} and len(one) <= _MOST_DIGITS]
 
 
 def find_service(phone: str) -> Service | None:

@@ -180,7 +180,10 @@ class StoredSession(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A result to be stored: the service's fields without the phone number."""
+    """A result to be stored: the service's fields without the phone number.
+
+    `non_answer` is why it answers nothing; empty for an answer.
+    """
 
     launch_id: int
     result_guid: str
@@ -193,6 +196,7 @@ class StoredResult:
     result_response: str
     created: str
     updated: str
+    non_answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sqlalchemy import (
     true,
 )
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
@@ -142,6 +142,8 @@ results = _table(
     Column("result_answer", LedgerText, nullable=False),
     Column("result_response", LedgerText, nullable=False),
     *_texts("created", "updated"),
+    # Why it answers nothing (`NonAnswer`); empty for an answer.
+    Column("non_answer", LedgerString, nullable=False, server_default="", info={"since": 11}),
     # The last transaction that inserted or changed it: copies of results find newer rows by it.
     Column("revision", Integer, nullable=False, server_default="0", info={"since": 4}),
     Index("results_by_revision", "revision"),

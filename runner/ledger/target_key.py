@@ -33,14 +33,16 @@ class TargetKey:
     """The key of one target's fingerprints.
 
     `salt` is None if the key is the user's secret. `name` is the fingerprint of the key, which reveals a
-    wrong one.
+    wrong one. `is_secret` is true if its seals are made with the user's secret; those made with the salt,
+    which everybody can read, show damage, and prove nothing.
     """
 
     target: str
     salt: str | None
     name: str
     _key: bytes = field(repr=False)
-    _seal_key: bytes | None = field(default=None, repr=False, compare=False)
+    _seal_key: bytes = field(repr=False, compare=False)
+    is_secret: bool = field(default=False, compare=False)
 
     @classmethod
     def from_secret(cls, target: str, secret: str) -> TargetKey:
@@ -72,16 +74,14 @@ class TargetKey:
         base = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner target").digest()
         key = hashlib.blake2b(target.encode(), key=base, digest_size=32).digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
-        return cls(target, salt, name, key, _derive_seal_key(target, secret) if secret else None)
+        return cls(target, salt, name, key, _derive_seal_key(target, secret or source), bool(secret))
 
     def fingerprint(self, phone: str) -> str:
         """Return a person's fingerprint on the target, 32 hexadecimal digits."""
         return hashlib.blake2b(phone.encode(), key=self._key, digest_size=_BITS // 8).hexdigest()
 
-    def seal(self, text: str) -> str | None:
-        """Return the seal of a text about the target, 128 bits; None without the user's secret."""
-        if self._seal_key is None:
-            return None
+    def seal(self, text: str) -> str:
+        """Return the seal of a text about the target, 128 bits."""
         return hashlib.blake2b(text.encode(), key=self._seal_key, digest_size=_SEAL_SIZE).hexdigest()
 
 

@@ -57,7 +57,7 @@ _LOOK_ALIKES = str.maketrans({other: group[0] for group in _LATIN.split() for ot
 # "Enclosed Alphanumeric Supplement").
 _ENCLOSED = {start + n: chr(ord("a") + n) for start in (0x1F150, 0x1F170) for n in range(26)}
 
-_SIGN = "🛑"
+_SIGN, _INSULT = "🛑", "🖕"
 # Quotes by phones and mail programs: three words or more in quotation marks, or after a `>`.
 _WORDS = r"{0}\s*[^\s{1}]+(?:\s+[^\s{1}]+){{2,}}\s*{2}"
 _QUOTED = re.compile(
@@ -105,7 +105,11 @@ def spell(text: str) -> str:
     plain = unicodedata.normalize("NFKD", plain).casefold()
     unquoted = _QUOTED.sub(" , ", plain)
     plain = unquoted if unquoted.strip(" ,") else plain
-    plain = _APOSTROPHE.sub("", _ELISION.sub(r"\1 ", plain)).replace(_SIGN, " stop ")
+    plain = (
+        _APOSTROPHE.sub("", _ELISION.sub(r"\1 ", plain))
+        .replace(_SIGN, " stop ")
+        .replace(_INSULT, " fuck off ")
+    )
     plain = unicodedata.normalize("NFKD", plain).translate(_LOOK_ALIKES)
     plain = "".join(char for char in plain if not unicodedata.combining(char))
     plain = _SPACED.sub(lambda found: "".join(filter(str.isalpha, found[0])), plain)

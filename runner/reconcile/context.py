@@ -23,6 +23,7 @@ from runner.ledger.results.reconciled import (
     store_starts,
     store_stats,
 )
+from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import classify
 from runner.reconcile.missing_results import Source
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.people.replies import HeldAnswer
     from runner.ledger.report_model import Problem
     from runner.ledger.results.result_feed import FeedSpan
     from runner.ledger.target_key import KeySource
@@ -312,8 +314,17 @@ def find_unscreened(
         return {
             guids[answer.launch_id]
             for answer in iterate_answers(connection, campaign_id, span)
-            if answer.launch_id in guids and classify(answer.response, words=words).kind != "answer"
+            if answer.launch_id in guids and _may_differ(answer, words)
         }
+
+
+def _may_differ(answer: HeldAnswer, words: tuple[str, ...]) -> bool:
+    """Return whether an answer may opt out, or answer nothing."""
+    read = (classify(text, words=words).kind for text in answer.texts)
+    return (
+        any(kind != "answer" for kind in read)
+        or find_non_answer(answer.texts[0], answer.texts[0]) is not None
+    )
 
 
 def choose_sources(

@@ -15,10 +15,12 @@ from runner.ledger.database import exclude_others
 from runner.ledger.model import ENDED, StoredResult, StoredSession
 from runner.ledger.people.forgotten import note_forgotten_results, read_forgotten
 from runner.ledger.people.opt_outs import OptOut, add_replies
-from runner.ledger.people.replies import OptIn, add_opt_ins, find_forgotten, read_definition
+from runner.ledger.people.replies import find_forgotten, read_definition
 from runner.ledger.report_model import ORDER_UNKNOWN
-from runner.ledger.results.reconciled import find_held, store_results, store_sessions
-from runner.optout.reply import ReplyReading, classify, find_offered
+from runner.ledger.results.reconciled import find_held, read_members, store_results, store_sessions
+from runner.optout.non_answer import find_non_answer
+from runner.optout.reply import find_offered
+from runner.reconcile.replies import ReplyScreen, read_reply
 from runner.source.normalize import normalize
 
 if TYPE_CHECKING:
@@ -26,16 +28,16 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import OpenLaunch
     from runner.ledger.people.opt_outs import Source as OptOutSource
-    from runner.ledger.people.opt_outs import State
     from runner.ledger.target_key import LedgerConnection
-    from runner.optout.reply import Kind
+    from runner.optout.reply import ReplyReading
     from runner.reconcile.context import ReconcileContext
     from runner.reconcile.missing_results import Source
     from runner.service.model import ResultRecord, StatRecord
 
 _GROUP = 500
 _SESSIONS = 10_000
-_STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
+_LAUNCHES = 64
+"""Launches whose recipients are held in memory."""
 
 
 class Stored(NamedTuple):
@@ -55,29 +57,58 @@ class ResultIngest:
     context: ReconcileContext
     sources: Mapping[str, Source]
     _left_out: dict[int, set[str]] = field(init=False)
+    _screen: ReplyScreen = field(init=False)
+    _members: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Start with nothing left out."""
         self._left_out = {source.launch.id: set() for source in self.sources.values()}
+        context = self.context
+        self._screen = ReplyScreen(
+            context.ledger, context.client, context.people, context.order.at, self._find_members
+        )
 
-    def store(self, page: Sequence[ResultRecord]) -> Stored:
+    def store(self, page: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
         """Put a page of results, each once, into the ledger.
 
-        A result whose question is not certain is not kept, since it would be missing from one question or
-        another. If it opts out, the opt-out is entered all the same.
+        A result whose question or author is not certain is not kept, since it would be missing from one
+        question or another. If it opts out, the opt-out is entered all the same; also one of the `partial`
+        results, which cannot be read as a whole.
 
         Raises:
+            ServiceError: the service cannot be asked.
             LedgerError: it cannot be written, or the target's key is not at hand.
         """
+        told, lost = self._screen.place(page)
+        others = self._screen.place(self._find_opt_outs(partial))
         with self.context.ledger.writing() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
-            kept, left_out = self._leave_out_forgotten(connection, page)
+            kept, left_out = self._leave_out_forgotten(connection, told)
             placed, unplaced = self._place(connection, kept)
             new = self._find_new(connection, placed)
-            store_results(connection, [self._result_of(record) for record in placed])
-            self._enter_opt_outs(connection, kept)
-        return Stored({_name(record) for record in (*new, *left_out)}, unplaced)
+            store_results(connection, [self._result_of(connection, record) for record in placed])
+            screened = [*kept, *others.placed]
+            self._screen.enter(connection, [(one, self._read_reply(connection, one)) for one in screened])
+            held = [(one, self._read_reply(connection, one)) for one in (*lost, *others.lost)]
+        self._screen.hold(held)
+        return Stored({_name(record) for record in (*new, *left_out)}, [*unplaced, *lost])
+
+    def _find_opt_outs(self, partial: Sequence[ResultRecord]) -> list[ResultRecord]:
+        if not partial:
+            return []
+        with self.context.ledger.reading() as connection:
+            return [one for one in partial if self._read_reply(connection, one).kind != "answer"]
+
+    def _find_members(self, guid: str, phones: list[str]) -> list[str]:
+        """Return those of some phones that a launch was sent to."""
+        if guid not in self._members:
+            if len(self._members) >= _LAUNCHES:
+                self._members.clear()
+            with self.context.ledger.reading() as connection:
+                self._members[guid] = read_members(connection, self.sources[guid].launch.id)
+        members, campaign = self._members[guid], self.context.order.campaign
+        return [phone for phone in phones if self.context.key.fingerprint(campaign, phone) in members]
 
     def store_stopped(self, stats: Iterable[StatRecord]) -> None:
         """Enter the people whose opt-out the service itself reports.
@@ -212,34 +243,27 @@ class ResultIngest:
             found.update(people[one] for one in find_forgotten(connection, key.target, people.keys()))
         return found
 
-    def _enter_opt_outs(self, connection: LedgerConnection, page: Sequence[ResultRecord]) -> None:
-        read = [(record, self._read_reply(connection, record).kind) for record in page]
-        found = [(record, _STATES[kind]) for record, kind in read if kind in _STATES]
-        returning = [record for record, kind in read if kind == "opt_in"]
-        if not found and not returning:
-            return
-        key, at = self.context.people.enter(connection), self.context.order.at
-        replies = [
-            OptOut(key.fingerprint(record.participant_phone_number), record.result_guid, "reply", state, at)
-            for record, state in found
-        ]
-        add_replies(connection, key.target, replies)
-        proposals = [
-            OptIn(record.result_guid, key.fingerprint(record.participant_phone_number), record.created, at)
-            for record in returning
-        ]
-        add_opt_ins(connection, key.target, proposals)
-
     def _read_reply(self, connection: LedgerConnection, record: ResultRecord) -> ReplyReading:
-        reading = classify(record.result_response, words=self.context.order.opt_out_words)
-        if reading.kind == "answer":
-            return reading
-        # The offered responses are looked up only for possible opt-outs, and can only exclude some.
-        definition, _ = self._read_definition(connection, record)
-        offered = find_offered(definition, record.question_tag, record.question_text)
-        return classify(record.result_response, offered=offered, words=self.context.order.opt_out_words)
+        def find() -> tuple[str, ...]:
+            definition, _ = self._read_definition(connection, record)
+            return find_offered(definition, record.question_tag, record.question_text)
 
-    def _result_of(self, record: ResultRecord) -> StoredResult:
+        return read_reply(record, self.context.order.opt_out_words, find)
+
+    def _find_non_answer(self, connection: LedgerConnection, record: ResultRecord) -> str:
+        """Return why a result answers nothing; what its question offers is an answer to it."""
+        said = record.result_response if record.result_response.strip() else record.result_answer
+        if find_non_answer(said, said) is None:
+            return ""
+        definition, _ = self._read_definition(connection, record)
+        if find_offered(definition, record.question_tag, record.question_text):
+            return ""
+        return (
+            find_non_answer(said, f"{record.question_text} {json.dumps(definition, ensure_ascii=False)}")
+            or ""
+        )
+
+    def _result_of(self, connection: LedgerConnection, record: ResultRecord) -> StoredResult:
         return StoredResult(
             launch_id=self.sources[record.project_launch_guid].launch.id,
             result_guid=record.result_guid,
@@ -256,6 +280,7 @@ class ResultIngest:
             result_response=record.result_response,
             created=record.created,
             updated=record.updated,
+            non_answer=self._find_non_answer(connection, record),
         )
 
 

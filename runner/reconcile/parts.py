@@ -34,7 +34,9 @@ ROUNDS = 40
 """The most readings of the lists. If each page is drawn at random, a pass shows 1 - 1/e of the missing
 results: the last of 1,000,000 is found after about 30."""
 FRUITLESS_ROUNDS = 3
-_NO_QUESTION = "a result of the service does not tell for certain which question it answers"
+_UNCERTAIN = (
+    "a result of the service does not tell for certain whose answer it is, or which question it answers"
+)
 
 
 @dataclass(slots=True)
@@ -102,13 +104,12 @@ class ResultReading:
             if record.project_launch_guid in self.missing.sources
         }
         records = list(ours.values())
+        partial = [one for one in page.partial if one.project_launch_guid in self.missing.sources]
         self.observe_progress(len(records))
-        if not records:
+        if not records and not partial:
             return self.missing.count_unreadable(page.unreadable)
-        new, unplaced = self.ingest.store(records)
-        lost = [
-            Unreadable(record.result_guid, record.project_launch_guid, 0, _NO_QUESTION) for record in unplaced
-        ]
+        new, unplaced = self.ingest.store(records, partial)
+        lost = [Unreadable(one.result_guid, one.project_launch_guid, 0, _UNCERTAIN) for one in unplaced]
         for record in unplaced:
             del ours[record.project_launch_guid, record.result_guid]
         found = self.missing.count(ours.values(), new)
@@ -303,20 +304,24 @@ def sweep_range(context: ReconcileContext, part: Range) -> int:
     seen = 0
     # Writers of results wait for each other: fewer and larger writes are better.
     while some := list(islice(pages, _PAGES)):
-        seen += _store(context, part.tag, [record for page in some for record in page.records])
+        records = [record for page in some for record in page.records]
+        seen += store_page(context, part.tag, records, [one for page in some for one in page.partial])
     return seen
 
 
-def _store(context: ReconcileContext, tag: str, records: Sequence[ResultRecord]) -> int:
+def store_page(
+    context: ReconcileContext, tag: str, records: Sequence[ResultRecord], partial: Sequence[ResultRecord]
+) -> int:
     """Store results of the campaign's launches; return their number."""
-    held = context.read_held({record.project_launch_guid for record in records})
+    held = context.read_held({record.project_launch_guid for record in (*records, *partial)})
     found = {(record.project_launch_guid, record.result_guid): record for record in records}
     ours = [record for record in found.values() if record.project_launch_guid in held.launches]
     sources = {
         guid: Source(launch, _blank_stat(guid, tag), is_whole=True) for guid, launch in held.launches.items()
     }
-    if ours:
-        ResultIngest(context, _define(context, sources)).store(ours)
+    theirs = [record for record in partial if record.project_launch_guid in held.launches]
+    if ours or theirs:
+        ResultIngest(context, _define(context, sources)).store(ours, theirs)
     return len(ours)
 
 

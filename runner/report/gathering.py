@@ -135,6 +135,7 @@ def gather_facts(
     replied = sendings.count_replied_opt_outs(connection, target, campaign_id, ids)
     reported = sendings.count_reported_opt_outs(connection, target, campaign_id, ids)
     doubtful = count_waiting(connection, target, campaign_id, ids)
+    unsaid = sendings.count_non_answers(connection, campaign_id, ids)
     return CampaignFacts(
         campaign.name,
         target,
@@ -142,7 +143,8 @@ def gather_facts(
         sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         opt_outs={
-            one.id: OptOutFacts(replied[one.id], reported[one.id], doubtful[one.id]) for one in outlines
+            one.id: OptOutFacts(replied[one.id], reported[one.id], doubtful[one.id], unsaid[one.id])
+            for one in outlines
         },
         sessions=_gather_sessions(connection, campaign_id, ids),
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
@@ -176,10 +178,14 @@ def _gather_sessions(
 
 
 def iterate_refusals(connection: LedgerConnection, campaign_id: int) -> Iterator[tuple[int, str]]:
-    """Yield the results of a campaign that opt out: the ledger's number of the launch, and `result_guid`."""
+    """Yield the results of a campaign that are no answers: those that opt out, or answer nothing.
+
+    Each is the ledger's number of the launch, and `result_guid`.
+    """
     for reply in iterate_opt_out_replies(connection, campaign_id):
         if _opts_out(reply):
             yield reply.launch_id, reply.result_guid
+    yield from sendings.iterate_non_answers(connection, campaign_id)
 
 
 def count_refusing(

@@ -278,6 +278,7 @@ def _summarise_message(
         "results": tally.results,
         "opt_outs": opt_outs.replied + opt_outs.reported,
         "doubtful": opt_outs.doubtful,
+        "non_answers": opt_outs.non_answers,
     }
     known = held if is_read else dict.fromkeys(held)
     dispositions = _count_dispositions(
@@ -325,6 +326,7 @@ def _summarise_message(
         ),
         opt_outs=known["opt_outs"],
         doubtful=known["doubtful"],
+        non_answers=known["non_answers"],
         dispositions=dispositions if has_rate else None,
         response_rates=_rate(dispositions) if has_rate and dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,

@@ -235,6 +235,7 @@ class MessageReport:
         audience: None if no `apply` has recorded it.
         opt_outs: replies to this message that opted out, and opt-outs that the service itself reports.
         doubtful: replies to this message that may opt out, and wait for a decision.
+        non_answers: results that answer nothing: blank ones, reactions and automatic replies.
         response_rates: AAPOR's RR1 to RR6 of these.
         time_to_first_answer: from the start of the launch.
         days: from the first to the last with any event; days without events are left out.
@@ -273,6 +274,7 @@ class MessageReport:
     experiment: Experiment | None
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
+    non_answers: int | None = 0
     unread_launches: int = 0
     sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import json
 import random
 import re
 import time
+import unicodedata
 from dataclasses import fields
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -119,6 +120,20 @@ def _read_phone(value: Any) -> str:
     return f"+{digits}".encode(errors="replace").decode()
 
 
+def _read_author(value: Any) -> str:
+    if isinstance(value, str) and _E164.fullmatch(value):
+        return value
+    if isinstance(value, float):
+        raise TypeError
+    written = unicodedata.normalize("NFKC", _read_text(value)).strip().removeprefix("tel:").strip()
+    digits = "".join(str(unicodedata.decimal(char)) for char in written if char.isdecimal())
+    plain = _MARKS.sub("", written)
+    start = "+" if plain.startswith("+") else "00"
+    phone = f"+{digits if start == '+' else digits.removeprefix(start)}"
+    is_whole = plain.startswith(start) and plain[len(start) :].isdecimal() and _E164.fullmatch(phone)
+    return phone if is_whole else digits
+
+
 def _read_recipients(sessions: Any) -> tuple[str, ...]:
     phones = tuple(_read_phone(session["to"]) for session in sessions or ())
     # A result without a person would let that person be texted again.
@@ -148,7 +163,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "Detail": _read_text,
     "Words": _read_words,
     "Guid": read_guid,
-    "Phone": _read_phone,
+    "Author": _read_author,
     "dict[str, Any]": _read_definition,
     "tuple[Phone, ...]": _read_recipients,
     "Stopped": partial(_read_ended, _STOPPED),
@@ -360,10 +375,13 @@ class ServiceClient:
         query: dict[str, str | int] = {**filters, "limit": PAGE, "offset": offset, **_JSON}
         objects, total = _read_page(path, self._get(path, query))
         items = [_read_item(kind, item, position) for position, item in enumerate(objects, offset)]
+        read = zip(objects, items, strict=True)
+        rest = [_read_rest(kind, item) for item, one in read if isinstance(one, Unreadable)]
         return Page(
             tuple(item for item in items if not isinstance(item, Unreadable)),
             tuple(item for item in items if isinstance(item, Unreadable)),
             total,
+            tuple(one for one in rest if one is not None),
         )
 
     def _get(self, path: str, query: dict[str, str | int]) -> dict[str, Any]:
@@ -476,6 +494,21 @@ def _read_item(kind: type[_Record], item: object, position: int) -> _Record | Un
         problem = f"a {kind.kind} record of the service has no usable {missing}"
     guid, launch = _find_guid(item, "result_guid"), _find_guid(item, "project_launch_guid")
     return Unreadable(guid, launch, position, problem)
+
+
+def _read_rest(kind: type[_Record], item: Any) -> _Record | None:
+    """Return what can be read of an unreadable result, the rest empty; None without its guids."""
+    if kind is not ResultRecord or not (
+        _find_guid(item, "result_guid") and _find_guid(item, "project_launch_guid")
+    ):
+        return None
+    values: dict[str, Any] = {}
+    for field, name, type_ in _FIELDS[kind.kind]:
+        try:
+            values[field] = _READERS[type_](item.get(name))
+        except (TypeError, ValueError):
+            values[field] = ""
+    return kind(**values)
 
 
 def _find_missing(record: StatRecord | ResultRecord) -> str | None:

@@ -15,6 +15,10 @@ Guid: TypeAlias = str
 Phone: TypeAlias = str
 """A phone number with its leading `+`, and nothing else between its digits."""
 
+Author: TypeAlias = str
+"""The phone of a result: a `Phone` if it is written with its country code, else its digits alone, which may
+lack that code."""
+
 Count: TypeAlias = int | None
 """A count of the service's; None if it says none, or none that can be read."""
 
@@ -127,13 +131,16 @@ class PlanUsage:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """One result; only the person and the answer are required."""
+    """One result; only the person and the answer are required.
+
+    `participant_guid` and `project_launch_participant_guid` name its author where the phone does not.
+    """
 
     kind: ClassVar[str] = "result"
 
     result_guid: str
     project_launch_guid: Guid
-    participant_phone_number: Phone
+    participant_phone_number: Author
     question_guid: Detail
     question_tag: Detail
     question_text: Detail
@@ -142,6 +149,8 @@ class ResultRecord:
     result_response: Words
     created: Detail
     updated: Detail
+    participant_guid: Detail = ""
+    project_launch_participant_guid: Detail = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +165,15 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Record]):
-    """One page of a list, in the service's order; `total_count` is the whole list's, if given."""
+    """One page of a list, in the service's order; `total_count` is the whole list's, if given.
+
+    `partial` is what can be read of unreadable results of known launches: perhaps no person, or no answer.
+    """
 
     records: tuple[Record, ...]
     unreadable: tuple[Unreadable, ...]
     total_count: int | None
+    partial: tuple[Record, ...] = ()
 
     @property
     def size(self) -> int:

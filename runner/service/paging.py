@@ -57,6 +57,7 @@ class RecordedGuids:
             page,
             records=tuple(self._spell_record(one) for one in page.records),
             unreadable=tuple(self._spell_record(one) for one in page.unreadable),
+            partial=tuple(self._spell_record(one) for one in page.partial),
         )
 
     def _spell_record(self, record: Any) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from runner.errors import RunLockedError
+from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
 from runner.ledger.results.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
+from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.context import ReadingOrder, ReconcileContext
 from runner.telemetry.recording import measure, span
@@ -55,12 +56,48 @@ class ReconcileOptions:
     quiet: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class AccountOutcome:
+    """The reading of an account's results, whatever launches they belong to.
+
+    Attributes:
+        elsewhere: results met of launches that no campaign of this run has on record.
+        lacking: results that the list counts and does not show; None if that is not known.
+        problem: the reason for which they could not be read.
+    """
+
+    elsewhere: int
+    lacking: int | None
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """Campaigns' summaries by name, and the reading of the account; None if there was nothing to read."""
+
+    summaries: dict[str, ReconcileSummary]
+    account: AccountOutcome | None = None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Return 3 if some launches or replies could not be read, 1 if no launch could, else 0.
+
+        None without campaigns.
+        """
+        if not self.summaries:
+            return None
+        code = find_exit_code(self.summaries.values())
+        is_read = self.account is None or self.account.lacking == 0
+        return code if is_read else code or _PARTLY
+
+
 def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
     """Return 3 if some launches could not be read, 1 if none could, else 0."""
     recorded = unread = whole = 0
     for summary in summaries:
         recorded += summary.recorded_launches
-        unread += len(summary.unread_launches)
+        short = [one for one in summary.differences if one.problem == "more_counted" and not one.accepted_at]
+        unread += len(summary.unread_launches) + len(short)
         whole += summary.whole_launches
     if recorded and not whole:
         return 1
@@ -75,6 +112,24 @@ class _Run:
     ledger: Ledger
     client: ServiceClient
     options: ReconcileOptions
+    _contexts: dict[int, ReconcileContext] = field(default_factory=dict, init=False)
+
+    def read_account(self, just_read: int) -> AccountOutcome:
+        """Read the account's newest results, whatever launches they belong to."""
+        workspace = self.workspace
+        reading = AccountReading(
+            self.ledger, self.client, self._make_people(), workspace.now_text(), self._contexts
+        )
+        try:
+            with span("reconcile account", target=workspace.target.name):
+                reading.read(just_read, accept=self.options.accept)
+        except ServiceError as error:
+            return AccountOutcome(reading.elsewhere, None, error.message)
+        return AccountOutcome(reading.elsewhere, reading.lacking)
+
+    def _make_people(self) -> KeySource:
+        target = self.workspace.target
+        return KeySource(target.name, target.state_key, secrets.token_hex(16))
 
     def reconcile(self, campaign: Campaign) -> ReconcileSummary:
         """Reconcile one campaign, and write its lockfile."""
@@ -89,11 +144,11 @@ class _Run:
             options.drops,
             campaign.policy.opt_out_words,
         )
-        people = KeySource(target.name, target.state_key, secrets.token_hex(16))
         with show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress:
             context = ReconcileContext(
-                order, self.ledger, self.client, key, people, progress.advance, make_state_folder
+                order, self.ledger, self.client, key, self._make_people(), progress.advance, make_state_folder
             )
+            self._contexts[campaign_id] = replace(context, observe_progress=lambda _steps: None)
             with span("reconcile", campaign=campaign.name, target=target.name):
                 summary = reconcile_campaign(context, accept=options.accept)
         new = summary.new_results
@@ -152,6 +207,7 @@ class ReconcileResult:
     gone: tuple[str, ...]
     failures: Failures
     exit_code: int
+    account: AccountOutcome | None = None
 
     def __iter__(self) -> Iterator[ReconciledCampaign]:
         return iter(self.campaigns)
@@ -167,7 +223,10 @@ class ReconcileResult:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as in `schemas/reconcile.schema.json`."""
         found = [campaign.to_dict() for campaign in self.campaigns]
-        return add_version({"campaigns": found, "gone": list(self.gone), **self.failures.as_json()})
+        account = None if self.account is None else asdict(self.account)
+        return add_version(
+            {"campaigns": found, "account": account, "gone": list(self.gone), **self.failures.as_json()}
+        )
 
 
 def reconcile_project(
@@ -188,13 +247,13 @@ def reconcile_project(
         say_gone(workspace, gone, quiet=scope.quiet)
         failures.total += len(gone)
         how = ReconcileOptions(full, accept, drops, scope.quiet)
-        summaries = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
-    code = find_exit_code(summaries.values()) if summaries else None
+        found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
     return ReconcileResult(
-        campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in summaries.items()),
+        campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in found.summaries.items()),
+        account=found.account,
         gone=tuple(campaign.name for campaign in gone),
         failures=failures,
-        exit_code=failures.find_exit_code(code),
+        exit_code=failures.find_exit_code(found.exit_code),
     )
 
 
@@ -204,14 +263,14 @@ def reconcile_and_warn(
     campaigns: Sequence[Campaign],
     failures: Failures,
     options: ReconcileOptions,
-) -> dict[str, ReconcileSummary]:
-    """Reconcile campaigns, warn of inconsistencies, and return the summaries by campaign name.
+) -> Reconciled:
+    """Reconcile campaigns, read the account's other replies, and warn of inconsistencies.
 
     Campaigns with errors go to `failures`.
     """
     summaries: dict[str, ReconcileSummary] = {}
     if not campaigns:
-        return summaries
+        return Reconciled(summaries)
     with workspace.open_service() as (client, _):
         _store_plan(workspace, ledger, client)
         run = _Run(workspace, ledger, client, options)
@@ -220,12 +279,15 @@ def reconcile_and_warn(
             if summary is not None:
                 summaries[campaign.name] = summary
                 _warn_of_differences(campaign.name, summary)
+        just_read = sum(summary.new_results for summary in summaries.values())
+        account = run.read_account(just_read)
     target = workspace.target.name
+    _warn_of_account(account, target)
     _warn_of_doubtful(summaries, target)
     with ledger.reading() as connection:
         asking = len(list_opt_ins(connection, target))
     _tell_of_returning(asking, target)
-    return summaries
+    return Reconciled(summaries, account)
 
 
 def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
@@ -285,6 +347,17 @@ def _warn_of_results(name: str, summary: ReconcileSummary) -> None:
             f"{name}: the ledger holds {count_words(read, 'result')}, "
             f"the service counts {summary.expected_results:,}; "
             "run `runner reconcile` again, results may have come in meanwhile"
+        )
+
+
+def _warn_of_account(account: AccountOutcome, target: str) -> None:
+    if account.problem is not None:
+        warn(f"replies on {target} were not read: {account.problem}; until they are, texts will have to wait")
+    elif account.lacking:
+        results = count_words(account.lacking, "result")
+        warn(
+            f"{target}: the service counts {results} more than it lists, and somebody may have opted out "
+            "there; run `runner reconcile` again, and if that stays, `runner reconcile --accept-differences`"
         )
 
 

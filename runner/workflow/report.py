@@ -367,13 +367,13 @@ def report_project(
     code = 0
     if is_reconciled:
         # Imported here: it is a third of the start-up time, and most reports do not need it.
-        from runner.workflow.reconcile import ReconcileOptions, find_exit_code, reconcile_and_warn
+        from runner.workflow.reconcile import ReconcileOptions, reconcile_and_warn
 
         with workspace.open_ledger() as opened:
             how = ReconcileOptions(quiet=scope.quiet)
             found = reconcile_and_warn(workspace, opened, campaigns, failures, how)
-        code = find_exit_code(found.values())
-        campaigns = [campaign for campaign in campaigns if campaign.name in found]
+        code = found.exit_code or 0
+        campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
     files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
     reports = make_reports(workspace, campaigns, options, files, failures)
     return ProjectReport(

@@ -24,6 +24,7 @@ from runner.ledger.model import Intent, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.target_key import KeySource
+from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.context import ReadingOrder, ReconcileContext
 from runner.sandbox.store import open_store
@@ -69,7 +70,7 @@ def enter_launches(ledger: Ledger, db: Path) -> int:
 
 
 def measure(folder: Path, served: dict[str, Any]) -> None:
-    """Reconcile three times, and print what each took: all, nothing, and all again."""
+    """Reconcile three times, and print what each took: all, nothing, and all again; and the account's."""
     before = read_peak_mib()
     target = Target("live", served["url"], Credentials(served["username"], served["api_key"]))
     connection = _Connection(target)
@@ -95,6 +96,12 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
                 f"{connection.requests.total():,} requests; "
                 f"{read_peak_mib() - before:.1f} MiB over start-up (goal {MEMORY_GOAL_MIB})"
             )
+            connection.requests.clear()
+            started = time.perf_counter()
+            contexts = {campaign_id: ReconcileContext(order, ledger, client, KEY, PEOPLE)}
+            AccountReading(ledger, client, PEOPLE, AT, contexts).read(summary.new_results, accept=False)
+            took = time.perf_counter() - started
+            write(f"the account after it: {took:.1f} s, {connection.requests.total():,} requests")
 
 
 def read_peak_mib() -> float:

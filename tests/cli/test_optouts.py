@@ -166,7 +166,7 @@ def test_a_doubtful_reply_is_shown_and_decided(
     assert plain.stdout.endswith(
         "Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.\n"
     )
-    assert re.search(rf"\n{doubtful}  \d{{4}}-\d\d-\d\d \d\d:\d\d UTC\n", plain.stdout)
+    assert re.search(rf"\n{doubtful}  \d{{4}}-\d\d-\d\d \d\d:\d\d UTC  one person\n", plain.stdout)
     assert "stop texting" not in plain.stdout
     shown = run("optouts", "list", "--show-replies", cwd=folder)
     assert " ".join(f"{doubtful} pulse/ask Why? please stop texting me".split()) in " ".join(

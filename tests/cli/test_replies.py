@@ -131,6 +131,27 @@ def test_a_stop_in_a_sentence_to_an_ignored_text_is_lost_and_the_plan_says_so(sh
     assert shop.plan("offer")["messages"][0]["opted_out"] == 0
 
 
+def test_what_answers_nothing_is_no_answer(shop: Shop, check_json: CheckJson) -> None:
+    """Blank, a reaction and an automatic reply are counted apart, and their authors are still unanswered."""
+    said = ["\u3164\u200b", "Liked “Why?”", "I'm driving with Driving Focus turned on.", "?", "ok"]
+    people = tuple(f"+1415555012{number}" for number in range(len(said)))
+    again = '{id: again, after: {message: ask, wait: 1h}, to: unanswered, text: "Still there?"}'
+    shop.write("poll", SURVEY, again, people=people, more=QUEUE)
+    shop.apply("poll")
+    for phone, text in zip(people, said, strict=True):
+        assert shop.say(phone, text)
+    shop.pass_hours(2)
+    shop.run("reconcile")
+    shop.run("report", "--format", "json", "--out", "reports")
+    report = check_json((shop.folder / "reports/poll.json").read_text(encoding="utf-8"), "report")
+    ask = report["messages"][0]
+    assert (ask["participants_answered"], ask["response_rate"], ask["non_answers"]) == (2, 0.4, 3)
+    assert (ask["questions"][0]["answers"], ask["results"], ask["discrepancies"]) == (2, 5, [])
+    status = json.loads(shop.run("status", "--format", "json").stdout)
+    assert status["campaigns"][0]["messages"][0]["answered"] == 2
+    assert shop.plan("poll", code=0)["messages"][1]["to_send"] == 3
+
+
 def test_a_second_reply_is_after_the_end(shop: Shop) -> None:
     """The first one ends the session, as any survey's last answer does."""
     shop.write("notice", RECORDED)

@@ -236,8 +236,8 @@ def test_a_forged_entry_stops_everything(tmp_path: Path, run: Run, live: dict[st
     data["entries"][0] |= {"state": "dismissed", "at": "2027-01-01T00:00:00.000000Z"}
     (first / FILE).write_text(json.dumps(data), encoding="utf-8")
     words = (
-        "Error: campaigns/live.suppressions.json holds an entry that was not written with this RUNNER_STATE_KEY: "
-        "number 1, opt_out (person) of 2027-01-01T00:00:00.000000Z\n"
+        "Error: campaigns/live.suppressions.json:1: the entry was not written with this RUNNER_STATE_KEY: "
+        "opt_out (person) of 2027-01-01T00:00:00.000000Z\n"
         "  somebody has edited or forged it: restore it with git\n"
     )
     for command in (("plan",), ("apply", "--auto-approve"), ("optouts", "list")):

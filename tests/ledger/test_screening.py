@@ -125,7 +125,9 @@ def test_answers_and_what_was_sent_are_read(
     (launch_id,) = deliver(make_record("a", 101))
     store_answer(ledger, launch_id, "g1", ADA, "fine")
     with ledger.reading() as connection:
-        assert list(iterate_answers(connection, 1)) == [HeldAnswer(launch_id, "why", "Why?", "fine")]
+        assert list(iterate_answers(connection, 1)) == [
+            HeldAnswer(launch_id, "why", "Why?", ("fine", "fine"))
+        ]
         assert list(iterate_answers(connection, 2)) == []
         assert read_definition(connection, launch_id) == '{"text": "Hello"}'
         assert read_definition(connection, launch_id + 1) is None

@@ -147,7 +147,7 @@ def test_what_is_written_fits_its_schema(entries: list[Entry]) -> None:
         data = json.loads(text)
         assert not list(load_validator("suppressions").iter_errors(data))
         assert text.count("\n    {") == len(data["entries"]) == len(settle(entries))
-        assert all(("seal" in entry) == (key is KEY) for entry in data["entries"])
+        assert all("seal" in entry for entry in data["entries"])
 
 
 def merge_with_git(folder: Path, base: str, ours: str, theirs: str) -> str:
@@ -181,8 +181,8 @@ def spoil(text: str, **changes: Any) -> str:
 
 FIRST = opt_out(1, "r1", "confirmed", "2026-12-01T10:00:00.000000Z")
 FORGED = (
-    "campaigns/live.suppressions.json holds an entry that was not written with this RUNNER_STATE_KEY: "
-    "number 1, opt_out (reply) of 2026-12-0{day}T10:00:00.000000Z"
+    "campaigns/live.suppressions.json:1: the entry was not written with this RUNNER_STATE_KEY: "
+    "opt_out (reply) of 2026-12-0{day}T10:00:00.000000Z"
 )
 
 
@@ -208,11 +208,27 @@ def test_an_entry_that_nobody_with_the_key_wrote_is_refused(changes: dict[str, A
     assert caught.value.hint == "somebody has edited or forged it: restore it with git"
 
 
+@pytest.mark.parametrize(
+    ("written", "instead"), [("confirmed", "dismissed"), (f"{2:032x}", f"{3:032x}"), ("r2", "r3")]
+)
+def test_a_slip_in_a_file_without_a_key_is_found(written: str, instead: str) -> None:
+    """Its salt makes seals that anybody could make, and that a changed digit does not fit."""
+    second = opt_out(2, "r2", "confirmed", "2026-12-01T10:00:00.000000Z")
+    lines = write([FIRST, second], SALTED).splitlines()
+    lines[3] = lines[3].replace(written, instead)
+    with pytest.raises(SuppressionsError) as caught:
+        parse_book(FILE, "\n".join(lines)).open_key("live", None)
+    assert caught.value.message == (
+        "campaigns/live.suppressions.json:4: the entry is damaged: opt_out (reply) of 2026-12-01T10:00:00.000000Z"
+    )
+    assert caught.value.hint == "restore it with git"
+
+
 def test_an_entry_of_another_target_is_refused() -> None:
     """A person who was let in on one target is not let in on another by a copied line."""
     other = json.loads(write([FIRST], TargetKey.from_secret("staging", SECRET)))
     data = {**json.loads(write([])), "entries": other["entries"]}
-    with pytest.raises(SuppressionsError, match="not written with this RUNNER_STATE_KEY: number 1"):
+    with pytest.raises(SuppressionsError, match="1: the entry was not written with this RUNNER_STATE_KEY"):
         parse_book(FILE, json.dumps(data)).open_key("live", SECRET)
 
 

@@ -9,7 +9,13 @@ import pytest
 from sqlalchemy import update
 
 from runner.ledger.model import LaunchRecord, LaunchStats
-from runner.ledger.people.replies import UnreadReplies, find_unread_replies
+from runner.ledger.people.replies import (
+    AccountMark,
+    UnreadReplies,
+    find_unread_replies,
+    read_account_mark,
+    write_account_mark,
+)
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_stats
@@ -43,10 +49,16 @@ def ask(ledger: Ledger, make_record: Callable[..., LaunchRecord], deliver: Calla
 
 
 def read(ledger: Ledger, launch_id: int, active: int | None, queued: int | None, at: str = READ_AT) -> None:
-    """Store the service's counts of a launch: its active and its queued sessions."""
-    stats = LaunchStats(launch_id, active, None, None, None, queued, None, None, "")
+    """Store the service's counts of a launch, its active and queued sessions; the account was read, too."""
+    stats, moment = (
+        LaunchStats(launch_id, active, None, None, None, queued, None, None, ""),
+        datetime.fromisoformat(at),
+    )
     with ledger.writing() as connection:
         store_stats(connection, [stats], at)
+        mark = read_account_mark(connection, "live")
+        if mark is None or mark.read_at < moment:
+            write_account_mark(connection, "live", AccountMark(moment, moment, None))
 
 
 def find(ledger: Ledger, target: str = "live") -> datetime | None:
@@ -103,7 +115,7 @@ def test_what_the_service_contradicts_itself_about_is_read_again(ledger: Ledger,
     ]
     with ledger.writing() as connection:
         store_differences(connection, [], differences)
-    assert find(ledger) == datetime.fromisoformat(READ_AT)
+    assert find(ledger) == SENT_AT
     with ledger.writing() as connection:
         store_differences(connection, [ended, gone], differences[1:])
     assert find(ledger) is None
@@ -115,6 +127,16 @@ def test_an_older_ledger_is_read_as_it_is(ledger: Ledger, ask: Ask) -> None:
     with ledger.writing() as connection:
         take_back(connection, 6)
     assert find(ledger) is None
+
+
+def test_an_account_that_was_not_read_has_unread_replies(ledger: Ledger, ask: Ask) -> None:
+    """The launch was read to its end later than the account's results."""
+    launch = ask("a", 101)
+    read(ledger, launch, *ENDED)
+    stats = LaunchStats(launch, 0, None, None, None, 0, None, None, "")
+    with ledger.writing() as connection:
+        store_stats(connection, [stats], "2026-11-22T08:30:00.000000Z")
+    assert find(ledger) == datetime.fromisoformat(READ_AT)
 
 
 @pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])

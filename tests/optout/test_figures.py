@@ -13,6 +13,7 @@ from runner.optout.reply import classify
 from tests.optout.test_corpus import LANGUAGES, rows_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "opt-outs.md"
+SENTENCES = Path(__file__).with_name("sentences.txt")
 BEGIN, END = "<!-- figures: begin -->\n", "<!-- figures: end -->\n"
 HALVES = ("dev", "held")
 NAMES = {
@@ -129,6 +130,24 @@ def test_what_is_sure_opts_out(half: str) -> None:
 def test_what_is_doubtful_mostly_opts_out(language: str, half: str) -> None:
     """In each language, at most one in ten replies that a person has to look at is an answer."""
     assert measure(half, language).doubtful_precision >= DOUBTFUL_PRECISION
+
+
+@pytest.mark.parametrize("half", ["", ", second"])
+def test_english_sentences_are_told_apart(half: str) -> None:
+    """Nine in ten opt-outs are found, and of seventeen other replies at most one waits for a person."""
+    read = {
+        label: Counter(classify(text).kind for text in read_sentences(label + half))
+        for label in ("opt_out", "none")
+    }
+    found, others = read["opt_out"], read["none"]
+    assert found["sure"] + found["doubtful"] >= ENGLISH_RECALL * found.total()
+    assert 17 * (others["sure"] + others["doubtful"]) <= others.total()
+
+
+def read_sentences(label: str) -> list[str]:
+    """Return the replies under a heading of `sentences.txt`."""
+    _, _, rest = SENTENCES.read_text(encoding="utf-8").partition(f"# {label}\n")
+    return rest.partition("\n# ")[0].splitlines()
 
 
 def test_the_page_has_the_figures_that_are_measured() -> None:

@@ -290,7 +290,9 @@ def test_an_answer_to_some_question_is_not_kept_and_its_opt_out_is(campaign: Cam
     for result, text in zip(campaign.service.results[1:], ("Why?", None), strict=True):
         result |= {"question_tag": None, "question_text": text, "result_response": "stop"}
     summary = campaign.reconcile()
-    problem = "a result of the service does not tell for certain which question it answers"
+    problem = (
+        "a result of the service does not tell for certain whose answer it is, or which question it answers"
+    )
     assert summary.unreadable == [Unreadable("result-2", "a", 0, problem)]
     assert (summary.results, summary.opted_out) == (2, 2)
     with campaign.ledger.reading() as opened:

@@ -46,7 +46,11 @@ def list_results(store: Store, switches: Switches, query: dict[str, str], path: 
         if result.launch.sent.guid in listed and _matches(result, query, switches)
     ]
     ordered = _put_in_order(results, lambda result: result.guid, switches)
-    return _make_page(ordered, query, path, switches, lambda result: write_result(result, switches))
+    page = _make_page(
+        ordered, query, path, switches, lambda result: store.rewrite(write_result(result, switches))
+    )
+    page["objects"] = [record for record in page["objects"] if record is not None]
+    return page
 
 
 def find_stat(store: Store, switches: Switches, guid: str) -> dict[str, Any] | None:
@@ -126,7 +130,7 @@ def _make_page(
     query: dict[str, str],
     path: str,
     switches: Switches,
-    write: Callable[[_Item], dict[str, Any]],
+    write: Callable[[_Item], dict[str, Any] | None],
 ) -> dict[str, Any]:
     limit, offset = _read_count(query, "limit", USUAL_PAGE), _read_count(query, "offset", 0)
     if switches.limit == "ignored":

@@ -49,6 +49,7 @@ class ReferenceService:
         store: what it remembers.
         faults: how often each fault was met by a send.
         strays: requests that came by another host name than the base URL's.
+        failing: paths of lists that are answered 500.
         choose_fault: returns the fault of a send, by its number from 1, where none was planned.
     """
 
@@ -59,6 +60,7 @@ class ReferenceService:
         self.store = Store()
         self.faults: Counter[str] = Counter()
         self.strays = 0
+        self.failing: set[str] = set()
         self.choose_fault: Callable[[int], str | None] = lambda _number: None
         self.credentials = {"username": username, "api_key": api_key}
         self._planned: list[str] = []
@@ -212,6 +214,8 @@ class ReferenceService:
     def take_get(self, path: str, query: dict[str, str]) -> Answer:
         """Meet one GET."""
         self._accept_due(time.monotonic())
+        if path in self.failing:
+            return refuse(500, "not now")
         with self.store.lock:
             if path in _LISTS:
                 try:

@@ -8,7 +8,10 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +121,12 @@ class Store:
         accepted: every accepted send.
         launches: what became of them, in the same order.
         results: in the order in which they came.
+        rewrite: changes a result record before it is listed; None counts it and does not list it.
         lock: held by those who read several of these together.
     """
 
     def __init__(self) -> None:
+        self.rewrite: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda record: record
         self.accepted: list[Accepted] = []
         self.launches: list[Launch] = []
         self.results: list[Result] = []

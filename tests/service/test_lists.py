@@ -63,6 +63,8 @@ def test_a_result_is_read(client: ServiceClient, service: ListService, make_resu
             result_response="9",
             created="2026-11-20T12:00:00.000001",
             updated="2026-11-20T12:00:00.000009",
+            participant_guid="participant-1",
+            project_launch_participant_guid="launch-participant-1",
         )
     ]
     asked = {"limit": "100", "offset": "0", "format": "json"}
@@ -280,11 +282,12 @@ def test_a_guid_that_is_none_is_refused(
 def test_a_phone_is_known_however_it_is_written(
     client: ServiceClient, service: ListService, make_stat: Make, make_result: Make, written: object
 ) -> None:
-    """Blanks, dots, dashes and brackets in a number make it nobody else's."""
+    """Blanks, dots, dashes and brackets make it nobody else's; a result's without `+` is its digits alone."""
     service.records = [make_stat(1, sessions=[{"to": written}])]
     assert [stat.recipients for stat in read_stats(client)] == [("+14155550101",)]
     service.records = [make_result(1, participant_phone_number=written)]
-    assert [r.participant_phone_number for r in read_results(client)] == ["+14155550101"]
+    phone = "+14155550101" if str(written).startswith("+") else "14155550101"
+    assert [r.participant_phone_number for r in read_results(client)] == [phone]
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,10 @@ def _write_list(view: OptOutView, *, with_texts: bool) -> None:
 def _print_replies(view: OptOutView, asks: str, *, with_texts: bool) -> None:
     replies = [one for one in view.describe_replies() if one["asks"] == asks]
     if not with_texts:
-        print_table(("reply", "found"), [(one["reply"], show_time(one["found_at"])) for one in replies])
+        print_table(
+            ("reply", "found", "from"),
+            [(one["reply"], show_time(one["found_at"]), _write_author(one["people"])) for one in replies],
+        )
         return
     rows = [
         (
@@ -259,6 +262,10 @@ def _print_replies(view: OptOutView, asks: str, *, with_texts: bool) -> None:
         for one in replies
     ]
     print_table(("reply", "campaign", "question", "what it says"), rows)
+
+
+def _write_author(people: int) -> str:
+    return "one person" if people == 1 else f"one of {people:,} people, all of them held"
 
 
 def _sentence(view: OptOutView) -> str:

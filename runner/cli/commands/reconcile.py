@@ -49,9 +49,9 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     or whose lists cannot be read, is left out, with exit code 3. If a campaign's file is gone, the campaign
     is named, and its launches are read like the others: its people may still opt out.
 
-    If the service counts more results than it lists, somebody may have answered unseen: follow-ups that
-    depend on answers wait. A lasting difference can be accepted with --accept-differences; a new one makes
-    them wait again.
+    If the service counts more results than it lists, somebody may have answered or opted out unseen: the exit
+    code is 3, follow-ups that depend on answers wait, and replies count as unread. A lasting difference can
+    be accepted with --accept-differences; a new one makes them wait again.
 
     Results that the service no longer lists stay in the ledger and in reports, and are named; the people who
     gave them count as having answered. --drop-unlisted removes these results. If the service lists a result
@@ -59,7 +59,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
 
     Replies that opt out are recorded, and no campaign on the target texts their authors again. Replies that
     only sound like an opt-out wait for your decision, and their authors are not texted until then: see
-    `runner optouts`.
+    `runner optouts`. The account's newest results are read, too, whatever launches they belong to, and those
+    of the last 30 days once a day.
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
     show(result, format_, {"human": _write_human})

@@ -158,7 +158,11 @@ def _iterate_answers(
     query = (
         select(launches.c.message, results.c.participant)
         .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id, launches.c.message.in_(names))
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.message.in_(names),
+            results.c.non_answer == "",
+        )
         .distinct()
     )
     yield from iterate_rows(connection, query, results.c.launch_id, launch_ids)

@@ -82,7 +82,10 @@ RENEW = entering(
 """Updates the moment of repeated opt-outs, so that they are later than other ledgers' dismissals."""
 
 
-Source = Literal["reply", "import", "person", "forgotten"]
+NOBODY = "0" * 32
+"""Stands for the people of a launch whom the service does not list: while it is held, all texts wait."""
+Source = Literal["reply", "launch", "import", "person", "forgotten"]
+"""`launch`: a reply to a launch, of whose people the author is one."""
 """`reply`: reconciling found it; `import`: a list; `person`: by hand; `forgotten`: their data was removed."""
 State = Literal["confirmed", "doubtful", "dismissed"]
 
@@ -183,7 +186,9 @@ def find_next_moment(connection: Connection, condition: ColumnElement[bool], at:
 def decide_reply(connection: Connection, target: str, result_guid: str, state: State, at: str) -> bool:
     """Enter a person's decision about a reply; return True if the reply exists."""
     is_it = and_(
-        opt_outs.c.target == target, opt_outs.c.evidence == result_guid, opt_outs.c.source == "reply"
+        opt_outs.c.target == target,
+        opt_outs.c.evidence == result_guid,
+        opt_outs.c.source.in_(("reply", "launch")),
     )
     at = find_next_moment(connection, is_it, at)
     return connection.execute(update(opt_outs).where(is_it).values(state=state, at=at)).rowcount > 0

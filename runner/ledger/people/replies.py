@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from sqlalchemy import Connection, and_, exists, func, or_, select, union_all, update
+from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.ledger.database import has_table, insert_missing, read_info, write_info
 from runner.ledger.model import format_moment
-from runner.ledger.people.opt_outs import OptOut, dismiss_opt_outs, find_next_moment, keep_decision
+from runner.ledger.people.opt_outs import NOBODY, OptOut, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.results.differences import read_answers
 from runner.ledger.results.sendings import count_evidence
 from runner.ledger.tables import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from runner.ledger.results.result_feed import FeedSpan
 
 
-SCREENING = 2
+SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
 _GROUP = 500
 
@@ -48,27 +48,28 @@ _GROUP = 500
 class HeldAnswer:
     """An answer in the ledger, with the fields that can show an opt-out.
 
-    `question_tag` is empty if the service gave none; `response` is `result_response`.
+    `question_tag` is empty if the service gave none; `texts` are `result_response` and `result_answer`.
     """
 
     launch_id: int
     question_tag: str
     question_text: str
-    response: str
+    texts: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingReply:
     """A reply that waits for a person's decision.
 
-    `at` is when it was found (UTC, ISO 8601); `author`, a fingerprint on the target; `asks`, the possible
-    request.
+    `at` is when it was found (UTC, ISO 8601); `author`, a fingerprint on the target, or empty if it is one of
+    the `people` of a launch and nobody knows who; `asks`, the possible request.
     """
 
     result_guid: str
     at: str
     author: str
     asks: Literal["opt_out", "opt_in"] = "opt_out"
+    people: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,11 @@ def iterate_answers(
     """Yield a campaign's answers, or those to the launches of a span, unordered."""
     query = (
         select(
-            results.c.launch_id, results.c.question_tag, results.c.question_text, results.c.result_response
+            results.c.launch_id,
+            results.c.question_tag,
+            results.c.question_text,
+            results.c.result_response,
+            results.c.result_answer,
         )
         .join(launches, launches.c.id == results.c.launch_id)
         .where(launches.c.campaign_id == campaign_id)
@@ -106,7 +111,7 @@ def iterate_answers(
     if span is not None:
         query = query.where(results.c.launch_id.between(*span))
     for row in connection.execute(query):
-        yield HeldAnswer(*row)
+        yield HeldAnswer(*row[:3], tuple(row[3:]))
 
 
 def find_undefined(connection: Connection, launch_ids: Collection[int]) -> set[int]:
@@ -164,12 +169,17 @@ def list_waiting(connection: Connection, target: str) -> list[WaitingReply]:
     """Return the doubtful replies, the oldest first, of people who have not opted out in another way."""
     if not has_table(connection, opt_outs):
         return []
+    author = case((opt_outs.c.source == "launch", ""), else_=opt_outs.c.fingerprint)
     query = (
-        select(opt_outs.c.evidence, opt_outs.c.at, opt_outs.c.fingerprint)
+        select(opt_outs.c.evidence, func.min(opt_outs.c.at).label("first"), author, func.count())
         .where(*_list_doubtful(target))
-        .order_by(opt_outs.c.at, opt_outs.c.evidence)
+        .group_by(opt_outs.c.evidence, author)
+        .order_by("first", opt_outs.c.evidence)
     )
-    return [WaitingReply(*row) for row in connection.execute(query)]
+    return [
+        WaitingReply(evidence, at, who, people=count)
+        for evidence, at, who, count in connection.execute(query)
+    ]
 
 
 def count_waiting(
@@ -195,7 +205,9 @@ def count_people(connection: Connection, target: str) -> int:
     if not has_table(connection, opt_outs):
         return 0
     people = func.count(opt_outs.c.fingerprint.distinct())
-    query = select(people).where(opt_outs.c.target == target, opt_outs.c.state == "confirmed")
+    query = select(people).where(
+        opt_outs.c.target == target, opt_outs.c.state == "confirmed", opt_outs.c.fingerprint != NOBODY
+    )
     return connection.execute(query).scalar_one()
 
 
@@ -336,29 +348,115 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
 class UnreadReplies:
     """Replies on a target that may have come since the last reading.
 
-    `campaign` has waited longest; `since` is its last reading, or its sending if there was none.
+    `campaign` has waited longest; `since` is its last reading, or its sending if there was none. `lost` is a
+    reply (its `result_guid`) that may opt out somebody of a launch whose people are not known.
     """
 
     campaign: str
     since: datetime
+    lost: str | None = None
 
     def as_json(self) -> dict[str, str]:
         """Return it for JSON documents."""
-        return {"campaign": self.campaign, "since": format_moment(self.since)}
+        document = {"campaign": self.campaign, "since": format_moment(self.since)}
+        return document if self.lost is None else {**document, "reply": self.lost}
 
     @property
     def reason(self) -> str:
         """The reason for holding people."""
-        return f"{self.describe()}: run `runner reconcile` first"
+        return f"{self.describe()}: {self.remedy} first"
+
+    @property
+    def remedy(self) -> str:
+        """What lets texts go on."""
+        if self.lost is None:
+            return "run `runner reconcile`"
+        return f"decide with `runner optouts confirm {self.lost}` (or `dismiss`)"
 
     def describe(self) -> str:
         """Describe these replies in words."""
         since = f"{self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        if self.lost is not None:
+            return f"nobody knows whose the reply {self.lost} is, which may opt out, since {since}"
         return f"replies to {self.campaign} are unread since {since}"
 
     def is_overdue(self, now: datetime, within: timedelta) -> bool:
         """Return whether texts must wait."""
-        return now - self.since > within
+        return self.lost is not None or now - self.since > within
+
+
+@dataclass(frozen=True, slots=True)
+class AccountMark:
+    """How far an account's results were read, whatever launches they belong to.
+
+    Attributes:
+        read_at: the last reading without a gap.
+        whole_at: the last one that went back all the way.
+        newest: the service's time of the newest result.
+        accepted: results that the list counts and does not show, which a person has accepted.
+        total: results that the list counted.
+    """
+
+    read_at: datetime
+    whole_at: datetime
+    newest: datetime | None
+    accepted: int = 0
+    total: int | None = None
+
+
+def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
+    """Return how far a target's account was read; None if it never was."""
+    written = read_info(connection, f"account_read_{target}")
+    if written is None:
+        return None
+    read_at, whole_at, newest, *counts = json.loads(written)
+    return AccountMark(
+        datetime.fromisoformat(read_at),
+        datetime.fromisoformat(whole_at),
+        datetime.fromisoformat(newest) if newest else None,
+        *counts,
+    )
+
+
+def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
+    """Record how far a target's account was read."""
+    newest = mark.newest and mark.newest.isoformat()
+    moments = [mark.read_at.isoformat(), mark.whole_at.isoformat(), newest]
+    write_info(connection, f"account_read_{target}", json.dumps([*moments, mark.accepted, mark.total]))
+
+
+class Owner(NamedTuple):
+    """A launch on record and its campaign, by the ledger's number."""
+
+    project_launch_guid: str
+    campaign_id: int
+
+
+def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Owner]:
+    """Return those of some hundreds of launches that were sent on a target by record; case doesn't matter."""
+    spelt = {spelling for guid in guids for spelling in (guid, guid.lower(), guid.upper())}
+    query = (
+        select(launches.c.project_launch_guid, launches.c.campaign_id)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(
+            campaigns.c.target == target,
+            launches.c.state == "sent",
+            launches.c.project_launch_guid.in_(spelt),
+        )
+    )
+    return [Owner(*row) for row in connection.execute(query)]
+
+
+def settle_placed(connection: Connection, target: str) -> None:
+    """Free the people of launches who were held for a reply of which the author is certain now."""
+    known = opt_outs.alias()
+    is_placed = exists().where(
+        known.c.target == opt_outs.c.target,
+        known.c.evidence == opt_outs.c.evidence,
+        or_(known.c.source == "reply", known.c.state == "confirmed"),
+    )
+    held = and_(opt_outs.c.target == target, opt_outs.c.source == "launch", opt_outs.c.state == "doubtful")
+    connection.execute(update(opt_outs).where(held, is_placed).values(state="dismissed"))
 
 
 def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | None:
@@ -366,6 +464,9 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
 
     Plain texts, surveys that have ended for everybody, and launches that the service does not list have none.
     """
+    lost = _find_lost(connection, target)
+    if lost is not None:
+        return lost
     stats, read = launch_stats.c, read_answers(connection)
     differs = read.differs.element
     # The questions of launches that other machines have sent are unknown here.
@@ -375,7 +476,8 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
         and_(stats.launch_id.is_(None), ~differs),
         and_(stats.launch_id.is_not(None), func.coalesce(has_ended, False).is_(False)),
     )
-    since = func.coalesce(stats.reconciled_at, launches.c.outcome_at, launches.c.intent_at)
+    # A list of results that is shorter than its count was not read.
+    since = func.coalesce(read.at.element, launches.c.outcome_at, launches.c.intent_at)
     query = (
         select(campaigns.c.name, since.label("since"))
         .select_from(read.join(launches).join(campaigns, campaigns.c.id == launches.c.campaign_id))
@@ -384,4 +486,40 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
         .limit(1)
     )
     row = connection.execute(query).first()
-    return None if row is None else UnreadReplies(row.name, datetime.fromisoformat(row.since))
+    own = None if row is None else UnreadReplies(row.name, datetime.fromisoformat(row.since))
+    found = [one for one in (own, _find_unread_account(connection, target, may_ask)) if one is not None]
+    return min(found, key=lambda one: one.since, default=None)
+
+
+def _find_unread_account(
+    connection: Connection, target: str, may_ask: ColumnElement[bool]
+) -> UnreadReplies | None:
+    """Return the replies that the account may have, if its launches were read and its results were not."""
+    began = func.min(func.coalesce(launches.c.outcome_at, launches.c.intent_at)).label("began")
+    query = (
+        select(campaigns.c.name, began, func.max(launch_stats.c.reconciled_at).label("read_at"))
+        .select_from(launches)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(campaigns.c.target == target, launches.c.state == "sent", may_ask)
+        .group_by(campaigns.c.name)
+        .order_by("began")
+    )
+    mark = read_account_mark(connection, target)
+    for name, since, read_at in connection.execute(query):
+        if mark is None:
+            return UnreadReplies(name, datetime.fromisoformat(since))
+        if datetime.fromisoformat(read_at) > mark.read_at:
+            return UnreadReplies(name, mark.read_at)
+    return None
+
+
+def _find_lost(connection: Connection, target: str) -> UnreadReplies | None:
+    """Return the first reply that may opt out somebody whom the service does not list."""
+    if not has_table(connection, opt_outs):
+        return None
+    query = select(opt_outs.c.evidence, opt_outs.c.at).where(
+        opt_outs.c.target == target, opt_outs.c.fingerprint == NOBODY, opt_outs.c.state == "doubtful"
+    )
+    row = connection.execute(query.order_by(opt_outs.c.at).limit(1)).first()
+    return None if row is None else UnreadReplies("", datetime.fromisoformat(row.at), row.evidence)

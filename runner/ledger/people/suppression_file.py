@@ -4,8 +4,9 @@ It holds opt-outs, forgotten people, paused campaigns and people held by unexpla
 fingerprints. Each entry is one line, so that git merges it; of two decisions about one thing the later
 counts.
 
-With a `RUNNER_STATE_KEY` every entry has a seal. Merging needs no key; readers have it, and refuse other
-seals.
+Every entry has a seal. Merging needs no key; readers have it, and refuse other seals. With a
+`RUNNER_STATE_KEY` nobody without it can make one; without, seals are made with the salt in the file, and show
+damage and slips of an editor only.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ ENTRY_FORMS = {
     "fingerprint": re.compile(r"[0-9a-f]{32}"),
     "kind": re.compile("opt_out"),
     "seal": re.compile(r"[0-9a-f]{32}"),
-    "source": re.compile("reply|import|person|forgotten"),
+    "source": re.compile("reply|launch|import|person|forgotten"),
     "state": re.compile("confirmed|doubtful|dismissed"),
 }
 """The forms of the fields of an opt-out, as this program writes them."""
@@ -63,7 +64,7 @@ class Book:
     """The parsed contents of a file of suppressions: each entry once, sorted.
 
     `key_fingerprint` names the key of the fingerprints. `salt` is that key; None if it is the user's secret.
-    `seal` shows that this header was written with the user's secret; None in a file without one.
+    `seal` shows that this header was written with the key; None in a file without one.
     """
 
     file: Path
@@ -72,6 +73,7 @@ class Book:
     salt: str | None
     seal: str | None
     entries: tuple[Entry, ...]
+    text: str = field(repr=False)
 
     def list_kind(self, kind: str) -> list[Entry]:
         """Return the entries of a kind."""
@@ -117,22 +119,31 @@ class Book:
         return True
 
     def _require_seals(self, key: TargetKey) -> None:
-        proof = _seal_head(key)
-        if proof is None:
-            return
-        if proof != self.seal:
+        if _seal_head(key) != self.seal:
+            if not key.is_secret:
+                raise SuppressionsError(
+                    f"{self.file} is damaged or was edited by hand: its seal is missing or wrong",
+                    hint=_RESTORE,
+                )
             raise SuppressionsError(
                 f"{self.file} was not written with this RUNNER_STATE_KEY: its seal is missing or wrong",
                 hint=f"if the key was set just now, `runner key rotate` signs or moves it; else {_RESTORE}",
             )
-        for number, entry in enumerate(self.entries, start=1):
+        for entry in self.entries:
             if entry.get(_SEAL) != _seal_entry(key, _without_seal(entry)):
                 whose = entry.get("campaign") or entry["source"]
+                how = "was not written with this RUNNER_STATE_KEY" if key.is_secret else "is damaged"
                 raise SuppressionsError(
-                    f"{self.file} holds an entry that was not written with this RUNNER_STATE_KEY: "
-                    f"number {number}, {entry['kind']} ({whose}) of {entry['at']}",
-                    hint=f"somebody has edited or forged it: {_RESTORE}",
+                    f"{self.file}:{self._find_line(entry)}: the entry {how}: {entry['kind']} ({whose}) of "
+                    f"{entry['at']}",
+                    hint=f"somebody has edited or forged it: {_RESTORE}" if key.is_secret else _RESTORE,
                 )
+
+    def _find_line(self, entry: Entry) -> int:
+        """Return the line of an entry in the file, from 1."""
+        written = _encode(entry)
+        lines = enumerate(self.text.splitlines(), start=1)
+        return next((number for number, line in lines if line.strip().removesuffix(",") == written), 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +178,7 @@ def parse_book(file: Path, text: str) -> Book:
         data.get("salt"),
         data.get(_SEAL),
         tuple(settle(data["entries"])),
+        text,
     )
 
 
@@ -254,17 +266,16 @@ def _without_seal(entry: Entry) -> Entry:
     return {name: value for name, value in entry.items() if name != _SEAL}
 
 
-def _seal_entry(key: TargetKey, entry: Entry) -> str | None:
+def _seal_entry(key: TargetKey, entry: Entry) -> str:
     return key.seal(f"entry\0{key.target}\0{_encode(entry)}")
 
 
-def _seal_head(key: TargetKey) -> str | None:
+def _seal_head(key: TargetKey) -> str:
     return key.seal(f"head\0{key.target}\0{key.name}\0{key.salt or ''}")
 
 
 def _write_entry(key: TargetKey, entry: Entry) -> str:
-    seal = _seal_entry(key, entry)
-    return _encode(entry if seal is None else {**entry, _SEAL: seal})
+    return _encode({**entry, _SEAL: _seal_entry(key, entry)})
 
 
 def _lay_out(

@@ -230,7 +230,7 @@ def _note_absorbed(connection: Connection, target: str, file: Path, digest: str,
 
 def _digest_entries(connection: Connection, target: str, key: TargetKey) -> str:
     """Return a digest that shows whether the file must be rewritten; cheaper than writing it."""
-    digest = hashlib.blake2b((key.seal(key.name) or key.name).encode(), digest_size=DIGEST_SIZE)
+    digest = hashlib.blake2b(key.seal(key.name).encode(), digest_size=DIGEST_SIZE)
     for entry in iterate_entries(connection, target):
         digest.update(repr(tuple(entry.values())).encode())
     return digest.hexdigest()

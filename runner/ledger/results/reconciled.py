@@ -17,7 +17,16 @@ from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.ledger.results.result_feed import FeedSpan, begin_revision, renew_edition
 from runner.ledger.results.sendings import BEGAN, count_by_message
-from runner.ledger.tables import campaigns, launch_starts, launch_stats, launches, opt_outs, results, sessions
+from runner.ledger.tables import (
+    campaigns,
+    deliveries,
+    launch_starts,
+    launch_stats,
+    launches,
+    opt_outs,
+    results,
+    sessions,
+)
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -146,6 +155,12 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
             renew_edition(connection)
 
 
+def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
+    """Return the fingerprints of a launch's recipients."""
+    is_theirs = and_(deliveries.c.launch_id == launch_id, deliveries.c.released.is_(False))
+    return frozenset(connection.execute(select(deliveries.c.fingerprint).where(is_theirs)).scalars())
+
+
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
     """Return those of some results, some hundreds at most, that are in the ledger."""
     launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
@@ -260,11 +275,11 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
 def count_answered(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> Counter[str]:
-    """Return the participants with at least one result, by message id."""
+    """Return the participants with at least one answer, by message id."""
     query = (
         select(launches.c.message, func.count(results.c.participant.distinct()))
         .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
+        .where(launches.c.campaign_id == campaign_id, results.c.non_answer == "")
     )
     return count_by_message(connection, query, message_ids or {})
 

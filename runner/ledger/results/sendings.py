@@ -226,6 +226,30 @@ def count_evidence(
     return count_by_message(connection, query, message_ids)
 
 
+def iterate_non_answers(connection: Connection, campaign_id: int) -> Iterator[tuple[int, str]]:
+    """Yield a campaign's results that answer nothing: the ledger's number of the launch, and `result_guid`."""
+    query = (
+        select(results.c.launch_id, results.c.result_guid)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(launches.c.campaign_id == campaign_id, results.c.non_answer != "")
+        .execution_options(yield_per=_PORTION)
+    )
+    for row in connection.execute(query):
+        yield row.launch_id, row.result_guid
+
+
+def count_non_answers(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
+) -> Counter[str]:
+    """Return a campaign's results that answer nothing, by message id."""
+    query = (
+        select(launches.c.message, func.count())
+        .join(results, results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, results.c.non_answer != "")
+    )
+    return count_by_message(connection, query, message_ids)
+
+
 def _is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition for results that are evidence of opt-outs with the given ones."""
     # Without an index on the left side SQLite reads each result once, not each opt-out in each launch.
@@ -283,7 +307,7 @@ def count_sessions(
     replied = (
         select(results.c.launch_id, results.c.participant)
         .join(launches, launches.c.id == results.c.launch_id)
-        .where(is_ours)
+        .where(is_ours, results.c.non_answer == "")
         .distinct()
         .subquery()
     )

@@ -223,6 +223,14 @@ def write_opt_outs(message: MessageReport) -> str:
     return f"{opted_out}; {replies} {wait} for a decision."
 
 
+def write_non_answers(message: MessageReport) -> str:
+    """Return how many results answer nothing, as a sentence; empty if none is known."""
+    if not message.non_answers:
+        return ""
+    found = count_nouns(message.non_answers, "reply is", "replies are")
+    return f"{found} no answer, and counted as none: blank, a phone's reaction, or automatic."
+
+
 def write_audience(audience: Audience | None) -> str:
     """Return a sentence on the size of the campaign's audience."""
     if audience is None:

@@ -16,8 +16,8 @@ that a filter on `measure` gives a table of its own. Columns:
 Measures of a message:
 
 - recipients, sent, rejected, unresolved, launches, launches_reconciled, sent_reconciled, queued, active,
-  complete, renders, results, opt_outs, doubtful; an empty count is not known of every launch, …_in_part is of
-  as many launches as `label` says;
+  complete, renders, results, opt_outs, doubtful, non_answers; an empty count is not known of every launch,
+  …_in_part is of as many launches as `label` says;
 - participants_answered (a share of `sent`), participants_completed (of participants_answered);
 - response_rate_low, response_rate_high: the ends of its 95 % interval;
 - audience, reserved (by reason, in `label`), held_out: shares of the audience;
@@ -159,6 +159,7 @@ def _measure_counts(message: MessageReport) -> Iterator[Measure]:
     yield Measure("results", message.results)
     yield Measure("opt_outs", message.opt_outs, divide(message.opt_outs, message.sent))
     yield Measure("doubtful", message.doubtful)
+    yield Measure("non_answers", message.non_answers)
     for name, part in message.partly_known.items():
         label = f"{part.launches:,} of {message.launches:,} launches"
         yield Measure(f"{name}_in_part", part.count, label=label)

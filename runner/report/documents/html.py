@@ -94,6 +94,7 @@ FUNCTIONS: Mapping[str, Any] = {
         findings.write_cost,
         findings.write_holdout,
         findings.write_opt_outs,
+        findings.write_non_answers,
         findings.write_suppressed,
         findings.write_texts,
         findings.write_times,

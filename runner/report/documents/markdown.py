@@ -127,7 +127,11 @@ def _list_message_parts(report: CampaignReport, message: MessageReport) -> Itera
     yield from _list_timing_parts(message)
     yield from _list_group_parts(message)
     yield ["### Opt-outs, renders and cost"]
-    yield from _say(findings.write_opt_outs(message), *findings.list_volume(message.volume))
+    yield from _say(
+        findings.write_opt_outs(message),
+        findings.write_non_answers(message),
+        *findings.list_volume(message.volume),
+    )
     if message.response_rates is not None:
         yield [escape_markdown(findings.write_rates(message.response_rates))]
 

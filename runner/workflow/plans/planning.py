@@ -313,7 +313,7 @@ def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequ
         texts = count_words(waiting, "text waits", "texts wait")
         return LimitError(
             f"{item.campaign.name}: {texts}: {unread.describe()}",
-            hint="somebody may have opted out: run `runner reconcile`, then this again",
+            hint=f"somebody may have opted out: {unread.remedy}, then this again",
         )
 
     return _leave_out(planned, failures, find_error)

@@ -6,7 +6,7 @@ import secrets
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
 from runner.errors import RunnerError
@@ -60,11 +60,11 @@ class OptOutView:
     returning: tuple[WaitingReply, ...] = ()
     texts: Mapping[str, ReplyText] | None = None
 
-    def describe_replies(self) -> list[dict[str, str]]:
+    def describe_replies(self) -> list[dict[str, Any]]:
         """Return the waiting replies for a JSON document."""
         texts = self.texts or {}
         return [
-            {"reply": one.result_guid, "found_at": one.at, "asks": one.asks}
+            {"reply": one.result_guid, "found_at": one.at, "asks": one.asks, "people": one.people}
             | (asdict(texts[one.result_guid]) if one.result_guid in texts else {})
             for one in (*self.waiting, *self.returning)
         ]

@@ -119,7 +119,8 @@ class SuppressionFiles:
     def absorb_old(self, ledger: Ledger, old_key: str | None, ask: Callable[[Path], object]) -> None:
         """Add entries of files under an older key, or none, before the ledger moves to this key.
 
-        `old_key` is None if there was none; `ask` is called for each unsigned file, and may raise.
+        `old_key` is None if there was none; `ask` is called for each file that its salt alone has signed, and
+        may raise.
 
         Raises:
             RunnerError: as for `absorb`.
@@ -129,7 +130,7 @@ class SuppressionFiles:
             if book.is_written_with(self.target, self.state_key) or self._is_absorbed(ledger, text):
                 continue
             secret = old_key
-            if book.salt is not None and book.seal is None:
+            if book.salt is not None and book.is_written_with(self.target, None):
                 ask(text.file)
                 secret = None
             with ledger.writing() as connection:

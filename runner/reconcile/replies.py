@@ -1,0 +1,175 @@
+"""The authors of replies, and the replies that may opt out.
+
+A service may write a reply's phone in another form than the recipient's, or leave it out. Then the author
+is looked for among the people of the launch. If a reply that may opt out has no certain author, all people of
+its launch are held until it has, or a person decides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.audience.phone import list_readings
+from runner.ledger.people.opt_outs import NOBODY, OptOut, add_replies
+from runner.ledger.people.replies import OptIn, add_opt_ins
+from runner.optout.reply import ReplyReading, classify
+from runner.service.model import StatRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.people.opt_outs import State
+    from runner.ledger.target_key import KeySource, LedgerConnection
+    from runner.optout.reply import Kind
+    from runner.service.client import ServiceClient
+    from runner.service.model import ResultRecord
+
+_STATES: Mapping[Kind, State] = {"sure": "confirmed", "doubtful": "doubtful"}
+_GRAVEST: tuple[Kind, ...] = ("sure", "doubtful", "opt_in", "answer")
+_FEWEST_DIGITS = 4
+"""Digits at a phone's end by which one of a launch's people can be told from the others."""
+
+
+class PlacedResults(NamedTuple):
+    """Results with the phones of their authors, and those without a certain author."""
+
+    placed: list[ResultRecord]
+    lost: list[ResultRecord]
+
+
+def read_reply(
+    record: ResultRecord, words: tuple[str, ...], find_offered: Callable[[], tuple[str, ...]]
+) -> ReplyReading:
+    """Classify a reply by both of its texts; the gravest reading counts.
+
+    `find_offered` is called for possible opt-outs only: the responses that its question offers.
+    """
+    texts = dict.fromkeys((record.result_response, record.result_answer))
+    readings = [classify(text, words=words) for text in texts]
+    if all(reading.kind == "answer" for reading in readings):
+        return readings[0]
+    offered = find_offered()
+    readings = [classify(text, offered=offered, words=words) for text in texts]
+    return min(readings, key=lambda reading: _GRAVEST.index(reading.kind))
+
+
+@dataclass(slots=True)
+class ReplyScreen:
+    """Finds authors of replies, and enters opt-outs at the moment `at` (UTC, ISO 8601).
+
+    `find_members` returns those of some phones that a launch was sent to, by the record of it.
+    """
+
+    ledger: Ledger
+    client: ServiceClient
+    people: KeySource
+    at: str
+    find_members: Callable[[str, list[str]], list[str]] = lambda _guid, _phones: []
+    _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
+
+    def place(self, records: Iterable[ResultRecord]) -> PlacedResults:
+        """Find the authors of results.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+        """
+        placed, lost = [], []
+        for record in records:
+            phone = self._find_author(record)
+            if phone is None:
+                lost.append(record)
+            elif phone == record.participant_phone_number:
+                placed.append(record)
+            else:
+                placed.append(replace(record, participant_phone_number=phone))
+        return PlacedResults(placed, lost)
+
+    def enter(
+        self, connection: LedgerConnection, read: Collection[tuple[ResultRecord, ReplyReading]]
+    ) -> None:
+        """Enter the opt-outs among replies with known authors, and the wishes to be texted again.
+
+        Raises:
+            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+        """
+        if all(reading.kind == "answer" for _, reading in read):
+            return
+        key = self.people.enter(connection)
+        replies, proposals = list[OptOut](), list[OptIn]()
+        for record, reading in read:
+            guid = record.result_guid
+            if reading.kind in _STATES:
+                author = key.fingerprint(record.participant_phone_number)
+                replies.append(OptOut(author, guid, "reply", _STATES[reading.kind], self.at))
+            elif reading.kind == "opt_in":
+                author = key.fingerprint(record.participant_phone_number)
+                proposals.append(OptIn(guid, author, record.created, self.at))
+        add_replies(connection, key.target, replies)
+        add_opt_ins(connection, key.target, proposals)
+
+    def hold(self, read: Iterable[tuple[ResultRecord, ReplyReading]]) -> None:
+        """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+        """
+        lost = [record for record, reading in read if reading.kind in _STATES]
+        listed = {record.project_launch_guid: self._list_people(record) for record in lost}
+        if not lost:
+            return
+        with self.ledger.writing() as connection:
+            key = self.people.enter(connection)
+            for record in lost:
+                phones, is_whole = listed[record.project_launch_guid]
+                people = [key.fingerprint(phone) for phone in phones] + [NOBODY] * (not is_whole)
+                held = [OptOut(one, record.result_guid, "launch", "doubtful", self.at) for one in people]
+                add_replies(connection, key.target, held)
+
+    def read_launch(self, guid: str) -> StatRecord | None:
+        """Return a launch as the service lists it; None if it doesn't.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+        """
+        if guid not in self._stats:
+            stat = self.client.read_stat(guid)
+            self._stats[guid] = stat if isinstance(stat, StatRecord) else None
+        return self._stats[guid]
+
+    def _find_author(self, record: ResultRecord) -> str | None:
+        """Return the phone of a result's author; None if it is not certain."""
+        written, guid = record.participant_phone_number, record.project_launch_guid
+        if written.startswith("+"):
+            return written
+        if written:
+            found = self.find_members(guid, list_readings(written))
+            if not found and len(ending := written.lstrip("0")) >= _FEWEST_DIGITS:
+                found = [phone for phone in self._list_people(record)[0] if phone.endswith(ending)]
+        else:
+            found = self._find_same_participant(record)
+            if not found:
+                phones, is_whole = self._list_people(record)
+                found = list(phones) if is_whole else []
+        return found[0] if len(found) == 1 else None
+
+    def _find_same_participant(self, record: ResultRecord) -> list[str]:
+        """Return the phones that other results of a result's participant have."""
+        if not record.participant_guid:
+            return []
+        page = self.client.read_results({"participant_guid": record.participant_guid}, 0)
+        phones = {
+            one.participant_phone_number
+            for one in page.records
+            if one.participant_guid == record.participant_guid
+        }
+        return sorted(phone for phone in phones if phone.startswith("+"))
+
+    def _list_people(self, record: ResultRecord) -> tuple[list[str], bool]:
+        """Return the people whom the service lists for a result's launch, and whether that is all of them."""
+        found = self.read_launch(record.project_launch_guid)
+        if found is None:
+            return [], False
+        return sorted(set(found.recipients)), found.is_whole and not found.missing_counts
