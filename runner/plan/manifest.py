@@ -35,6 +35,7 @@ class PlanSet:
         now: the moment of the plan.
         digest: of everything that it sends.
         parts: partition files by campaign name, in order; empty if there are none.
+        earlier: reviewers' decisions before the attempt of a CI run that made the plan; None in a first one.
     """
 
     url: str
@@ -44,6 +45,7 @@ class PlanSet:
     now: datetime
     digest: str
     parts: dict[str, tuple[PartFile, ...]] = field(repr=False)
+    earlier: dict[str, Any] | None = None
 
     def partitions(self, campaign: str) -> int:
         """Return a campaign's number of partitions."""
@@ -106,7 +108,14 @@ class _Parser:
                 parts[campaign["name"]] = tuple(PartFile(**part) for part in campaign.pop("partitions"))
         options, campaigns = data["options"], tuple(data["campaigns"])
         return PlanSet(
-            self.url, campaigns, options["only"], options["limit"], now, data["plan_digest"], parts
+            self.url,
+            campaigns,
+            options["only"],
+            options["limit"],
+            now,
+            data["plan_digest"],
+            parts,
+            data.get("earlier"),
         )
 
     def _load(self, text: bytes) -> Any:

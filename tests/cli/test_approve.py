@@ -469,7 +469,7 @@ def test_the_forge_says_who_approved_the_run(merge: Merge) -> None:
     assert entry["reviewed_by"] == ["dee"]
     assert entry["run_url"] == "https://github.example/acme/campaigns/actions/runs/42"
     assert (desk.folder / "env").read_text(encoding="utf-8") == (
-        "RUNNER_APPROVED_BY=bo,cy\n"
+        "RUNNER_PLAN_DENIED_BY=\nRUNNER_APPROVED_BY=bo,cy\n"
         f"RUNNER_PULL_REQUEST={github.url}/acme/campaigns/pull/7\nRUNNER_REVIEWED_BY=dee\n"
     )
 

@@ -7,6 +7,7 @@ cancels the one that holds it. https://docs.github.com/actions/reference/workflo
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ def run_workflow(
     forge: Forge,
     during: Mapping[str, Callable[[int], None]] | None = None,
     review: Callable[[Waiting], None] | None = None,
+    rerun: tuple[int, int] | None = None,
 ) -> dict[str, Job] | None:
     """Run a workflow; None if the event doesn't start it.
 
@@ -64,6 +66,7 @@ def run_workflow(
         during: what happens while a step, by its name, runs: called with the process's number.
         review: what the reviewers of an environment do while a job waits for them; nobody may be asked if
             it is left out.
+        rerun: the number of the run whose jobs are all run again, and of the attempt; None for a new run.
 
     Raises:
         MachineLostError: what happened was that.
@@ -71,7 +74,9 @@ def run_workflow(
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
     if not is_triggered(workflow, event):
         return None
-    run = Run(next(forge.runs), file, workflow, event, forge, during or {})
+    number, attempt = rerun or (next(forge.runs), 1)
+    shutil.rmtree(forge.folder.parent / "artifacts" / str(number), ignore_errors=True)
+    run = Run(number, file, workflow, event, forge, during or {}, attempt=attempt)
     with _group(run, workflow, None, Evaluator(run.contexts({}), {})):
         for name in workflow["jobs"]:
             run.jobs[name] = _run_job(run, name, review)
@@ -145,7 +150,7 @@ def _group(
 
 _RIGHTS = (
     (r"/graphql", ()),
-    (r"/repos/[^/]+/[^/]+/actions/", ("actions",)),
+    (r"/repos/[^/]+/[^/]+/(actions|environments)/", ("actions",)),
     (r"/repos/[^/]+/[^/]+/(pulls|commits/[^/]+/pulls)", ("pull-requests",)),
     (r"/repos/[^/]+/[^/]+/commits", ("contents",)),
     (r"/repos/[^/]+/[^/]+/collaborators/[^/]+/permission", ()),
