@@ -100,6 +100,8 @@ def _run_job(run: Run, name: str, review: Callable[[Waiting], None] | None) -> J
     waiting = (
         Waiting(run.number, evaluator.fill(definition["name"]), place) if environment.has_reviewers else None
     )
+    # What a job of another run does meanwhile cannot be told from what this one does.
+    is_alone = None not in run.forge.held.values()
     with _group(run, definition, waiting, evaluator):
         if waiting is not None:
             assert review is not None, f"nobody was to be asked, and is: {waiting.name}"
@@ -110,6 +112,8 @@ def _run_job(run: Run, name: str, review: Callable[[Waiting], None] | None) -> J
                 return Job("failure" if waiting.decision else "cancelled")
         refs, asked = run.forge.list_refs(), len(run.forge.requests)
         job = Machine(run, name, environment.secrets).run()
+    if not is_alone:
+        return job
     rights = definition["permissions"]
     assert run.forge.list_refs() == refs or rights.get("contents") == "write"
     for method, path in run.forge.requests[asked:]:
