@@ -52,7 +52,7 @@ _LOST = "another copy of runner runs than the one that is installed"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _STARTER = _PACKAGE / "starter"
 """The folder with the files of a new repository."""
-_RENAMED = {"gitignore": ".gitignore"}
+_RENAMED = {name: f".{name}" for name in ("gitattributes", "gitignore")}
 """Files shipped under another name, since their own would take effect in this repository."""
 EXAMPLE = "campaigns/first-order.yaml"
 _SCHEMA = "campaigns/campaign.schema.json"
