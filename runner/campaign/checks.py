@@ -259,11 +259,14 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
         )
         hint = "nobody there would be texted: move one of them"
         yield place.problem("schedule-never-open", words, hint, "warning")
-    yield from _check_waits(campaign, end - start)
+    yield from check_waits(campaign, end - start)
 
 
-def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
-    """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once."""
+def check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
+    """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once.
+
+    `length` is the time that is left until that end.
+    """
     earliest: dict[str, timedelta] = {}
     for message in campaign.messages:
         after = message.after

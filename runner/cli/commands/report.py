@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, cast, get_args
 import click
 
 from runner.cli.options import Command, clustered_target_scope
-from runner.cli.output.report import choose_documents, print_reports, save_reports
+from runner.cli.output.report import add_to_summary, choose_documents, print_reports, save_reports
 from runner.errors import UsageError
-from runner.github.job_summary import append_summary
 from runner.report.columns.answer_files import FileFormat, Shape
 from runner.report.documents.formats import WRITERS
 from runner.report.model import SMALL_GROUP
@@ -127,7 +126,7 @@ def command(
     )
     reports = [one.report for one in made]
     if "github" in formats:
-        append_summary("\n".join(map(documents["md"].write, reports)))
+        add_to_summary(reports, documents["md"])
     if out is None:
         print_reports(reports, *documents.values())
     else:
