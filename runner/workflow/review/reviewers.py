@@ -114,7 +114,7 @@ def read_decisions(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisio
         )
     before: Counter[tuple[str, str]] = Counter()
     if _find_attempt() != "1":
-        if earlier is None or earlier != earlier | _name_attempt(run):
+        if earlier is None or {**earlier, **_name_attempt(run)} != earlier:
             raise LimitError(
                 f"this is attempt {_find_attempt()} of the run, and approvals of earlier attempts do not "
                 "count: nothing was recorded",
