@@ -14,6 +14,10 @@ def write_install_hint(extra: str) -> str:
     return f"install the extra `{extra}`: in the clone, `pipx install --force '.[{extra}]'`"
 
 
+LINE_BREAK_HINT = "set it again without: in a shell `printf %s` adds no line break, as `echo` does"
+"""The hint for a secret that ends with a line break, as one copied from a file does."""
+
+
 class RunnerError(Exception):
     """A failure that a user can understand and mend.
 

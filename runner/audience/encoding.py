@@ -14,10 +14,13 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.source.stand_in import find_stand_in
 from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from runner.source.stand_in import StandIn
 
 
 GUESSED = "cp1252"
@@ -98,6 +101,7 @@ class FoundEncoding:
         utf8_line: the first non-ASCII line of such a file that is UTF-8, if any: the file mixes encodings.
         nul: the first NUL byte of a file that is not UTF-16, if any: no text has one.
         is_workbook: whether it is a spreadsheet's own file rather than text.
+        stand_in: what the file is instead of itself, if its first block shows that.
     """
 
     name: str
@@ -105,6 +109,7 @@ class FoundEncoding:
     utf8_line: int | None = None
     nul: BytePlace | None = None
     is_workbook: bool = False
+    stand_in: StandIn | None = None
 
 
 def is_text_encoding(name: str) -> bool:
@@ -126,9 +131,13 @@ def find_encoding(location: str, named: str | None = None) -> FoundEncoding:
         OSError: it cannot be read.
     """
     with open_binary(location) as stream:
-        start = stream.read(_SAMPLE)
+        block = stream.read(_BLOCK)
+    start = block[:_SAMPLE]
     if start.startswith(WORKBOOKS):
         return FoundEncoding("utf-8-sig", is_workbook=True)
+    stand_in = find_stand_in(block)
+    if stand_in is not None:
+        return FoundEncoding("utf-8-sig", stand_in=stand_in)
     if named is not None:
         return FoundEncoding("utf-8-sig" if is_utf8_name(named) else codecs.lookup(named).name)
     marked = next((name for mark, name in _MARKS if start.startswith(mark)), None)

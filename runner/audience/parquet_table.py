@@ -9,7 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from runner.audience.table import MAX_CELL, Table, check_header, normalize_name, table_problem
+from runner.audience.table import (
+    MAX_CELL,
+    Table,
+    check_header,
+    explain_stand_in,
+    normalize_name,
+    table_problem,
+)
+from runner.source.stand_in import find_stand_in
 from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
@@ -17,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BATCH_ROWS = 1 << 14
+_START = 1 << 10
 _BATCH_CHARACTERS = 1 << 24
 _MAX_CHUNK = 1 << 28
 """The most uncompressed bytes of one column in one row group: Arrow holds them at once."""
@@ -82,6 +91,10 @@ def open_parquet(
             batches = source.iter_batches(_BATCH_ROWS, list(numbers), names, use_threads=False)
             yield Table(file, header, 1, None, _iterate_rows(file, batches, schema.names, row))
     except (pa.ArrowException, ValueError):
+        with open_binary(location) as stream:
+            stand_in = find_stand_in(stream.read(_START))
+        if stand_in is not None:
+            raise explain_stand_in(file, stand_in) from None
         raise table_problem(file, 1, "parquet-unreadable", "this file is not Parquet, or damaged") from None
     except OSError as error:
         words = f"this file cannot be read: {error.strerror or type(error).__name__}"

@@ -318,7 +318,7 @@ def read_header(source: FileRecipients) -> list[str]:
             with open_binary(source.location) as stream:
                 start = stream.read(_BEGINNING)
             with contextlib.suppress(UnicodeDecodeError, TableProblemError):
-                text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig", newline="")
+                text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig")
                 return [name for name in read_table(source.path, text, source.location).header if name]
         with open_source(source, ()) as table:
             return [name for name in table.header if name]

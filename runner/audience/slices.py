@@ -26,6 +26,7 @@ from runner.audience.encoding import WORKBOOKS, is_utf8, is_utf8_name
 from runner.audience.rows import open_source
 from runner.audience.table import COMMA, Dialect, TableProblemError, continue_table, read_table
 from runner.campaign.model import FileRecipients
+from runner.source.stand_in import CONFLICT
 from runner.source.storage import FileRange, measure_file, open_binary
 
 if TYPE_CHECKING:
@@ -133,7 +134,10 @@ def survey_bytes(content: bytes) -> BlockSurvey:
         head=head,
         tail=tail or b"",
         is_seam_alone=len(head) == len(content),
-        is_text=tail is not None and 0 not in content and not content.startswith(WORKBOOKS),
+        is_text=tail is not None
+        and 0 not in content
+        and not content.startswith(WORKBOOKS)
+        and CONFLICT not in content,
     )
 
 
@@ -258,7 +262,7 @@ def _cut_file(
     if not surveyed or not _is_plain_text(survey for _, survey in surveyed):
         return whole
     try:
-        with open_binary(source.location) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as stream:
+        with open_binary(source.location) as raw, io.TextIOWrapper(raw, "utf-8-sig") as stream:
             table = read_table(source.path, stream, str(source.path))
     except (OSError, TableProblemError):
         return whole
@@ -402,7 +406,7 @@ def _open_slice(source: FileRecipients, part: Slice, names: frozenset[str]) -> I
     except OSError:
         raise BrokenSliceError from None
     span = io.BufferedReader(FileRange(raw, part.start, part.stop), _BUFFER_BYTES)
-    with io.TextIOWrapper(span, "utf-8" if part.start else "utf-8-sig", newline="") as stream:
+    with io.TextIOWrapper(span, "utf-8" if part.start else "utf-8-sig") as stream:
         if part.start:
             yield continue_table(source.path, stream, list(part.header), part.dialect, part.line)
             return

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from runner.source.stand_in import StandIn
+
 
 DELIMITERS = ",;\t|"
 _QUOTED = re.compile(r'"[^"]*"?')
@@ -61,7 +63,7 @@ COMMA = Dialect(",")
 def _find_dialect(stream: TextIO) -> Dialect:
     """Find the delimiter: the one that `sep=` names, else the most frequent one in the header.
 
-    The stream, without newline translation, is read on from the file's start by some lines.
+    The stream is read on from the file's start by some lines.
 
     Raises:
         UnicodeError: the lines are not in the stream's encoding.
@@ -179,7 +181,8 @@ def open_table(
 
     The file is UTF-8 or UTF-16, with or without a byte order mark, or else Windows-1252. Its fields are
     separated by comma, semicolon, tab or pipe: the most frequent in the header, or the one that a first line
-    `sep=…` names. It has RFC 4180 quotes; lines end in CRLF, LF or CR.
+    `sep=…` names. It has RFC 4180 quotes; lines end in CRLF, LF or CR, within cells as well, and are read as
+    LF.
 
     Args:
         file: for messages.
@@ -198,7 +201,7 @@ def open_table(
         _refuse_binary(file, found)
         shown = _read_foreign(file, where, found) if is_rendered and found.not_utf8 is not None else None
         _refuse_mixed(file, found)
-        stream = io.TextIOWrapper(open_binary(where), encoding=found.name, newline="")
+        stream = io.TextIOWrapper(open_binary(where), encoding=found.name)
     except OSError as error:
         raise table_problem(
             file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}"
@@ -237,7 +240,14 @@ def continue_table(file: Path, stream: TextIO, header: list[str], dialect: Diale
     return Table(file, header, line, None, rows, dialect.delimiter, dialect.skips_blanks)
 
 
+def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
+    """Return the error for a file that stands in for another."""
+    return table_problem(file, found.line, found.code, found.message, found.hint)
+
+
 def _refuse_binary(file: Path, found: FoundEncoding) -> None:
+    if found.stand_in is not None:
+        raise explain_stand_in(file, found.stand_in)
     if found.is_workbook:
         message = "this is a spreadsheet's own file, not a CSV file"
         raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -43,6 +44,8 @@ COMMAND_WORDS = frozenset(
 _ENCODINGS = "utf-8 utf-16 windows-1250 windows-1251 windows-1252 iso-8859-2 gbk shift_jis".split()  # noqa: SIM905
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
 _LONGEST = timedelta(days=3660)
+_LONGEST_STEM = 200
+"""Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
 _MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\binclude\b")
 _WORDING_HINT = (
     'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
@@ -66,6 +69,7 @@ def check_campaign(
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
     yield from _check_lengths(campaign, document)
+    yield from _check_file_name(campaign)
     for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
         for index, source in enumerate(sources):
             yield from _check_region(source, document, [key, index, "region"])
@@ -75,6 +79,16 @@ def check_campaign(
             elif source.consent is not None and source.consent.date is not None:
                 place = document.position([key, index, "consent", "date"])
                 yield from filter(None, (find_date_problem(source.consent.date, place),))
+
+
+def _check_file_name(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield a problem if the campaign's lockfile would have a longer name than file systems allow."""
+    if len(os.fsencode(campaign.file.stem)) > _LONGEST_STEM:
+        yield Position(campaign.file, 1, 1).problem(
+            "campaign-file-name",
+            "the file's name is too long: its lockfile, which is named after it, could not be written",
+            f"rename it: at most {_LONGEST_STEM} bytes before its ending; `name:` keeps its record",
+        )
 
 
 def _check_messages(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -245,11 +259,14 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
         )
         hint = "nobody there would be texted: move one of them"
         yield place.problem("schedule-never-open", words, hint, "warning")
-    yield from _check_waits(campaign, end - start)
+    yield from check_waits(campaign, end - start)
 
 
-def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
-    """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once."""
+def check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
+    """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once.
+
+    `length` is the time that is left until that end.
+    """
     earliest: dict[str, timedelta] = {}
     for message in campaign.messages:
         after = message.after

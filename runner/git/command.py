@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 120.0
 _ADDRESS = re.compile(r"(?<=://)\S+")
 _QUERY = re.compile(r"\?.*?(?=['\":;,.)]*$)")
+_REMEDY = re.compile(r"git config --global --add safe\.directory .+")
 _SETTINGS = {
     # Nobody is there to answer a prompt.
     "GIT_TERMINAL_PROMPT": "0",
@@ -123,7 +124,7 @@ class Git:
         """
         answer = self.ask(*arguments, text=text, environment=environment)
         if answer.status:
-            raise GitError(f"`git {arguments[0]}` failed: {answer.reason}")
+            raise _explain(answer, arguments[0])
         return answer.output.removesuffix("\n")
 
 
@@ -144,7 +145,14 @@ def find_work_tree(folder: Path) -> Path | None:
         return root
     if "not a git repository" in answer.complaint:
         return None
-    raise GitError(f"`git rev-parse` failed: {answer.reason}")
+    raise _explain(answer, "rev-parse")
+
+
+def _explain(answer: GitAnswer, command: str) -> GitError:
+    """Return the error for a command that failed, with git's own remedy for a repository of another user."""
+    remedy = _REMEDY.search(answer.complaint)
+    hint = f"if you trust its owner: `{remedy[0]}`" if remedy else None
+    return GitError(f"`git {command}` failed: {answer.reason}", hint=hint)
 
 
 def hide_credentials(text: str) -> str:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 _OUTPUT_VARIABLE = "GITHUB_OUTPUT"
+DENIED_VARIABLE = "RUNNER_PLAN_DENIED_BY"
+"""Who denied the plan, for later steps of the job; empty if it is not denied."""
 SUMMARY_BYTES = 1024 * 1024 - 1024
 """Largest summary of a step, with a margin: above 1 MiB GitHub shows nothing at all.
 

@@ -5,6 +5,7 @@ was not reviewed.
 
 https://docs.github.com/rest/commits/commits,
 https://docs.github.com/rest/actions/workflow-runs#get-the-review-history-for-a-workflow-run,
+https://docs.github.com/rest/deployments/environments#get-an-environment,
 https://docs.github.com/rest/pulls/reviews,
 https://docs.github.com/rest/collaborators/collaborators#get-repository-permissions-for-a-user.
 """
@@ -12,12 +13,14 @@ https://docs.github.com/rest/collaborators/collaborators#get-repository-permissi
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from runner.github.comments import list_comments, read_hidden, write_hidden
-from runner.github.rest import ACTIONS_BOT, look_up, read_sha
+from runner.github.rest import ACTIONS_BOT, RefusedError, look_up, read_sha
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -217,16 +220,59 @@ _DECIDES = {"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 _MAY_PUSH = {"admin", "write"}
 
 
-def list_run_approvers(repository: Repository, run: str) -> tuple[str, ...]:
-    """Return the sorted logins of the people who approved a workflow run.
+def has_reviewers(repository: Repository) -> bool:
+    """Return whether the environment for approvals has required reviewers at this moment.
 
     Raises:
         RefusedError: the token lacks the right.
         UnavailableError: the forge cannot be asked.
     """
-    approvals = repository.list_all(f"actions/runs/{run}/approvals")
-    found = {_read_person(one) for one in approvals if look_up(one, "state") == "approved" and _is_ours(one)}
-    return tuple(sorted(found - {""}))
+    try:
+        answer = repository.ask("GET", f"environments/{ENVIRONMENT}")
+    except RefusedError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return False
+        raise
+    rules = look_up(answer.data, "protection_rules")
+    return isinstance(rules, list) and any(
+        look_up(rule, "type") == "required_reviewers" and look_up(rule, "reviewers") for rule in rules
+    )
+
+
+def count_decisions(repository: Repository, run: str) -> Counter[tuple[str, str]]:
+    """Return how often each person decided on a workflow run, by state and login.
+
+    All attempts of a run share one list, and GitHub gives no times: only the counts tell new decisions from
+    old ones.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    decisions = repository.list_all(f"actions/runs/{run}/approvals")
+    found = ((str(look_up(one, "state")), _read_person(one)) for one in decisions if _is_ours(one))
+    return Counter((state, login) for state, login in found if login)
+
+
+def find_waiting_run(repository: Repository, digest: str, own: str) -> str | None:
+    """Return the page of another workflow run that waits for the approval of the same plan; None without one.
+
+    Its job that waits has the plan's digest in its name.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: the forge cannot be asked.
+    """
+    runs = look_up(repository.ask("GET", "actions/runs?status=waiting&per_page=100").data, "workflow_runs")
+    for run in runs if isinstance(runs, list) else ():
+        number = str(look_up(run, "id"))
+        if number == own:
+            continue
+        jobs = look_up(repository.ask("GET", f"actions/runs/{number}/jobs?per_page=100").data, "jobs")
+        for job in jobs if isinstance(jobs, list) else ():
+            if look_up(job, "status") == "waiting" and digest in str(look_up(job, "name")):
+                return str(look_up(run, "html_url") or number)
+    return None
 
 
 def _is_ours(approval: Any) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import sqlite3
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
-from runner.errors import LedgerError, write_install_hint
+from runner.errors import LINE_BREAK_HINT, LedgerError, write_install_hint
 from runner.ledger.tables import add_postgres_options
 
 # These libraries log broken connections in addition to our error.
@@ -55,6 +57,7 @@ FROM pg_settings JOIN (VALUES
 ) AS ours (name, wanted) USING (name)
 WHERE name <> 'synchronous_commit' OR setting = 'off'
 """
+_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 POOLER_HINT = (
     "name the server itself in --ledger or RUNNER_LEDGER, or have the pooler keep sessions, as in pgbouncer "
     "with pool_mode=session"
@@ -102,6 +105,8 @@ def parse_url(url: str) -> URL:
     Raises:
         LedgerError: it is invalid, or has several `@`, so that the end of its password is unclear.
     """
+    if url != url.strip("\r\n"):
+        raise LedgerError("the ledger's URL ends with a line break", hint=LINE_BREAK_HINT)
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -186,11 +191,31 @@ def _create_private_file(file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         _create_unless_there(file)
+        _require_locks(file)
     except OSError as error:
         raise LedgerError(
             f"the ledger {file} cannot be opened: {error.strerror}",
             hint="check that this user may write there, or name another place with --ledger",
         ) from None
+
+
+def _require_locks(file: Path) -> None:
+    """Refuse a folder whose files cannot be locked: SQLite would wait for locks that never come.
+
+    Raises:
+        LedgerError: the file system has no locks.
+    """
+    with suppress(PermissionError), tempfile.TemporaryFile(dir=file.parent) as probe:
+        try:
+            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                return
+            raise LedgerError(
+                f"the ledger {file} is on a file system without locks, as some network shares are",
+                hint="name a place on this machine's own disk with --ledger, or a PostgreSQL server",
+            ) from None
 
 
 def _create_unless_there(file: Path) -> None:

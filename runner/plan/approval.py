@@ -3,7 +3,7 @@
 An approval covers a plan's forecast, too: deferred people, reminders, follow-ups, held people. So a later
 plan needs no new approval as long as its texts, files and destination are the same and no message reaches
 more people. The latest approval of each message counts: a text that is edited and edited back needs a new
-one.
+one. A denial is kept beside the approvals, and approves nothing: its plan is not asked about again.
 
 The file has one sealed approval a line, sorted, so that versions merge line by line. Lines that are damaged
 or lack a seal of the state key are ignored: damage can only make approvals necessary again.
@@ -77,6 +77,7 @@ class Approval:
         approved_at: UTC, ISO 8601.
         run_url: the CI job that recorded the approval.
         pull_request: the page of the pull request that was approved.
+        denied_by: the people who denied the plan; then `approved_by` is empty.
     """
 
     request: ApprovalRequest
@@ -86,10 +87,13 @@ class Approval:
     run_url: str | None = None
     pull_request: str | None = None
     reviewed_by: tuple[str, ...] = ()
+    denied_by: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the approval as JSON."""
         said = asdict(self)
+        if not self.denied_by:
+            del said["denied_by"]
         return {**said.pop("request"), **said}
 
 
@@ -113,7 +117,11 @@ def find_gap(
 
 def find_latest(campaign: str, target: str, approvals: Iterable[Approval]) -> dict[str, Approval]:
     """Return the latest approval of each message of a campaign, by message id."""
-    own = [one for one in approvals if (one.request.campaign, one.request.target) == (campaign, target)]
+    own = [
+        one
+        for one in approvals
+        if (one.request.campaign, one.request.target) == (campaign, target) and not one.denied_by
+    ]
     # Approvals of the same second are sorted by content, so that every machine finds the same order.
     ordered = sorted(own, key=lambda one: (one.approved_at, write_canonical(one.as_json())))
     return {message: one for one in ordered for message in one.request.messages}
@@ -190,6 +198,7 @@ def read_approval(data: Mapping[str, Any]) -> Approval:
         None if data["run_url"] is None else _require(data["run_url"], str),
         None if data["pull_request"] is None else _require(data["pull_request"], str),
         tuple(_require(name, str) for name in _require(data["reviewed_by"], list)),
+        tuple(_require(name, str) for name in _require(data.get("denied_by", []), list)),
     )
 
 

@@ -1,8 +1,8 @@
 """Digests of plans, and of the files that people review.
 
 Deliveries are digested by shard of the audience, whatever the number of partitions and processes. The digests
-of reviewed files depend on file contents alone, byte for byte, exclusion lists included; not on the record,
-the time, or opt-outs, which change by themselves.
+of reviewed files depend on file contents alone, exclusion lists included; not on line ends, the record, the
+time, or opt-outs, which change by themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from runner.campaign.model import FileRecipients
 from runner.errors import CampaignError
 from runner.plan.approval import write_canonical
 from runner.source.diagnostic import Problems
-from runner.source.storage import open_binary
+from runner.source.storage import iterate_content
 from runner.text.include import include_folder
 from runner.text.payload import compile_messages
 from runner.text.template import TextCompiler
@@ -118,9 +118,6 @@ def digest_json(value: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
 
 
-_BLOCK = 1 << 20
-
-
 def digest_reviewed(campaign: Campaign, key: FingerprintKey) -> dict[str, str]:
     """Return the digests of a campaign's reviewed files, by name (`ApprovalRequest`).
 
@@ -158,11 +155,10 @@ def _read_included(campaign: Campaign) -> dict[str, str | None]:
 
 def _digest_file(campaign: Campaign, location: str) -> str:
     try:
-        with open_binary(location) as stream:
-            digest = hashlib.sha256()
-            while block := stream.read(_BLOCK):
-                digest.update(block)
-            return digest.hexdigest()
+        digest = hashlib.sha256()
+        for block in iterate_content(location):
+            digest.update(block)
+        return digest.hexdigest()
     except OSError:
         raise CampaignError(
             f"the files of {campaign.name} have changed while it was planned",

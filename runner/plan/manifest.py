@@ -30,6 +30,7 @@ class Manifest:
         campaigns: the plan's campaigns as JSON.
         now: the moment of the plan.
         digest: of everything that it sends.
+        earlier: reviewers' decisions before the attempt of a CI run that made the plan; None in a first one.
     """
 
     campaigns: tuple[dict[str, Any], ...]
@@ -37,6 +38,7 @@ class Manifest:
     limit: int | None
     now: datetime
     digest: str
+    earlier: dict[str, Any] | None = None
 
 
 def dump_manifest(document: Mapping[str, Any], options: PlanOptions) -> str:
@@ -67,7 +69,14 @@ def parse_manifest(text: bytes, where: str) -> Manifest:
     if now.tzinfo is None:
         raise _refuse(where)
     options = data["options"]
-    return Manifest(tuple(data["campaigns"]), options["only"], options["limit"], now, data["plan_digest"])
+    return Manifest(
+        tuple(data["campaigns"]),
+        options["only"],
+        options["limit"],
+        now,
+        data["plan_digest"],
+        data.get("earlier"),
+    )
 
 
 def _load(text: bytes, where: str) -> Any:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from runner.errors import ConfigurationError, MissingKeyError
+from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
 from runner.source.diagnostic import Diagnostic
 from runner.source.json_schema import find_problems
 from runner.source.quantity import parse_rate
@@ -80,11 +80,12 @@ def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
     """Return the state key in an environment variable; None if it isn't set.
 
     Raises:
-        ConfigurationError: the key could be guessed.
+        ConfigurationError: the key could be guessed, or ends with a line break.
     """
     value = environment.get(variable)
     if not value:
         return None
+    _require_one_line(variable, value)
     needed = next(length for allowed, length in _LENGTHS if allowed.fullmatch(value))
     if len(value) >= needed and len(set(value)) >= _DIFFERENT and _is_text(value):
         return value
@@ -93,6 +94,16 @@ def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
         hint="`runner key new` prints a good one. If something was sent with this one, `runner key rotate` "
         f"moves the records, with the new key in {variable} and the old one in RUNNER_OLD_STATE_KEY",
     )
+
+
+def _require_one_line(variable: str, value: str) -> None:
+    """Refuse a variable's value that begins or ends with a line break, as one copied from a file does.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    if value != value.strip("\r\n"):
+        raise ConfigurationError(f"{variable} ends with a line break", hint=LINE_BREAK_HINT)
 
 
 def read_old_state_key(environment: Mapping[str, str]) -> str | None:
@@ -229,6 +240,7 @@ def choose_target(
     """
     chosen = _choose_name(name, targets, environment)
     settings: dict[str, Any] = targets["targets"].get(chosen, {})
+    _require_one_line("RUNNER_BASE_URL", environment.get("RUNNER_BASE_URL", ""))
     base_url = environment.get("RUNNER_BASE_URL") or settings.get("base_url")
     if base_url is None:
         if chosen == SANDBOX:
@@ -308,6 +320,8 @@ def _read_credentials(
         raise ConfigurationError(
             f"the target {name!r} has no credentials", hint=f"set {' and '.join(missing)}"
         )
+    for variable in variables:
+        _require_one_line(variable, environment[variable])
     return Credentials(*(environment[variable] for variable in variables))
 
 

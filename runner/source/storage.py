@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent
+_BLOCK = 1 << 20
 _STAMPS = ("ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created")
 """Attributes by which file systems show that a file has changed; the first one present is used."""
 
@@ -54,6 +55,18 @@ def open_binary(location: str) -> BinaryIO:
         return Path(location).open("rb")
     with reach(location) as (system, path):
         return cast("BinaryIO", system.open(path, "rb"))
+
+
+def iterate_content(location: str) -> Iterator[bytes]:
+    """Yield a file's bytes with LF for CRLF, so that checkouts of one commit are alike; raises OSError."""
+    with open_binary(location) as stream:
+        held = b""
+        while block := stream.read(_BLOCK):
+            # A CRLF may span two blocks.
+            block = held + block
+            held = block[-1:] if block.endswith(b"\r") else b""
+            yield block[: len(block) - len(held)].replace(b"\r\n", b"\n")
+        yield held
 
 
 def measure_file(location: str) -> int:

@@ -19,6 +19,7 @@ import yaml
 from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
 from runner.source.diagnostic import Diagnostic, Position
+from runner.source.stand_in import find_stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,6 +205,10 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
     Raises:
         YamlProblemError: the text cannot be turned into data.
     """
+    stand_in = find_stand_in(text.encode("utf-8", "replace"))
+    if stand_in is not None:
+        place = yaml.Mark("", 0, stand_in.line - 1, 0, "", 0)
+        _refuse(file, stand_in.code, stand_in.message, place, stand_in.hint)
     try:
         with pause_collector(), _open_parser(text) as next_event:
             builder = _Builder(file, next_event)

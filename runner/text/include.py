@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.source.normalize import suggest
+from runner.source.stand_in import find_stand_in
 from runner.source.storage import HIDDEN, is_hidden_below, is_readable_below
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def include_folder(campaign: Campaign) -> Path:
 
 
 def read_included(folder: Path, name: object) -> str | None:
-    """Return the text of an included file, by its name in the template; None if it is missing or outside.
+    """Return the text of an included file, by its name in the template; None if there is none to include.
 
     A file that is too long is read only up to a little more than the limit.
     """
@@ -37,7 +38,8 @@ def read_included(folder: Path, name: object) -> str | None:
         if not is_readable_below(file, (folder,)) or not file.is_file():
             return None
         with file.open(encoding="utf-8", errors="replace") as stream:
-            return stream.read(MAX_SOURCE + 1)
+            text = stream.read(MAX_SOURCE + 1)
+        return None if find_stand_in(text.encode()) else text
     except OSError:
         return None
 
@@ -54,5 +56,11 @@ def explain_missing(folder: Path, name: object) -> tuple[str, str]:
         return f"the included file {name} is outside {folder.name}/", (
             f"texts include files below {folder.name}/ alone"
         )
+    try:
+        stand_in = find_stand_in(file.read_bytes())
+    except OSError:
+        stand_in = None
+    if stand_in is not None:
+        return f"the included file {name}: {stand_in.message}", stand_in.hint
     siblings = [str(other.relative_to(folder)) for other in file.parent.glob("*") if other.is_file()]
     return f"there is no file {name} to include{suggest(name, siblings, '{}')}", relative

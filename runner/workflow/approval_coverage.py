@@ -118,6 +118,21 @@ class ApprovalShelf:
         names = {name for message in sent if message in latest for name in latest[message].approved_by}
         return Coverage(item, request, find_gap(request, approvals, sent), tuple(sorted(names)))
 
+    def find_denial(self, planned: Iterable[PlanResult], digest: str) -> tuple[str, ...]:
+        """Return the people who denied a plan; none without a state key, which keeps no denials.
+
+        Raises:
+            RunnerError: a file cannot be read.
+        """
+        key = self.key
+        if key is None:
+            return ()
+        files = {self.find_file(item.campaign) for item in planned}
+        approvals = (one for file in files for one in self.list_approvals(file, key))
+        return tuple(
+            sorted({name for one in approvals if one.plan_digest == digest for name in one.denied_by})
+        )
+
     def list_approvals(self, file: Path, key: FingerprintKey) -> tuple[Approval, ...]:
         """Return a file's approvals with a valid seal, and warn of the number of others.
 

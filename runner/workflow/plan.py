@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanMaker, PlanResult
+    from runner.workflow.review.reviewers import Asking
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
 
@@ -95,6 +96,7 @@ class ProjectPlan:
         options: the options of the plans.
         differences: from what was sent, if requested.
         coverages: the plans' approval states, if approvals are kept.
+        asking: whether a job's reviewers are asked to approve it; None if that is not needed.
         digest: of everything to be sent; empty if not requested.
     """
 
@@ -103,6 +105,7 @@ class ProjectPlan:
     options: PlanOptions
     differences: Differences = field(default_factory=dict)
     coverages: tuple[Coverage, ...] = ()
+    asking: Asking | None = None
     digest: str = ""
     _document: Mapping[str, Any] = field(default_factory=dict, repr=False)
     _manifest: str = field(default="", repr=False)
@@ -205,7 +208,7 @@ class _Planning:
             warn_of_known_tags(workspace, opened, planned)
         is_described = wishes.with_digests or wishes.out is not None
         document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
-        coverages = self._cover(planned, document)
+        coverages, asking = self._cover(planned, document)
         manifest = dump_manifest(document, self.options) if document else ""
         self._save(planned, document)
         launches = planned if wishes.with_launches else ()
@@ -217,6 +220,7 @@ class _Planning:
             options=self.options,
             differences=differences,
             coverages=tuple(coverages),
+            asking=asking,
             digest=document.get("plan_digest", ""),
             _document=document | failures.as_json() if document else {},
             _manifest=manifest,
@@ -253,22 +257,32 @@ class _Planning:
             note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
             note(f"Plan digest: {document['plan_digest']}")
 
-    def _cover(self, planned: Sequence[PlanResult], document: dict[str, Any]) -> list[Coverage]:
-        """Return the plans' approval states, if requested, and add them to the JSON."""
+    def _cover(
+        self, planned: Sequence[PlanResult], document: dict[str, Any]
+    ) -> tuple[Sequence[Coverage], Asking | None]:
+        """Return the plans' approval states, if requested, and add them to the JSON.
+
+        A job's plan that needs an approval comes with whether reviewers are asked.
+        """
         shelf = ApprovalShelf(self.workspace.target)
         is_job = self.wishes.is_job
         is_told = is_job or shelf.is_used((item.campaign for item in planned), self.scope.environ)
         if not (document or is_told):
-            return []
-        coverages = shelf.cover(planned)
+            return [], None
+        coverages, asking = shelf.cover(planned), None
         if is_job and find_status(coverages) == "needed":
             # Imported here: only jobs that ask for approvals need the forge.
             from runner.workflow.review.approving import add_growth
+            from runner.workflow.review.reviewers import plan_asking
 
             coverages = add_growth(coverages)
+            if digest := document.get("plan_digest"):
+                asking = plan_asking(digest, shelf.find_denial(planned, digest))
         if document:
             add_coverage(document, coverages)
-        return coverages if is_told else []
+        if asking is not None and asking.earlier is not None:
+            document["earlier"] = asking.earlier
+        return (coverages if is_told else []), asking
 
 
 def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlanResult]) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
+from glob import escape
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import list_invalid
 from runner.audience.table import write_row
+from runner.campaign.checks import check_waits
 from runner.campaign.variants import find_small_arms
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import write_private
@@ -103,9 +106,23 @@ def validate_campaigns(scope: Scope) -> Validation:
             plan = find_audience_problems(campaign, problems, plan_files)
             plans += [plan] if plan is not None else []
     for plan in plans:
+        problems.extend(_find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
         problems.extend(_find_small_arms(plan))
     return Validation(problems, loaded.files)
+
+
+def _find_late_follow_ups(campaign: Campaign, now: datetime) -> Iterator[Diagnostic]:
+    """Warn of follow-ups that come due after `expires` if nothing was sent before now.
+
+    A campaign with a lockfile has begun: its plan knows whose follow-ups are too late.
+    """
+    start, end = campaign.schedule.not_before, campaign.schedule.expires
+    has_begun = any(campaign.file.parent.glob(f"{escape(campaign.file.stem)}.*.lock.json"))
+    if end is None or end <= now or (start is not None and start >= now) or has_begun:
+        return
+    known = set(check_waits(campaign, end - start)) if start is not None else ()
+    yield from (problem for problem in check_waits(campaign, end - now) if problem not in known)
 
 
 def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:

@@ -469,7 +469,7 @@ def test_the_forge_says_who_approved_the_run(merge: Merge) -> None:
     assert entry["reviewed_by"] == ["dee"]
     assert entry["run_url"] == "https://github.example/acme/campaigns/actions/runs/42"
     assert (desk.folder / "env").read_text(encoding="utf-8") == (
-        "RUNNER_APPROVED_BY=bo,cy\n"
+        "RUNNER_PLAN_DENIED_BY=\nRUNNER_APPROVED_BY=bo,cy\n"
         f"RUNNER_PULL_REQUEST={github.url}/acme/campaigns/pull/7\nRUNNER_REVIEWED_BY=dee\n"
     )
 
@@ -486,6 +486,87 @@ def test_a_run_that_nobody_approved_is_refused(merge: Merge) -> None:
         "forge has none for this repository, take the merge of a reviewed pull request for the approval: --merge\n"
     )
     assert not (desk.folder / BOOK).exists()
+
+
+def test_an_environment_without_reviewers_approves_nothing(merge: Merge) -> None:
+    """Whoever approved the run before: today nobody would have been asked."""
+    desk, github = merge.desk, merge.github
+    github.add_approval(42, "campaigns-approval", "cy")
+    github.reviewers = []
+    desk.plan(**merge.job)
+    for options in (("--plan", "plan.json"), ("--run",)):
+        done = desk.run("approve", "--quiet", *options, **merge.job)
+        assert done.returncode == 5
+        assert done.stderr.startswith(
+            "Error: the environment `campaigns-approval` has no required reviewers, so nobody was asked: nothing was "
+            "recorded\n"
+        )
+    assert not (desk.folder / BOOK).exists()
+
+
+def test_an_approval_counts_for_its_attempt(merge: Merge) -> None:
+    """GitHub lists the decisions of all attempts without times: what was there before the plan is not about it."""
+    desk, github = merge.desk, merge.github
+    again = {**merge.job, "GITHUB_RUN_ATTEMPT": "2"}
+    github.add_approval(42, "campaigns-approval", "cy")
+    desk.plan(**merge.job)
+    done = desk.approve("--quiet", **again)
+    assert done.returncode == 5
+    assert done.stderr == (
+        "Error: this is attempt 2 of the run, and approvals of earlier attempts do not count: nothing was "
+        "recorded\n  start a new run: *Run workflow* of `Campaigns send`, or re-run all jobs of this one\n"
+    )
+    assert desk.run("approve", "--run", **again).returncode == 5
+    desk.plan(**again)
+    done = desk.approve("--quiet", **again)
+    assert (done.returncode, done.stderr.splitlines()[0]) == (
+        5,
+        "Error: nobody approved this run: nothing was recorded",
+    )
+    github.add_approval(42, "campaigns-approval", "bo")
+    assert desk.approve("--quiet", **again).stdout == "Approved by bo: pulse.\n"
+
+
+def test_a_denied_plan_is_not_asked_about_again(merge: Merge) -> None:
+    """The record keeps who denied it, until the plan changes or somebody approves it all the same."""
+    desk, github = merge.desk, merge.github
+    digest = desk.plan(**merge.job)["plan-digest"]
+    github.add_approval(42, "campaigns-approval", "bo", "rejected")
+    done = desk.approve("--quiet", **merge.job)
+    assert done.returncode == 5
+    assert done.stderr.startswith(f"Error: bo denied the plan {digest}: nothing of it is sent, and nobody ")
+    (entry,) = desk.read_book()
+    assert (entry["approved_by"], entry["denied_by"], entry["plan_digest"]) == ([], ["bo"], digest)
+    assert desk.run("record", "--no-push").stdout.startswith(
+        "Committed: Record the denial of pulse on live ("
+    )
+    assert read_trailers(desk.folder, "Denied-By") == ["bo"]
+    assert not any(read_trailers(desk.folder, "Approved-By"))
+    job = {**merge.job, "GITHUB_RUN_ID": "43"}
+    assert desk.plan(**job)["approval"] == "denied"
+    assert f"bo denied the plan {digest}: nobody is asked again until it changes" in desk.said
+    assert desk.apply().returncode == 5
+    assert desk.plan("--limit", "3", **job)["approval"] == "needed"
+    # The remedy.
+    desk.plan()
+    assert desk.approve("--by", "ada").returncode == 0
+    assert desk.plan(**job)["approval"] == "covered"
+
+
+def test_a_plan_that_waits_in_another_run_is_not_asked_about_again(merge: Merge) -> None:
+    """It goes by the digest in the name of the job that waits; this run itself is no other."""
+    desk, github = merge.desk, merge.github
+    digest = desk.plan(**merge.job)["plan-digest"]
+    for runs, approval in (
+        ({41: f"Approve the plan {digest}"}, "waiting"),
+        ({42: f"Approve the plan {digest}"}, "needed"),
+        ({41: f"Approve the plan {'0' * 32}"}, "needed"),
+    ):
+        github.waiting = runs
+        assert desk.plan(**merge.job)["approval"] == approval
+    github.faults.append(Fault("GET", "/actions/runs?", 403, "Resource not accessible by integration"))
+    assert desk.plan(**merge.job)["approval"] == "needed"
+    assert "Whether another run waits for this plan's approval is not known: " in desk.noted
 
 
 def test_a_run_that_sends_no_plan_takes_an_approval_too(merge: Merge) -> None:

@@ -366,3 +366,39 @@ def test_a_reading_that_breaks_off_reminds_nobody(loop: Loop, tmp_path: Path, ru
     assert (plan["to_send"], plan["awaiting"]) == (0, len(loop.draw()[1]))
     loop.run("reconcile")
     assert loop.plan()["nudge"]["not_qualified"] == len(loop.list_answered())
+
+
+def test_a_follow_up_that_comes_after_the_end_is_said_and_not_forecast(run: Run, tmp_path: Path) -> None:
+    """Before anything was sent, the time that is left counts; afterwards the plan knows who is too late."""
+    (tmp_path / "campaigns").mkdir()
+    file = tmp_path / "campaigns/p.yaml"
+    text = """\
+version: 1
+name: p
+recipients: [{{phone: "+14155550101"}}]
+messages:
+  - id: ask
+    questions: [{{tag: q, text: "How was it?", responses: ["Good", "Bad"]}}]
+  - id: nudge
+    after: {{message: ask, wait: 2d}}
+    to: unanswered
+    text: "Still curious."
+    complete_existing_sessions: true
+schedule: {{expires: "{expires:%Y-%m-%dT%H:%M}", timezone: UTC}}
+"""
+    warning = (
+        "campaigns/p.yaml:8:22: warning: `nudge` is never sent: it comes due when the campaign has expired"
+    )
+
+    def validate(days: int) -> str:
+        file.write_text(text.format(expires=datetime.now(UTC) + timedelta(days=days)), encoding="utf-8")
+        done = run("validate", cwd=tmp_path)
+        assert done.returncode == 0
+        return done.stdout
+
+    assert warning not in validate(3)
+    assert warning in validate(1)
+    messages = json.loads(run("plan", "--format", "json", cwd=tmp_path).stdout)["campaigns"][0]["messages"]
+    assert [(one["to_send"], one["forecast"]) for one in messages] == [(1, 0), (0, 0)]
+    assert run("apply", "--auto-approve", cwd=tmp_path).returncode == 0
+    assert warning not in validate(1)

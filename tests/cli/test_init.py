@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).parent.parent.parent
 REQUIREMENT = "sms-campaign-runner @ git+https://git.example.com/acme/runner.git@" + "0123456789" * 4
 KNOWN = ("--owner", "@acme/texting", "--requirement", REQUIREMENT)
 FILES = [
+    ".gitattributes",
     ".github/CODEOWNERS",
     ".github/requirements.lock",
     ".github/requirements.txt",
@@ -61,7 +62,7 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert NIGHT.sub("", done.stdout) == (
-        "Wrote 10 files to acme:\n"
+        "Wrote 11 files to acme:\n"
         + "".join(f"  {name}\n" for name in FILES)
         + "Created a git repository on the branch main.\n"
         "\n"
@@ -337,12 +338,13 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     first = run("init", "teams/x", *KNOWN, cwd=top)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith(
-        "Wrote 10 files to .:\n"
+        "Wrote 11 files to .:\n"
         "  .github/CODEOWNERS\n"
         "  .github/requirements.lock\n"
         "  .github/requirements.txt\n"
         "  .github/workflows/campaigns-review-teams--x.yml\n"
         "  .github/workflows/campaigns-send-teams--x.yml\n"
+        "  teams/x/.gitattributes\n"
         "  teams/x/.gitignore\n"
         "  teams/x/README.md\n"
         "  teams/x/campaigns/audience/first-orders.csv\n"
@@ -354,7 +356,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     second = run("init", "--base-url", "https://sms.example.com", cwd=top / "teams/für uns")
     assert (second.returncode, second.stderr) == (0, "")
     assert second.stdout.startswith(
-        "Wrote 8 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
+        "Wrote 9 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
     )
     assert "  teams/für uns/campaigns/targets.yaml\n\nNext:\n  look around, on" in second.stdout
     assert (

@@ -131,6 +131,29 @@ def _list_approvals(github: GitHub, run: str, _query: Values, _body: Values) -> 
     return 200, github.approvals.get(int(run), [])
 
 
+def _read_environment(github: GitHub, name: str, _query: Values, _body: Values) -> Answer:
+    reviewers = [{"type": "User", "reviewer": {"login": login}} for login in github.reviewers]
+    rules = [{"id": 1, "type": "required_reviewers", "reviewers": reviewers}] if reviewers else []
+    return 200, {"name": name, "protection_rules": [{"id": 2, "type": "branch_policy"}, *rules]}
+
+
+def _list_runs(github: GitHub, _number: str, query: Values, _body: Values) -> Answer:
+    assert query["status"] == "waiting"
+    runs = [
+        {"id": run, "status": "waiting", "html_url": f"https://github.example/runs/{run}"}
+        for run in github.waiting
+    ]
+    return 200, {"total_count": len(runs), "workflow_runs": runs}
+
+
+def _list_jobs(github: GitHub, run: str, _query: Values, _body: Values) -> Answer:
+    jobs = [
+        {"name": "Plan", "status": "completed"},
+        {"name": github.waiting[int(run)], "status": "waiting"},
+    ]
+    return 200, {"total_count": len(jobs), "jobs": jobs}
+
+
 def _read_permission(github: GitHub, login: str, _query: Values, _body: Values) -> Answer:
     return 200, {"permission": "read" if login in github.readers else "write", "user": {"login": login}}
 
@@ -149,5 +172,8 @@ _ROUTES: list[tuple[str, str, Callable[[GitHub, str, Values, Values], Answer]]] 
     ("GET", r"commits", _list_commits),
     ("GET", r"commits/([0-9a-f]+)/pulls", _list_pulls),
     ("GET", r"actions/runs/(\d+)/approvals", _list_approvals),
+    ("GET", r"actions/runs", _list_runs),
+    ("GET", r"actions/runs/(\d+)/jobs", _list_jobs),
+    ("GET", r"environments/([\w-]+)", _read_environment),
     ("GET", r"collaborators/([\w-]+)/permission", _read_permission),
 ]

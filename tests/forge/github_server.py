@@ -69,6 +69,8 @@ class GitHub:
         files: that pull requests changed, by their numbers; `campaigns/pulse.yaml` of those that are not here.
         reviews: of pull requests, by their numbers.
         approvals: of workflow runs, by their ids.
+        reviewers: whom the environment for approvals asks.
+        waiting: the jobs that wait for them, by their runs' ids.
         readers: people who may read the repository, and not push to it.
         keeps_labels: false as for a token without push access, whose labels are silently dropped.
         before: is called with method and path before each answer; from several threads.
@@ -90,6 +92,8 @@ class GitHub:
     files: dict[int, list[str]] = field(default_factory=dict)
     reviews: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     approvals: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
+    reviewers: list[str] = field(default_factory=lambda: ["grace"])
+    waiting: dict[int, str] = field(default_factory=dict)
     readers: set[str] = field(default_factory=set)
     keeps_labels: bool = True
     before: Callable[[str, str], object] = lambda _method, _path: None

@@ -7,6 +7,7 @@ cancels the one that holds it. https://docs.github.com/actions/reference/workflo
 from __future__ import annotations
 
 import re
+import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ def run_workflow(
     forge: Forge,
     during: Mapping[str, Callable[[int], None]] | None = None,
     review: Callable[[Waiting], None] | None = None,
+    rerun: tuple[int, int] | None = None,
 ) -> dict[str, Job] | None:
     """Run a workflow; None if the event doesn't start it.
 
@@ -64,6 +66,7 @@ def run_workflow(
         during: what happens while a step, by its name, runs: called with the process's number.
         review: what the reviewers of an environment do while a job waits for them; nobody may be asked if
             it is left out.
+        rerun: the number of the run whose jobs are all run again, and of the attempt; None for a new run.
 
     Raises:
         MachineLostError: what happened was that.
@@ -71,7 +74,9 @@ def run_workflow(
     workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
     if not is_triggered(workflow, event):
         return None
-    run = Run(next(forge.runs), file, workflow, event, forge, during or {})
+    number, attempt = rerun or (next(forge.runs), 1)
+    shutil.rmtree(forge.folder.parent / "artifacts" / str(number), ignore_errors=True)
+    run = Run(number, file, workflow, event, forge, during or {}, attempt=attempt)
     with _group(run, workflow, None, Evaluator(run.contexts({}), {})):
         for name in workflow["jobs"]:
             run.jobs[name] = _run_job(run, name, review)
@@ -95,6 +100,8 @@ def _run_job(run: Run, name: str, review: Callable[[Waiting], None] | None) -> J
     waiting = (
         Waiting(run.number, evaluator.fill(definition["name"]), place) if environment.has_reviewers else None
     )
+    # What a job of another run does meanwhile cannot be told from what this one does.
+    is_alone = None not in run.forge.held.values()
     with _group(run, definition, waiting, evaluator):
         if waiting is not None:
             assert review is not None, f"nobody was to be asked, and is: {waiting.name}"
@@ -105,6 +112,8 @@ def _run_job(run: Run, name: str, review: Callable[[Waiting], None] | None) -> J
                 return Job("failure" if waiting.decision else "cancelled")
         refs, asked = run.forge.list_refs(), len(run.forge.requests)
         job = Machine(run, name, environment.secrets).run()
+    if not is_alone:
+        return job
     rights = definition["permissions"]
     assert run.forge.list_refs() == refs or rights.get("contents") == "write"
     for method, path in run.forge.requests[asked:]:
@@ -145,7 +154,7 @@ def _group(
 
 _RIGHTS = (
     (r"/graphql", ()),
-    (r"/repos/[^/]+/[^/]+/actions/", ("actions",)),
+    (r"/repos/[^/]+/[^/]+/(actions|environments)/", ("actions",)),
     (r"/repos/[^/]+/[^/]+/(pulls|commits/[^/]+/pulls)", ("pull-requests",)),
     (r"/repos/[^/]+/[^/]+/commits", ("contents",)),
     (r"/repos/[^/]+/[^/]+/collaborators/[^/]+/permission", ()),

@@ -162,6 +162,7 @@ class Run:
         forge: the repository.
         during: what happens while a step, by its name, runs: called with the process's number.
         jobs: those that have ended.
+        attempt: its number; later ones run all jobs again.
     """
 
     number: int
@@ -171,6 +172,7 @@ class Run:
     forge: Forge
     during: Mapping[str, Callable[[int], None]]
     jobs: dict[str, Job] = field(default_factory=dict)
+    attempt: int = 1
 
     def contexts(self, definition: Mapping[str, Any]) -> dict[str, Any]:
         """Return what expressions of a job can look up, beside what is on its machine."""

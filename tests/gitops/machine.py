@@ -144,7 +144,7 @@ class Machine:
             "GITHUB_REF_NAME": self._run.event.ref.rpartition("/")[2],
             "GITHUB_REF_TYPE": "branch",
             "GITHUB_REPOSITORY": "acme/campaigns",
-            "GITHUB_RUN_ATTEMPT": "1",
+            "GITHUB_RUN_ATTEMPT": str(self._run.attempt),
             "GITHUB_RUN_ID": str(self._run.number),
             "GITHUB_SERVER_URL": "https://github.example",
             "GITHUB_SHA": self._run.event.sha,

@@ -192,9 +192,20 @@ class Team:
         event: Event,
         review: Callable[[Waiting], None] | None = None,
         during: Mapping[str, Callable[[int], None]] | None = None,
+        rerun: tuple[int, int] | None = None,
     ) -> dict[str, Job]:
+        def wait(waiting: Waiting) -> None:
+            assert review is not None, f"nobody was to be asked, and is: {waiting.name}"
+            self.github.waiting[waiting.run] = waiting.name
+            try:
+                review(waiting)
+            finally:
+                del self.github.waiting[waiting.run]
+
+        has_reviewers = self.forge.environments["campaigns-approval"].has_reviewers
+        self.github.reviewers = [REVIEWER] if has_reviewers else []
         self.github.before = lambda _, path: self.list_commits() if "/commits?" in path else None
-        jobs = run_workflow(self.workflow("send"), event, self.forge, during, review)
+        jobs = run_workflow(self.workflow("send"), event, self.forge, during, wait, rerun)
         assert jobs is not None
         return jobs
 

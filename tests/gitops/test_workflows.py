@@ -108,7 +108,9 @@ def test_secrets_and_reviewers_are_in_different_environments() -> None:
         "plan": "campaigns",
         "page": "github-pages",
         "approve": "campaigns-approval",
+        "denied": "campaigns",
         "send": "campaigns",
+        "pause": "campaigns",
         "agree": "campaigns-approval",
         "act": "campaigns",
     }
@@ -120,9 +122,11 @@ def test_jobs_have_the_rights_that_they_need_and_no_others() -> None:
     """Who is asked needs none; the tip of main is what all others work on."""
     assert {name: job["permissions"] for name, job in read_jobs().items()} == {
         "look": {"contents": "read"},
-        "plan": {"contents": "write", "issues": "write", "pull-requests": "read"},
+        "plan": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "read"},
         "page": {"pages": "write", "id-token": "write"},
         "approve": {},
+        "denied": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "read"},
+        "pause": {"contents": "write"},
         "send": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "write"},
         "agree": {},
         "act": {"actions": "read", "contents": "write", "issues": "write"},
@@ -138,7 +142,8 @@ def test_what_works_on_the_record_takes_turns_and_is_never_cut_short() -> None:
     assert "concurrency" not in workflow
     groups = {name: job["concurrency"] for name, job in workflow["jobs"].items()}
     turns = {"group": "campaigns", "queue": "max"}
-    assert [groups[name] for name in ("plan", "send", "act")] == [turns] * 3
+    assert [groups[name] for name in ("plan", "denied", "send", "act")] == [turns] * 4
+    assert groups["pause"] == {"group": "campaigns-pause-${{ github.run_id }}"}
     assert [name for name, rules in groups.items() if rules.get("cancel-in-progress")] == ["approve"]
     assert groups["approve"]["group"] not in {groups[name]["group"] for name in groups if name != "approve"}
 

@@ -64,7 +64,11 @@ def command(
     pull request brought the campaigns. An approval covers what the plan sends now and forecasts: these texts
     to these people. It is valid only with the RUNNER_STATE_KEY that it was recorded with.
 
-    Exits with 5 if nobody approved, or if the merge of --merge is not enough.
+    What was approved in an earlier attempt of the run does not count, nor does anything while the environment
+    has no required reviewers. If a reviewer denied the plan, that is recorded: nobody is asked about it again
+    until it changes.
+
+    Exits with 5 if nobody approved, if somebody denied it, or if the merge of --merge is not enough.
     """
     if names and is_by_merge:
         raise UsageError("--by names who approved, and --merge asks GitHub: use one of them")

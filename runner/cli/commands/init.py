@@ -11,7 +11,7 @@ import click
 
 from runner.cli.console import print_prose
 from runner.wording import count_words
-from runner.workflow.observer import warn
+from runner.workflow.observer import note, warn
 from runner.workflow.starting import (
     BRANCH,
     EXAMPLE,
@@ -76,6 +76,8 @@ def _report(folder: Path, place: StarterPlace, started: Started, missing: Sequen
         warn("git is not installed: the folder is no repository yet")
     elif started.branch != BRANCH:
         warn(f"the workflows send from {BRANCH}, and this work tree is on {started.branch or 'no branch'}")
+        if started.branch == "master":
+            note(f"  rename it: `git branch -m {BRANCH}`, and make {BRANCH} the default branch on GitHub")
     click.echo("\nNext:")
     is_new = any(name.endswith(EXAMPLE) for name in started.written)
     for words in _iterate_next(folder, missing, is_new=is_new):

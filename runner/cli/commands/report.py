@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import click
 
 from runner.cli.options import Command, target_scope
-from runner.cli.output.report import choose_documents, print_reports, save_reports
+from runner.cli.output.report import add_to_summary, choose_documents, print_reports, save_reports
 from runner.errors import UsageError
 from runner.report.columns.answer_files import FileFormat, Shape
 from runner.report.documents.formats import WRITERS
@@ -48,9 +48,9 @@ ANSWER_FORMATS = {
     "--format",
     "formats",
     multiple=True,
-    type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS]),
+    type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS, "github"]),
     help="A format; may be repeated. answers.*: a row per person asked, a column per question; results.*: a "
-    "row per result. Default: md.",
+    "row per result; github: as md, and in a GitHub job's summary, as far as it has room. Default: md.",
 )
 @click.option(
     "--template",
@@ -105,7 +105,8 @@ def command(
     independent: one without a report is left out, with exit code 3.
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
-    documents = choose_documents(formats if formats or template_file else ("md",), template_file)
+    named = ["md" if name == "github" else name for name in formats]
+    documents = choose_documents(named if named or template_file else ("md",), template_file)
     _refuse_nonsense(answers, out, include_pii=include_pii)
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
 
@@ -121,6 +122,8 @@ def command(
         list_files=lambda campaign: _list_files(campaign, answers, out),
     )
     reports = [one.report for one in made]
+    if "github" in formats:
+        add_to_summary(reports, documents["md"])
     if out is None:
         print_reports(reports, *documents.values())
     else:

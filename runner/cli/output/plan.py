@@ -10,7 +10,7 @@ import click
 
 from runner.campaign.timing_words import describe_follow_up
 from runner.cli.console import print_prose, print_table
-from runner.github.job_summary import append_outputs, append_summary
+from runner.github.job_summary import DENIED_VARIABLE, append_outputs, append_summary, append_variables
 from runner.plan.model import Disposition, Span
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
@@ -501,15 +501,20 @@ def _describe_coverage(coverage: Coverage) -> Iterator[str]:
 def set_plan_outputs(plan: ProjectPlan, format_: str) -> None:
     """Set outputs for later steps of a job: how many people the plan sends to, and whether all are approved.
 
-    Approved campaigns may be sent while the others wait.
+    Approved campaigns may be sent while the others wait. The issue learns who denied the plan.
     """
     if format_ == "github":
+        asking = plan.asking
+        if asking is not None and asking.words:
+            click.echo(asking.words)
+            append_summary(f"\n{inert(asking.words)}\n")
+        append_variables({DENIED_VARIABLE: ",".join(asking.denied_by) if asking is not None else ""})
         sent = [item for item in plan.planned if list_sent(item)]
         covered = [one.planned for one in plan.coverages if one.status == "covered"]
         values = {
             "to-send": f"{sum(item.plan.recipients_to_send for item in sent)}",
             "covered": f"{sum(item.plan.recipients_to_send for item in covered)}",
-            "approval": find_status(plan.coverages),
+            "approval": asking.state if asking is not None else find_status(plan.coverages),
             "plan-digest": plan.digest if plan.planned else "",
         }
         append_outputs(values)

@@ -12,6 +12,7 @@ import click
 
 from runner.cli.encoding import fit_html, fit_json
 from runner.errors import RunnerError
+from runner.github.job_summary import append_summary
 from runner.ledger.atomic_write import drafting, remove_leftovers
 from runner.report.documents.formats import WRITERS
 from runner.report.documents.html import write_with_template
@@ -56,6 +57,11 @@ def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -
         text = "\n\n".join(document.write(report).rstrip("\n") for report in reports)
         fit = _FITTING.get(document.suffix)
         click.echo(fit(text, sys.stdout) if fit else text)
+
+
+def add_to_summary(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
+    """Append reports to the summary of a GitHub job, if this is one, as far as it has room."""
+    append_summary("\n".join(map(document.write, reports)))
 
 
 def save_reports(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import asdict
 from functools import partial
@@ -103,9 +104,12 @@ def require_writable(file: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
+        is_long = error.errno == errno.ENAMETOOLONG
         raise LockfileError(
             f"the lockfile {file} could not be written: {error.strerror}. Nothing was sent",
-            hint="make the folder writable, with some room on its disk, then run the same command again",
+            hint="give the campaign's file a shorter name: its lockfile is named after it"
+            if is_long
+            else "make the folder writable, with some room on its disk, then run the same command again",
         ) from None
 
 

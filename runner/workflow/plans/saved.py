@@ -33,6 +33,7 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.digest import plan_digest
 from runner.plan.manifest import RENEWAL, dump_manifest, parse_manifest
 from runner.service.target import describe_destination, list_moves
+from runner.source.storage import iterate_content
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def digests(item: PlanResult) -> dict[str, str]:
 
 def _read_campaign(item: PlanResult) -> bytes:
     try:
-        return item.campaign.file.read_bytes()
+        return b"".join(iterate_content(str(item.campaign.file)))
     except OSError:
         raise PlanChangedError(
             f"the files of {item.campaign.name} have changed while it was planned",

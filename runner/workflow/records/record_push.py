@@ -331,7 +331,8 @@ def _write_approval_subject(approvals: Sequence[Approval]) -> str:
         return "Record what was approved"
     campaigns = _join_names({_one_line(one.request.campaign) for one in approvals}, "campaigns")
     targets = _join_names({one.request.target for one in approvals}, "targets")
-    return f"Record the approval of {campaigns} on {targets}"
+    is_denied = all(one.denied_by for one in approvals)
+    return f"Record the {'denial' if is_denied else 'approval'} of {campaigns} on {targets}"
 
 
 def _list_messages(gain: LockfileDiff) -> Iterator[str]:
@@ -370,7 +371,7 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
         yield f"Triggered-By: {_one_line(actor)}"
 
 
-def _list_approvers(approvals: Iterable[Approval], environment: Mapping[str, str]) -> Iterator[str]:
+def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers that name the approvers, from approvals and from `runner approve` in this job."""
     people = list_approving(environment)
     pages = _split(environment, "RUNNER_PULL_REQUEST")
@@ -379,7 +380,9 @@ def _list_approvers(approvals: Iterable[Approval], environment: Mapping[str, str
         people.update(approval.approved_by)
         pages.update(filter(None, [approval.pull_request]))
         reviewers.update(approval.reviewed_by)
-    for name, values in (("Approved-By", people), ("Pull-Request", pages), ("Reviewed-By", reviewers)):
+    deniers = {name for approval in approvals for name in approval.denied_by}
+    trailers = {"Approved-By": people, "Denied-By": deniers, "Pull-Request": pages, "Reviewed-By": reviewers}
+    for name, values in trailers.items():
         yield from (f"{name}: {_one_line(value)}" for value in sorted(values))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.load import read_names
 from runner.errors import LedgerError, RunnerError
 from runner.github.comments import Report, write_marker
+from runner.github.job_summary import DENIED_VARIABLE
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.record.reservations import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
@@ -65,6 +66,7 @@ def keep_alert(scope: Scope, outcome: Outcome | None, remote: str, branch: str |
         RunnerError: the ledger cannot be read; the issue is written first.
     """
     target, held, error = _find_held(scope)
+    denied = os.environ.get(DENIED_VARIABLE)
     sight = Sight(
         target,
         os.environ.get("GITHUB_JOB", ""),
@@ -73,6 +75,7 @@ def keep_alert(scope: Scope, outcome: Outcome | None, remote: str, branch: str |
         outcome,
         held,
         _find_record(remote, branch),
+        None if denied is None else tuple(filter(None, denied.split(","))),
     )
     _publish(sight, _find_place(scope, held), quiet=scope.quiet)
     if error is not None:

@@ -6,33 +6,25 @@ import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from runner.campaign.model import DEFAULT_REVIEW_MARGIN
 from runner.errors import LimitError, RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.github.job import DEFAULT_API, NoJobError, read_forge_job
-from runner.github.job_summary import append_variables
-from runner.github.pull_requests import (
-    ENVIRONMENT,
-    find_merged,
-    list_reviewers,
-    list_run_approvers,
-    list_said,
-)
-from runner.github.rest import RefusedError, UnavailableError
+from runner.github.job_summary import DENIED_VARIABLE, append_variables
+from runner.github.pull_requests import ENVIRONMENT, find_merged, list_reviewers, list_said
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import format_moment
 from runner.plan.approval import Approval, find_gap
-from runner.wording import hide_phones, printable
+from runner.wording import hide_phones
 from runner.workflow.approval_coverage import ApprovalShelf, require_sealed
 from runner.workflow.observer import note
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.review.publishing import open_repository, try_on_forge
+from runner.workflow.review.reviewers import Decisions, ask_forge, find_run, read_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from runner.campaign.model import Campaign
@@ -53,8 +45,6 @@ _BY_HAND = (
     f"give the environment `{ENVIRONMENT}` required reviewers; where the forge has none for this repository, "
     "do it from a machine of your own: see `runner resolve --help` and `runner resume --help`"
 )
-_Result = TypeVar("_Result")
-_RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
 _REVIEW_FIRST = (
     "have somebody who may push, and is not its author, approve the last commit of the pull request, which "
     "can be done after the merge, and run the job again"
@@ -72,11 +62,15 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Approvers:
-    """The approvers of a plan, and the pull request (if any) that brought it, with its reviewers."""
+    """The approvers of a plan, and the pull request (if any) that brought it, with its reviewers.
+
+    `denied_by` names people who denied it; then it has no approvers.
+    """
 
     names: tuple[str, ...]
     pull_request: str | None = None
     reviewers: tuple[str, ...] = ()
+    denied_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +90,15 @@ def approve_run() -> tuple[str, ...]:
     """Return the approvers of this job's workflow run, and pass them on to later steps.
 
     Raises:
-        LimitError: nobody approved.
+        LimitError: nobody approved, or the run was run again: GitHub doesn't say which attempt was approved.
         RunnerError: GitHub does not answer.
         UsageError: this is not a job.
     """
-    people = _ask_for_run(_BY_HAND)
-    _hand_over(_Approvers(people))
-    return people
+    decisions = _ask_for_run(None, _BY_HAND)
+    if not decisions.approved_by:
+        raise LimitError(f"{', '.join(decisions.denied_by)} denied it: nothing was recorded")
+    _hand_over(_Approvers(decisions.approved_by))
+    return decisions.approved_by
 
 
 def approve_plan(
@@ -118,7 +114,7 @@ def approve_plan(
         is_by_merge: count the approving review of the merged pull request.
 
     Raises:
-        LimitError: nobody approved, or the merge is not sufficient.
+        LimitError: nobody approved, somebody denied it (which is recorded), or the merge is not sufficient.
         RunnerError: the plan cannot be read, or does not match.
     """
     saved = read_saved_plan(plan_file)
@@ -131,9 +127,16 @@ def approve_plan(
     asked = _list_asked(saved, scope, shelf)
     if not asked:
         return None
-    approvers = _find_word(asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
+    approvers = _find_word(saved, asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
     _hand_over(approvers)
     _record(saved, asked, approvers, shelf)
+    if approvers.denied_by:
+        raise LimitError(
+            f"{', '.join(approvers.denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
+            "nobody is asked again until it changes",
+            hint="change it; or have it approved all the same: `runner plan --out FILE` and `runner approve "
+            "--plan FILE --by NAME` in a clone, then `runner record`",
+        )
     campaigns = tuple(one.campaign.name for one in asked)
     return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=shelf.key is not None)
 
@@ -171,17 +174,20 @@ def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_A
 
 
 def _find_word(
-    asked: Sequence[_Asked], target: str, names: tuple[str, ...], *, is_by_merge: bool
+    saved: SavedPlan, asked: Sequence[_Asked], target: str, names: tuple[str, ...], *, is_by_merge: bool
 ) -> _Approvers:
     if is_by_merge:
         return _trust_merge(asked, _read_merge_review(target))
-    is_job = _find_run() is not None
+    is_job = find_run() is not None
     if not names and not is_job:
         raise UsageError(
             "nobody is named who approved it, and this is not a GitHub job, which could ask",
             hint="name them with --by; in a job, give the step GITHUB_TOKEN",
         )
-    names = names or _ask_for_run(_OTHERWISE)
+    if not names:
+        names, denied_by = _ask_for_run(saved.made.earlier, _OTHERWISE)
+        if not names:
+            return _Approvers((), denied_by=denied_by)
     try:
         review = _read_merge_review(target) if is_job else None
     except RunnerError as error:
@@ -192,29 +198,18 @@ def _find_word(
     return _Approvers(names, review.pull.url or None, review.reviewers)
 
 
-def _find_run() -> str | None:
-    """Return the id of this job's workflow run, if the forge can be asked about it."""
-    return os.environ.get("GITHUB_RUN_ID") if os.environ.get("GITHUB_TOKEN") else None
-
-
-def _ask_for_run(otherwise: str) -> tuple[str, ...]:
-    """Return the approvers of this job's run; `otherwise` is the advice if there are none.
+def _ask_for_run(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions:
+    """Return what the reviewers of this job's run decided; `otherwise` is the advice if they are missing.
 
     Raises:
-        LimitError: nobody approved.
+        LimitError: nobody decided in this attempt, or there are no required reviewers.
         RunnerError: the forge does not answer.
         UsageError: this is not a job.
     """
-    run = _find_run()
-    if run is None:
-        raise UsageError(
-            "this is not a GitHub job, which could ask who approved its run",
-            hint="in a job, give the step GITHUB_TOKEN",
-        )
-    names = _ask_forge(lambda repository: list_run_approvers(repository, run))
-    if not names:
+    decisions = read_decisions(earlier, otherwise)
+    if not any(decisions):
         raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
-    return names
+    return decisions
 
 
 def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approvers:
@@ -274,6 +269,7 @@ def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, sh
                 run_url,
                 approvers.pull_request,
                 approvers.reviewers,
+                approvers.denied_by,
             )
             by_file.setdefault(file, []).append(approval)
     for file, approvals in by_file.items():
@@ -293,6 +289,7 @@ def _hand_over(approvers: _Approvers) -> None:
             "RUNNER_APPROVED_BY": ",".join(approvers.names),
             "RUNNER_PULL_REQUEST": approvers.pull_request or "",
             "RUNNER_REVIEWED_BY": ",".join(approvers.reviewers),
+            **({DENIED_VARIABLE: ",".join(approvers.denied_by)} if approvers.denied_by else {}),
         }
     )
 
@@ -360,28 +357,6 @@ class MergeReview:
         return {one.name: words for one in sendings}
 
 
-def _ask_forge(work: Callable[[Repository], _Result]) -> _Result:
-    """Ask this job's forge.
-
-    Raises:
-        RunnerError: this is not a job, or the forge does not answer.
-    """
-    try:
-        repository = open_repository(read_forge_job(os.environ))
-        return try_on_forge(lambda: work(repository))
-    except NoJobError as error:
-        raise RunnerError(f"who approved this is not known: {error}") from None
-    except RefusedError as error:
-        reason = f"{error.status}: {printable(error.reason)}"
-        raise RunnerError(f"GitHub does not say who approved this ({reason})", hint=_RIGHTS) from None
-    except UnavailableError as error:
-        api_url = os.environ.get("GITHUB_API_URL") or DEFAULT_API
-        raise RunnerError(
-            f"who approved this is not known: {api_url} cannot be reached: {error.reason}",
-            hint="run the job again",
-        ) from None
-
-
 def _read_merge_review(target: str) -> MergeReview | None:
     """Return the review of the pull request that merged the current commit, or None.
 
@@ -397,7 +372,7 @@ def _read_merge_review(target: str) -> MergeReview | None:
         reviewers = list_reviewers(repository, pull)
         return MergeReview(pull, reviewers, tuple(list_said(repository, pull, target)))
 
-    return _ask_forge(read)
+    return ask_forge(read)
 
 
 def _find_commit() -> str:

@@ -86,7 +86,8 @@ class WaitingRecord:
 class Sight:
     """The observations of one job.
 
-    `url` is empty if there is none, `outcome` None if it is not given.
+    `url` is empty if there is none, `outcome` None if it is not given. `denied_by` names the people who
+    denied the plan, and is None in jobs without one.
     """
 
     target: str
@@ -96,40 +97,45 @@ class Sight:
     outcome: Outcome | None
     held: HeldPeople
     record: WaitingRecord
+    denied_by: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
     """The known troubles, from one job and those before it.
 
-    `jobs` have failed, `held` counts people, `is_waiting` is True for an unmerged record.
+    `jobs` have failed, `held` counts people, `is_waiting` is True for an unmerged record, and `denied_by`
+    names the people who denied the plan.
     """
 
     jobs: tuple[FailedJob, ...] = ()
     held: int = 0
     is_waiting: bool = False
+    denied_by: tuple[str, ...] = ()
 
     @property
     def is_any(self) -> bool:
         """True if there is any trouble."""
-        return bool(self.jobs or self.held or self.is_waiting)
+        return bool(self.jobs or self.held or self.is_waiting or self.denied_by)
 
     def as_json(self) -> dict[str, Any]:
         """Return the state for the next job."""
         if not self.is_any:
             return {}
         jobs = {job.name: [job.run, job.outcome, job.url, job.later] for job in self.jobs}
-        return {"jobs": jobs, "held": self.held, "record": self.is_waiting}
+        denied = {"denied": self.denied_by} if self.denied_by else {}
+        return {"jobs": jobs, "held": self.held, "record": self.is_waiting, **denied}
 
 
 def read_troubles(data: Mapping[str, Any]) -> Troubles:
     """Return the state left by an earlier job; ignore values that somebody has edited."""
-    held, jobs = data.get("held"), data.get("jobs")
+    held, jobs, denied = data.get("held"), data.get("jobs"), data.get("denied")
     read = map(_read_job, (jobs if isinstance(jobs, dict) else {}).items())
     return Troubles(
         tuple(job for job in read if job is not None),
         held if type(held) is int and held > 0 else 0,
         is_waiting=data.get("record") is True,
+        denied_by=tuple(map(str, denied)) if isinstance(denied, list) else (),
     )
 
 
@@ -151,6 +157,7 @@ def find_troubles(before: Troubles, sight: Sight) -> Troubles:
         _update_jobs(before.jobs, sight),
         max(seen, before.held) if sight.held.gap else seen,
         before.is_waiting if sight.record.gap else bool(sight.record.commits),
+        before.denied_by if sight.denied_by is None else sight.denied_by,
     )
 
 
@@ -178,6 +185,7 @@ def is_worse(before: Troubles, now: Troubles) -> bool:
         bool(now.jobs and not before.jobs)
         or now.held > before.held
         or (now.is_waiting and not before.is_waiting)
+        or bool(now.denied_by and not before.denied_by)
     )
 
 
@@ -187,6 +195,7 @@ def write_title(target: str, troubles: Troubles) -> str:
         *(["a run failed"] if troubles.jobs else []),
         *(["people are held"] if troubles.held else []),
         *(["the record waits to be merged"] if troubles.is_waiting else []),
+        *(["a plan was denied"] if troubles.denied_by else []),
     ]
     return f"Campaigns on {target}: {', '.join(words) or 'all is well'}"
 
@@ -220,6 +229,8 @@ def write_news(before: Troubles, now: Troubles, sight: Sight) -> str:
         lines.append(f"**{_say_held(now.held)}**{more}.")
     if now.is_waiting and not before.is_waiting:
         lines.append(_say_record(sight))
+    if now.denied_by and not before.denied_by:
+        lines.append(_say_denial(now))
     return "\n".join(f"- {line}" for line in lines) + "\n\nWhat to do stands above.\n"
 
 
@@ -255,6 +266,8 @@ def _list_troubles(sight: Sight, troubles: Troubles) -> Iterator[str]:
         yield f"**{_say_held(troubles.held)}**{last}: {what}"
     if troubles.is_waiting:
         yield _say_record(sight)
+    if troubles.denied_by:
+        yield _say_denial(troubles)
 
 
 def _say_held(count: int) -> str:
@@ -265,6 +278,11 @@ def _say_job(job: FailedJob) -> str:
     name = f"The job {inert(job.name)}" if job.name else "A job"
     run = write_page("its run", job.url)
     return f"**{name} {_ENDED.get(job.outcome, 'failed')}**{f': {run}' if run else ''}"
+
+
+def _say_denial(troubles: Troubles) -> str:
+    names = ", ".join(map(inert, troubles.denied_by))
+    return f"**The plan was denied by {names}:** nobody is asked about it again until it changes"
 
 
 def _say_record(sight: Sight) -> str:

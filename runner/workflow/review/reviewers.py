@@ -1,0 +1,154 @@
+"""The required reviewers of a workflow run: when they are asked about a plan, and what they decided.
+
+All attempts of a run share one list of decisions, without times. A plan of a later attempt therefore keeps
+how often each reviewer had decided before, and only further decisions are about it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from runner.errors import LimitError, RunnerError, UsageError
+from runner.github.job import DEFAULT_API, NoJobError, read_forge_job
+from runner.github.pull_requests import ENVIRONMENT, count_decisions, find_waiting_run, has_reviewers
+from runner.github.rest import RefusedError, UnavailableError
+from runner.wording import printable
+from runner.workflow.observer import note
+from runner.workflow.review.publishing import open_repository, try_on_forge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from runner.github.rest import Repository
+
+_Result = TypeVar("_Result")
+_RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
+_ANEW = "start a new run: *Run workflow* of `Campaigns send`, or re-run all jobs of this one"
+
+
+class Decisions(NamedTuple):
+    """The people who approved or denied what this attempt of the run asks."""
+
+    approved_by: tuple[str, ...]
+    denied_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Whether reviewers are asked about a plan.
+
+    Attributes:
+        state: `needed` if they are; `waiting` if another run waits for the approval of the same plan;
+            `denied` if somebody denied it before.
+        words: why they are not asked; empty if they are.
+        denied_by: the people who denied it.
+        earlier: decisions before this attempt of the run, for the saved plan; None in a first attempt.
+    """
+
+    state: Literal["needed", "waiting", "denied"]
+    words: str = ""
+    denied_by: tuple[str, ...] = ()
+    earlier: dict[str, Any] | None = None
+
+
+def find_run() -> str | None:
+    """Return the id of this job's workflow run, if the forge can be asked about it."""
+    return os.environ.get("GITHUB_RUN_ID") if os.environ.get("GITHUB_TOKEN") else None
+
+
+def _find_attempt() -> str:
+    return os.environ.get("GITHUB_RUN_ATTEMPT") or "1"
+
+
+def plan_asking(digest: str, denied_by: tuple[str, ...]) -> Asking:
+    """Return whether this job's run asks its reviewers about a plan that needs an approval.
+
+    `denied_by` names the people who denied the same plan before. A forge that doesn't answer stops no plan.
+    """
+    if denied_by:
+        words = f"{', '.join(denied_by)} denied the plan {digest}: nobody is asked again until it changes"
+        return Asking("denied", words, denied_by)
+    run = find_run()
+    if run is None:
+        return Asking("needed")
+    earlier = None
+    try:
+        if _find_attempt() != "1":
+            earlier = _name_attempt(run) | {"decisions": ask_forge(lambda forge: _list_decisions(forge, run))}
+        page = ask_forge(lambda forge: find_waiting_run(forge, digest, run))
+    except RunnerError as error:
+        note(f"Whether another run waits for this plan's approval is not known: {error.message}")
+        page = None
+    if page is not None:
+        return Asking("waiting", f"the same plan waits for its approval already: {printable(page)}")
+    return Asking("needed", earlier=earlier)
+
+
+def _name_attempt(run: str) -> dict[str, Any]:
+    return {"run": run, "attempt": _find_attempt()}
+
+
+def _list_decisions(forge: Repository, run: str) -> list[list[str | int]]:
+    return [[state, login, count] for (state, login), count in sorted(count_decisions(forge, run).items())]
+
+
+def read_decisions(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions:
+    """Return what reviewers decided in this attempt of the job's run.
+
+    `earlier` is what the saved plan tells of earlier attempts; `otherwise` is the advice where the
+    environment has no reviewers.
+
+    Raises:
+        LimitError: the environment has no required reviewers, or earlier decisions are not known.
+        RunnerError: the forge does not answer.
+        UsageError: this is not a job.
+    """
+    run = find_run()
+    if run is None:
+        raise UsageError(
+            "this is not a GitHub job, which could ask who approved its run",
+            hint="in a job, give the step GITHUB_TOKEN",
+        )
+    before: Counter[tuple[str, str]] = Counter()
+    if _find_attempt() != "1":
+        if earlier is None or {**earlier, **_name_attempt(run)} != earlier:
+            raise LimitError(
+                f"this is attempt {_find_attempt()} of the run, and approvals of earlier attempts do not "
+                "count: nothing was recorded",
+                hint=_ANEW,
+            )
+        before.update({(state, login): count for state, login, count in earlier["decisions"]})
+    if not ask_forge(has_reviewers):
+        raise LimitError(
+            f"the environment `{ENVIRONMENT}` has no required reviewers, so nobody was asked: nothing was "
+            "recorded",
+            hint=otherwise,
+        )
+    new = ask_forge(lambda forge: count_decisions(forge, run)) - before
+    names = {state: tuple(sorted(login for said, login in new if said == state)) for state, _ in new}
+    return Decisions(names.get("approved", ()), names.get("rejected", ()))
+
+
+def ask_forge(work: Callable[[Repository], _Result]) -> _Result:
+    """Ask this job's forge.
+
+    Raises:
+        RunnerError: this is not a job, or the forge does not answer.
+    """
+    try:
+        repository = open_repository(read_forge_job(os.environ))
+        return try_on_forge(lambda: work(repository))
+    except NoJobError as error:
+        raise RunnerError(f"who approved this is not known: {error}") from None
+    except RefusedError as error:
+        reason = f"{error.status}: {printable(error.reason)}"
+        raise RunnerError(f"GitHub does not say who approved this ({reason})", hint=_RIGHTS) from None
+    except UnavailableError as error:
+        api_url = os.environ.get("GITHUB_API_URL") or DEFAULT_API
+        raise RunnerError(
+            f"who approved this is not known: {api_url} cannot be reached: {error.reason}",
+            hint="run the job again",
+        ) from None

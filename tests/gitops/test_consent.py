@@ -1,0 +1,138 @@
+"""What counts as consent to a plan on GitHub, what becomes of a denial, and stopping without consent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.gitops.forge import Environment
+from tests.gitops.team import REVIEWER, git
+from tests.gitops.test_jobs import GUESTS, write
+
+if TYPE_CHECKING:
+    from tests.gitops.forge import Waiting
+    from tests.gitops.team import Team
+
+pytestmark = pytest.mark.slow
+
+
+def set_reviewers(team: Team, *, are_there: bool) -> None:
+    environments = {**team.forge.environments, "campaigns-approval": Environment(has_reviewers=are_there)}
+    team.forge = replace(team.forge, environments=environments)
+
+
+@pytest.mark.timeout(900)
+def test_an_approval_counts_for_its_attempt_alone(team: Team) -> None:
+    """A run that is run again for more people, with reviewers gone or back too late, sends nothing unasked."""
+    team.start()
+    write(team, "coffee")
+    team.write_audience(GUESTS[:2])
+    event = team.push("Tell two of the coffee")
+    assert team.send(event, team.approve)["send"].result == "success"
+    team.write_audience(GUESTS)
+    team.push("Tell all of the coffee")
+
+    set_reviewers(team, are_there=False)
+    jobs = team.send(event, rerun=(1, 2))
+    assert jobs["send"].result == "failure"
+    assert "the environment `campaigns-approval` has no required reviewers" in jobs["send"].log(
+        "Record the approval"
+    )
+
+    def bring_back(_process: int) -> None:
+        team.github.reviewers = [REVIEWER]
+
+    jobs = team.send(event, during={"Say what is approved": bring_back}, rerun=(1, 3))
+    assert jobs["send"].result == "failure"
+    assert "nobody approved this run: nothing was recorded" in jobs["send"].log("Record the approval")
+    assert team.texts("coffee") == Counter(GUESTS[:2])
+
+    set_reviewers(team, are_there=True)
+    jobs = team.send(event, team.approve, rerun=(1, 4))
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter(GUESTS)
+
+    # A dispatch has no plan that would tell its attempts apart.
+    pause, resume = (
+        team.dispatch(action=action, campaign="campaigns/coffee.yaml") for action in ("pause", "resume")
+    )
+    assert team.send(pause)["pause"].result == "success"
+    assert team.send(resume, team.approve)["act"].result == "success"
+    jobs = team.send(resume, team.approve, rerun=(3, 2))
+    assert jobs["act"].result == "failure"
+    assert "this is attempt 2 of the run" in jobs["act"].log("Act")
+
+
+@pytest.mark.timeout(900)
+def test_a_denied_plan_is_not_asked_about_again_until_it_changes(team: Team) -> None:
+    """The record keeps who denied it, and the issue says so until there is another plan."""
+    team.start(is_protected=True)
+    write(team, "coffee")
+    team.write_audience(GUESTS[:2])
+    jobs = team.send(team.push("Tell two of the coffee"), team.reject)
+    assert (jobs["send"].result, jobs["denied"].result) == ("skipped", "success"), jobs["denied"].show()
+    assert f"{REVIEWER} denied the plan" in jobs["denied"].log("Record the denial")
+    (issue,) = team.github.issues
+    assert issue["title"].endswith("a plan was denied")
+    assert f"**The plan was denied by {REVIEWER}:**" in issue["body"]
+    assert "Record the denial of coffee on live" in team.subjects()
+
+    jobs = team.send(team.hour())
+    assert (jobs["plan"].outputs["approval"], jobs["approve"].result) == ("denied", "skipped")
+    assert f"{REVIEWER} denied the plan" in jobs["plan"].summary
+    assert not team.texts("coffee")
+    assert f"**The plan was denied by {REVIEWER}:**" in issue["body"]
+
+    team.write_audience(GUESTS[:1])
+    jobs = team.send(team.push("Tell only one"), team.approve)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter(GUESTS[:1])
+    assert "denied" not in issue["body"]
+
+
+@pytest.mark.timeout(900)
+def test_a_plan_that_waits_unchanged_is_left_waiting(team: Team) -> None:
+    """The next hours neither ask again nor cancel what waits; approved, it is sent once."""
+    team.start()
+    write(team, "coffee")
+    team.write_audience(GUESTS[:2])
+
+    def plan_again_meanwhile(waiting: Waiting) -> None:
+        jobs = team.send(team.hour())
+        assert (jobs["plan"].outputs["approval"], jobs["approve"].result) == ("waiting", "skipped")
+        assert "the same plan waits for its approval already: https://github.example/runs/1" in jobs[
+            "plan"
+        ].log("Plan")
+        assert not waiting.is_cancelled
+        team.approve(waiting)
+
+    jobs = team.send(team.push("Tell two of the coffee"), plan_again_meanwhile)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter(GUESTS[:2])
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("ref", ["main", "runner/record"])
+def test_a_pause_waits_neither_for_a_reviewer_nor_for_a_send(team: Team, ref: str) -> None:
+    """Somebody who runs the workflow while a job sends has it on the remote before that job ends."""
+    team.start(is_protected=ref != "main")
+    write(team, "coffee")
+    team.write_audience(GUESTS[:2])
+
+    def pause(_process: int) -> None:
+        jobs = team.send(
+            team.dispatch(action="pause", campaign="campaigns/coffee.yaml", reason="a wrong link")
+        )
+        assert jobs["pause"].result == "success", jobs["pause"].show()
+        record = git(team.forge.remote, "show", f"{ref}:campaigns/live.suppressions.json")
+        assert '"reason": "a wrong link"' in record
+
+    team.send(team.push("Tell two of the coffee"), team.approve, {"Send": pause})
+    assert not team.texts("coffee") - Counter(GUESTS[:2])
+    team.write_audience(GUESTS)
+    jobs = team.send(team.push("Tell all of the coffee"))
+    assert jobs["plan"].result == "success", jobs["plan"].show()
+    assert team.texts("coffee") - Counter(GUESTS[:2]) == Counter()
