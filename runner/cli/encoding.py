@@ -52,7 +52,10 @@ def fit_json(text: str, stream: TextIO) -> str:
     import json
 
     # Names of files may contain bytes that are no text: UTF-8 cannot carry these either.
-    escaped = r"[\ud800-\udfff]+" if _is_utf_8(stream) else r"[^\0-\x7f]+"
+    # JSON's own escapes end at 0x1f.
+    escaped = r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+"
+    if not _is_utf_8(stream):
+        escaped = r"[^\0-\x7e]+"
     return re.sub(escaped, lambda run: json.dumps(run[0])[1:-1], text)
 
 

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import click
 
+from runner.cli.console import print_text
 from runner.cli.encoding import fit_html, fit_json
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import drafting, remove_leftovers
@@ -55,7 +56,12 @@ def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -
     if reports:
         text = "\n\n".join(document.write(report).rstrip("\n") for report in reports)
         fit = _FITTING.get(document.suffix)
-        click.echo(fit(text, sys.stdout) if fit else text)
+        if fit is not None:
+            click.echo(fit(text, sys.stdout))
+        elif document.suffix == ".md" or sys.stdout.isatty():
+            print_text(text)
+        else:
+            click.echo(text)  # data for another program, exactly; `guard` watches what a CI job reads
 
 
 def save_reports(
