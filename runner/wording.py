@@ -23,7 +23,9 @@ _SHOWN_FIRST, _SHOWN_LAST = 3, 2
 _STORED_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d+)?(?:Z|\+00:00)")
 
 
-_STEERING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)")
+_STEERING = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
+)
 """Characters that steer a terminal, or change the direction of a text; not line ends and tabs."""
 _STYLE = r"\x1b\[(?:0|1|2|3[0-7])m"
 _FOREIGN = re.compile(rf"{_STYLE}|{_STEERING.pattern}")

@@ -335,8 +335,9 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         for node in tree.find_all((nodes.Filter, nodes.Test)):
             asked = [("filter" if isinstance(node, nodes.Filter) else "test", node.name)]
             kind, index = _APPLIED.get(node.name, ("", 0))
-            if kind and isinstance(name := dict(enumerate(node.args)).get(index), nodes.Const):
-                asked.append((kind, str(name.value)))
+            applied = node.args[index] if kind and index < len(node.args) else None
+            if isinstance(applied, nodes.Const):
+                asked.append((kind, str(applied.value)))
             for kind, name in asked:
                 known = self.filters if kind == "filter" else self.tests
                 if name not in known:

@@ -124,8 +124,8 @@ class Placeholder(Undefined):
 
 def find_literals(tree: nodes.Template) -> Iterator[str]:
     """Yield the names and values that a parsed template itself holds, as errors may quote them."""
-    for node in tree.find_all((nodes.Const, nodes.Getattr)):
-        value = node.value if isinstance(node, nodes.Const) else node.attr
+    for node in (*tree.find_all(nodes.Const), *tree.find_all(nodes.Getattr)):
+        value: Any = node.value if isinstance(node, nodes.Const) else node.attr
         yield repr(value)
         if isinstance(value, str):
             yield from map(repr, value.split("."))  # as in `map(attribute="a.b")`
@@ -143,7 +143,7 @@ def describe_failure(error: Exception, literals: frozenset[str]) -> str:
         return error.describe(name if name in literals else _UNSAID)
     # Messages of this program quote no values; those of libraries may.
     if isinstance(error, (BoundError, MisuseError)):
-        return error.args[0]
+        return str(error.args[0])
     return next((words for kind, words in _BY_TYPE if isinstance(error, kind)), _OTHERWISE)
 
 
