@@ -29,8 +29,8 @@ _STEERING = re.compile(
 """Characters that steer a terminal, or change the direction of a text; not line ends and tabs."""
 _STYLE = r"\x1b\[(?:0|1|2|3[0-7])m"
 _FOREIGN = re.compile(rf"{_STYLE}|{_STEERING.pattern}")
-# Whatever is not visible ASCII may be a blank, or leave the output, as styles do in a pipe.
-_COMMAND_LINE = re.compile(rf"^((?:{_STYLE}|[^\x21-\x7e\n])*:):", re.MULTILINE)
+# Blanks are trimmed, of every width; styles leave the output in a pipe.
+_COMMAND_LINE = re.compile(rf"^((?:{_STYLE}|[^\S\n]|[\u180e\u200b\u2060\ufeff])*:):", re.MULTILINE)
 
 
 def disarm(text: str) -> str:

@@ -124,8 +124,8 @@ class Placeholder(Undefined):
 
 def find_literals(tree: nodes.Template) -> Iterator[str]:
     """Yield the names and values that a parsed template itself holds, as errors may quote them."""
-    for node in (*tree.find_all(nodes.Const), *tree.find_all(nodes.Getattr)):
-        value: Any = node.value if isinstance(node, nodes.Const) else node.attr
+    values = [node.value for node in tree.find_all(nodes.Const)]
+    for value in (*values, *(node.attr for node in tree.find_all(nodes.Getattr))):
         yield repr(value)
         if isinstance(value, str):
             yield from map(repr, value.split("."))  # as in `map(attribute="a.b")`

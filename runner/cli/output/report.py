@@ -12,6 +12,7 @@ import click
 
 from runner.cli.console import print_text
 from runner.cli.encoding import fit_html, fit_json
+from runner.cli.guard import leads_to_file
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import drafting, remove_leftovers
 from runner.report.documents.formats import WRITERS
@@ -58,10 +59,10 @@ def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -
         fit = _FITTING.get(document.suffix)
         if fit is not None:
             click.echo(fit(text, sys.stdout))
-        elif document.suffix == ".md" or sys.stdout.isatty():
-            print_text(text)
+        elif document.suffix != ".md" and leads_to_file(sys.stdout):
+            click.echo(text)  # data, exactly
         else:
-            click.echo(text)  # data for another program, exactly; `guard` watches what a CI job reads
+            print_text(text)
 
 
 def save_reports(
