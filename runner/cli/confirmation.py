@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_text
+from runner.cli.encoding import print_text
 from runner.errors import InterruptedRunError, RunnerError, UsageError
 from runner.wording import printable, show_time
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from runner.cli.encoding import fit_json
+from runner.cli.encoding import fit_json, print_text
 from runner.cli.log import FORMATS, choose_format, log_record
 from runner.cli.signals import stop_on_signals
 from runner.telemetry.recording import describe_current
 from runner.version import add_version
-from runner.wording import count_words, disarm, printable
+from runner.wording import count_words, printable
 from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
 
 if TYPE_CHECKING:
@@ -42,11 +42,6 @@ _GAP = "  "
 _COMMAND = re.compile("`[^`]*`")
 _JOINT = "\ue000"
 """Stands for a space at which a line is not folded."""
-
-
-def print_text(text: str = "", *, nl: bool = True, err: bool = False, **style: Any) -> None:
-    """Write text, in which nothing that came from a file or the service can act (`disarm`)."""
-    click.echo(disarm(click.style(text, **style) if style else text), nl=nl, err=err)
 
 
 def print_json(document: dict[str, Any]) -> None:

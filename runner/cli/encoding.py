@@ -1,4 +1,4 @@
-"""Outputs that are closed, or not in UTF-8: plain characters for people, escapes in JSON and HTML."""
+"""What is printed, on outputs that may be closed or not in UTF-8: plain characters, escapes in JSON and HTML."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.wording import disarm
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -44,6 +48,11 @@ def _write_plainly(error: UnicodeError) -> tuple[str, int]:
         raise error
     plain = error.object[error.start : error.end].translate(_PLAIN)
     return "".join(c if c.isascii() else "?" for c in plain), error.end
+
+
+def print_text(text: str = "", *, nl: bool = True, err: bool = False, **style: Any) -> None:
+    """Write text, in which nothing that came from a file or the service can act (`disarm`)."""
+    click.echo(disarm(click.style(text, **style) if style else text), nl=nl, err=err)
 
 
 def fit_json(text: str, stream: TextIO) -> str:

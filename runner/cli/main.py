@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.cli.console import log_as, print_prose, print_text
-from runner.cli.encoding import open_closed_streams, replace_unencodable
+from runner.cli.console import log_as, print_prose
+from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
 from runner.cli.guard import guard_output
 from runner.cli.log import FORMAT_VARIABLE, FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt

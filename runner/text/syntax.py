@@ -59,7 +59,7 @@ _REFUSED = frozenset(words.split()[0] for words in _REFUSED_NODES.values())
 """Statements of Jinja2 that are refused by name once they are parsed."""
 
 
-class RefusedError(TemplateSyntaxError):
+class RefusedSyntaxError(TemplateSyntaxError):
     """An error of a template that Jinja2 takes and campaign texts do not."""
 
 
@@ -73,7 +73,7 @@ class SyntaxFault(NamedTuple):
 
 def explain_syntax(source: str, error: TemplateSyntaxError) -> SyntaxFault:
     """Return what is wrong with a template that was refused with `error`."""
-    if isinstance(error, RefusedError):
+    if isinstance(error, RefusedSyntaxError):
         return SyntaxFault(error.lineno, error.message or "")
     return _find_fault(source) or SyntaxFault(error.lineno, quote_library(error))
 
@@ -136,7 +136,7 @@ def refuse_syntax(tree: nodes.Template) -> None:
     """Refuse statements and methods that campaign texts may not use.
 
     Raises:
-        RefusedError: the parsed text has one.
+        RefusedSyntaxError: the parsed text has one.
     """
     for node in tree.find_all(tuple(_REFUSED_NODES)):
         word = next(w for kind, w in _REFUSED_NODES.items() if isinstance(node, kind))
@@ -178,4 +178,4 @@ def _name_attribute(node: nodes.Node) -> str | None:
 
 def refuse(message: str, node: nodes.Node) -> NoReturn:
     """Raise the error for a node that a text may not have."""
-    raise RefusedError(message, node.lineno)
+    raise RefusedSyntaxError(message, node.lineno)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_text
+from runner.cli.encoding import print_text
 from runner.cli.log import is_json, log_record
 from runner.errors import InterruptedRunError, RunnerError
 from runner.source.storage import shipped_folder

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_prose, print_text
+from runner.cli.console import print_prose
+from runner.cli.encoding import print_text
 from runner.wording import count_words
 from runner.workflow.observer import warn
 from runner.workflow.starting import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_text
+from runner.cli.encoding import print_text
 from runner.cli.options import LOCK_TIMEOUT, Group, target_scope
 from runner.service.target import make_state_key
 from runner.workflow.campaigns import show_path

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import click
 
-from runner.cli.console import print_prose, print_text
+from runner.cli.console import print_prose
+from runner.cli.encoding import print_text
 from runner.cli.output.law_text import write_law
 from runner.errors import RunnerError
 from runner.timing.legal_hours import load_law

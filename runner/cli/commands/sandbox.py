@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from runner.cli.console import print_json, print_prose, print_table, print_text
+from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.errors import RunnerError
 from runner.sandbox.clock import BACKWARDS, Clock, format_duration, parse_duration
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates

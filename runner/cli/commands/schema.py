@@ -7,8 +7,7 @@ import sys
 
 import click
 
-from runner.cli.console import print_text
-from runner.cli.encoding import fit_json
+from runner.cli.encoding import fit_json, print_text
 from runner.source.json_schema import schema_names, schema_text
 from runner.source.reference import render_reference
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_json, print_prose, print_table, print_text
+from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words, inert, markdown_table, show_time
 from runner.workflow.observer import note

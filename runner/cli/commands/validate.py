@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_prose, print_text, show
+from runner.cli.console import print_prose, show
+from runner.cli.encoding import print_text
 from runner.cli.options import Command, clustered_file_scope, format_option, rejected_option
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
 from runner.wording import count_words

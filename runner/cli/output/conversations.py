@@ -10,7 +10,8 @@ import click
 from runner.audience.phone import mask_phone
 from runner.audience.rows import leave_out_blank
 from runner.campaign.timing_words import describe_timing
-from runner.cli.console import print_prose, print_text
+from runner.cli.console import print_prose
+from runner.cli.encoding import print_text
 from runner.text.include import include_folder
 from runner.text.preview import Bubble, Turn, iterate_bubbles, iterate_turns
 from runner.text.segment import advise

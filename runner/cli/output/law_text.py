@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.campaign.timing_words import describe_window
-from runner.cli.console import find_width, print_prose, print_table, print_text
+from runner.cli.console import find_width, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.wording import markdown_table
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, get_args
 import click
 
 from runner.campaign.timing_words import describe_follow_up
-from runner.cli.console import print_prose, print_table, print_text
+from runner.cli.console import print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.github.job_summary import append_outputs, append_summary
 from runner.plan.model import Disposition, Span
 from runner.service.target import EMBEDDED, describe_destination

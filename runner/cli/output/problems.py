@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_text
-from runner.cli.encoding import fit_json
+from runner.cli.encoding import fit_json, print_text
 from runner.cli.guard import write_command
 from runner.github.job_summary import append_summary
 from runner.wording import Markdown, count_words, escape_steering, inert, markdown_table, printable

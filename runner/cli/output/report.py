@@ -10,8 +10,7 @@ from urllib.parse import quote
 
 import click
 
-from runner.cli.console import print_text
-from runner.cli.encoding import fit_html, fit_json
+from runner.cli.encoding import fit_html, fit_json, print_text
 from runner.cli.guard import leads_to_file
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import drafting, remove_leftovers
