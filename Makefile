@@ -2,13 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The tests start hundreds of processes: each module is compiled once, whatever the machine prefers.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 # What was installed is in no folder of PATH yet.
 GO_ON = @echo; echo 'To use runner in this terminal: . $(BIN)/activate'
 
 .DEFAULT_GOAL := help
-.PHONY: demo test test-slow test-all lint format docs reference lock torture torture-cluster fuzz bench bench-cluster clean help
+.PHONY: demo test test-slow test-all lint format docs reference lock newest torture torture-cluster fuzz bench bench-cluster clean help
 
 demo: $(VENV)/.installed ## run the whole loop on the sandbox and show the report
 	@$(BIN)/runner demo
@@ -32,14 +33,15 @@ format: $(VENV)/.installed-dev ## put the code into shape
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(VENV)/.installed-docs ## build the documentation as a site with search, in build/docs; each broken link is an error
+docs: $(VENV)/.installed-dev ## build the documentation as a site with search, in build/docs; each broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file .ci/mkdocs.yml
 
 reference: $(VENV)/.installed-dev ## write the generated pages of docs/reference anew
 	@$(BIN)/python -m tests.docs.reference
 
-lock: $(VENV)/.installed-lock ## renew .github/requirements.lock: the newest releases, with the hashes of all of their files
+lock: $(VENV)/.installed-dev ## renew the locks: the newest releases, with the hashes of all of their files; then run the tests on them
 	.ci/lock $(BIN)
+	$(MAKE) test
 
 torture: $(VENV)/.installed-dev ## kill and mislead the runner 2,000 times on all kinds of records (faults=N, seed=N)
 	@$(BIN)/python -m tests.torture $(if $(faults),--faults $(faults)) $(if $(seed),--seed $(seed))
@@ -51,7 +53,7 @@ fuzz: $(VENV)/.installed-dev ## let Schemathesis fuzz the sandbox for five minut
 	FUZZ_SECONDS=$(or $(seconds),300) FUZZ_SEED=$(or $(seed),$(shell date +%s)) \
 		$(PYTEST) -n 0 -m slow tests/sandbox/web/test_fuzz.py
 
-bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and reports, as ratios, and how often reports are wrong (wrk and gcc are used where they are installed)
+bench: $(VENV)/.installed-dev ## measure planning, sending, the sandbox and reports, as ratios, and how often reports are wrong (wrk and gcc are used where they are installed)
 	@$(BIN)/python -m tests.benchmarks.loading
 	@$(BIN)/python -m tests.benchmarks.audience
 	@$(BIN)/python -m tests.benchmarks.delivery
@@ -61,7 +63,7 @@ bench: $(VENV)/.installed-bench ## measure planning, sending, the sandbox and re
 	@$(BIN)/python -m tests.benchmarks.report
 	@$(BIN)/python -m tests.benchmarks.error_rates
 
-bench-cluster: $(VENV)/.installed-bench ## measure plans of 10,000,000 people on a cluster of two processes (rows=N), and what its stages cost
+bench-cluster: $(VENV)/.installed-dev ## measure plans of 10,000,000 people on a cluster of two processes (rows=N), and what its stages cost
 	@$(BIN)/python -m tests.benchmarks.cluster_stages
 	@$(BIN)/python -m tests.benchmarks.ledger_at_size
 	@$(BIN)/python -m tests.benchmarks.plan_again
@@ -80,22 +82,18 @@ $(BIN)/python:
 		|| { echo "$(PYTHON) is older than Python 3.11: name another one, as in: make demo PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+# Locked, with hashes: a new release of somebody else's package is no failure of a fresh checkout.
+$(VENV)/.installed: pyproject.toml .github/requirements.lock | $(BIN)/python
+	$(PIP) --require-hashes --requirement .github/requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[postgres,cluster,telemetry,test,lint]'
+$(VENV)/.installed-dev: pyproject.toml .ci/requirements.lock | $(BIN)/python
+	$(PIP) --require-hashes --requirement .ci/requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-docs: pyproject.toml $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
-	@touch $@
-
-$(VENV)/.installed-lock: pyproject.toml $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[lock]'
-	@touch $@
-
-$(VENV)/.installed-bench: pyproject.toml $(VENV)/.installed-dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
-	@touch $@
+newest: | $(BIN)/python ## install the newest releases instead of the locked ones, to try them
+	$(PIP) --upgrade hatchling
+	$(PIP) --upgrade --no-build-isolation --editable '.[postgres,cluster,telemetry,test,lint,docs,bench,lock]'
+	@touch $(VENV)/.installed $(VENV)/.installed-dev

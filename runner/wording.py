@@ -23,6 +23,30 @@ _SHOWN_FIRST, _SHOWN_LAST = 3, 2
 _STORED_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d)?(?:\.\d+)?(?:Z|\+00:00)")
 
 
+_STEERING = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]|\r(?!\n)"
+)
+"""Characters that steer a terminal, or change the direction of a text; not line ends and tabs."""
+_STYLE = r"\x1b\[(?:0|1|2|3[0-7])m"
+_FOREIGN = re.compile(rf"{_STYLE}|{_STEERING.pattern}")
+# Blanks are trimmed, of every width; styles leave the output in a pipe.
+_COMMAND_LINE = re.compile(rf"^((?:{_STYLE}|[^\S\n]|[\u180e\u200b\u2060\ufeff])*:):", re.MULTILINE)
+
+
+def disarm(text: str) -> str:
+    """Return output that cannot steer a terminal or, as a line that begins with `::`, a GitHub job.
+
+    Whatever a command prints passes here, as the last step: line ends and the colours of this program stay.
+    """
+    shown = _FOREIGN.sub(lambda one: one[0] if len(one[0]) > 1 else escape_steering(one[0]), text)
+    return _COMMAND_LINE.sub(r"\1\\u003a", shown)
+
+
+def escape_steering(text: str) -> str:
+    """Return a text with escapes for all characters that steer a terminal."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def printable(text: str) -> str:
     """Return a text that cannot steer a terminal or start a line of its own."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

@@ -52,6 +52,8 @@ DOORS: dict[str, tuple[str, ...]] = {
     "sqlalchemy": ("runner.ledger",),
     # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (
+        "runner.text.faults",
+        "runner.text.syntax",
         "runner.text.template",
         "runner.text.language",
         "runner.text.preview",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.encoding import print_text
 from runner.errors import InterruptedRunError, RunnerError, UsageError
 from runner.wording import printable, show_time
 
@@ -54,7 +55,7 @@ def require_approval(
         is_approved = click.confirm(question, err=True)
     except click.Abort:
         # The terminal has shown ^C or ^D, and not ended its line.
-        click.echo(err=True)
+        print_text(err=True)
         raise InterruptedRunError(f"interrupted: {otherwise}") from None
     if not is_approved:
         raise RunnerError(f"you answered no: {otherwise}")
@@ -95,7 +96,7 @@ def review_replies(view: OptOutView, decide: Callable[[str, State], None]) -> in
         _require_terminal()
     decided = 0
     for number, reply in enumerate(queue, start=1):
-        click.echo(_describe(view, reply, f"{number} of {len(queue)}"))
+        print_text(_describe(view, reply, f"{number} of {len(queue)}"))
         decisions = _DECISIONS[reply.asks]
         key = _ask(_QUESTIONS[reply.asks], {key: words for key, (words, _) in decisions.items()} | _OTHERS)
         if key == "q":
@@ -118,8 +119,8 @@ def _describe(view: OptOutView, reply: WaitingReply, place: str) -> str:
 
 def _ask(question: str, words: Mapping[str, str]) -> str:
     while True:
-        click.echo(question, nl=False)
+        print_text(question, nl=False)
         key = click.getchar().lower()
-        click.echo(words.get(key, "?"))
+        print_text(words.get(key, "?"))
         if key in words:
             return key

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from runner.cli.encoding import fit_json
+from runner.cli.encoding import fit_json, print_text
 from runner.cli.log import FORMATS, choose_format, log_record
 from runner.cli.signals import stop_on_signals
 from runner.telemetry.recording import describe_current
@@ -73,7 +73,7 @@ def print_prose(text: str, *, err: bool = False) -> None:
     """
     width = find_width(err=err)
     for line in text.split("\n"):
-        click.echo(line if width is None else "\n".join(_fold(line, width)), err=err)
+        print_text(line if width is None else "\n".join(_fold(line, width)), err=err)
 
 
 def _fold(line: str, width: int) -> list[str]:
@@ -111,7 +111,7 @@ def print_table(
         _print_lines(table, width or _WIDE, err=err)
     elif is_grouped:
         for name, group in table.split():
-            click.secho(printable(name), bold=True, err=err)
+            print_text(printable(name), bold=True, err=err)
             _print_narrow(group.without_zeros(essential), width, essential, err=err)
     else:
         _print_narrow(table, width, essential, err=err)
@@ -128,12 +128,12 @@ def _print_narrow(table: _Table, width: int, essential: Container[str] | None, *
             for name, cell in zip(table.header, cells, strict=True)
             if essential is None or name in essential or cell != "0"
         ]
-        click.echo("\n".join(_write_block(pairs, width)), err=err)
+        print_text("\n".join(_write_block(pairs, width)), err=err)
 
 
 def _print_lines(table: _Table, width: int, *, err: bool) -> None:
     for index, line in enumerate(table.write(width)):
-        click.echo(click.style(line, bold=True) if index < table.heading_lines else line, err=err)
+        print_text(click.style(line, bold=True) if index < table.heading_lines else line, err=err)
 
 
 class _Table:
@@ -304,7 +304,7 @@ class ConsoleObserver(Observer):
 
     def hand_over(self, text: str) -> None:
         """Write Markdown to standard output."""
-        click.echo(text, nl=False)
+        print_text(text, nl=False)
 
     def show_problems(self, problems: Problems) -> None:
         """Write problems, each with its place and remedy; notes, which `validate` shows, are counted."""

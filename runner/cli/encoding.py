@@ -1,4 +1,4 @@
-"""Outputs that are closed, or not in UTF-8: plain characters for people, escapes in JSON and HTML."""
+"""What is printed, on outputs that may be closed or not in UTF-8: plain characters or escapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner.wording import disarm
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -46,13 +50,21 @@ def _write_plainly(error: UnicodeError) -> tuple[str, int]:
     return "".join(c if c.isascii() else "?" for c in plain), error.end
 
 
+def print_text(text: str = "", *, nl: bool = True, err: bool = False, **style: Any) -> None:
+    """Write text, in which nothing that came from a file or the service can act (`disarm`)."""
+    click.echo(disarm(click.style(text, **style) if style else text), nl=nl, err=err)
+
+
 def fit_json(text: str, stream: TextIO) -> str:
     """Return JSON as a stream can carry it: exactly, with escapes unless the stream is UTF-8."""
     # Imported here: few streams need it.
     import json
 
     # Names of files may contain bytes that are no text: UTF-8 cannot carry these either.
-    escaped = r"[\ud800-\udfff]+" if _is_utf_8(stream) else r"[^\0-\x7f]+"
+    # JSON's own escapes end at 0x1f.
+    escaped = r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+"
+    if not _is_utf_8(stream):
+        escaped = r"[^\0-\x7e]+"
     return re.sub(escaped, lambda run: json.dumps(run[0])[1:-1], text)
 
 

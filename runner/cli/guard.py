@@ -148,14 +148,22 @@ def write_command(line: str) -> None:
         sys.stdout.flush()
 
 
-def _guard(stream: TextIO) -> TextIO:
+def leads_to_file(stream: TextIO) -> bool:
+    """Return whether a stream is redirected into a file, where nothing reads commands."""
     try:
-        descriptor = stream.fileno()
-        is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError, AttributeError):
         # It is closed, or no stream of the operating system's.
+        return False
+
+
+def _guard(stream: TextIO) -> TextIO:
+    if leads_to_file(stream):
         return stream
-    if is_file:
+    try:
+        descriptor = stream.fileno()
+        os.fstat(descriptor)
+    except (OSError, ValueError, AttributeError):
         return stream
     stream.flush()
     return io.TextIOWrapper(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.console import log_as, print_prose
-from runner.cli.encoding import open_closed_streams, replace_unencodable
+from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
 from runner.cli.guard import guard_output
 from runner.cli.log import FORMAT_VARIABLE, FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
@@ -116,7 +116,7 @@ def _without_collecting() -> Iterator[None]:
 
 def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        click.echo(describe_version())
+        print_text(describe_version())
         ctx.exit()
 
 
@@ -228,5 +228,5 @@ def show_bug(error: BaseException) -> int:
     if is_json():
         log_record("error", fault, hint=advice, exit_code=BUG)
     else:
-        click.echo(f"{fault}\n  {advice}", err=True)
+        print_text(f"{fault}\n  {advice}", err=True)
     return BUG

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -35,6 +35,14 @@ MAX_DEPTH = 64
 """Levels of nesting; a campaign needs seven."""
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
+_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
+_FLOW = re.compile(
+    r"""(?s)"(?:\\.|[^"\\])*+"|'[^']*+'|(?:^|(?<=\s))\#[^\n]*|(?P<opening>[\[{])|(?P<closing>[\]}])"""
+)
+"""Brackets, and what may hold other ones."""
+_INDICATORS = "*&!|>%@`\"'\t"
+_NO_STARTS = "\t@`%"
+"""Characters that no value starts with."""
 _QUOTES = "put text that contains `: ` in quotes"
 _INDENTATION = "check this line's indentation: the entries of one list or mapping start in one column"
 _ENDED = "the value before this has ended: put the whole text in quotes"
@@ -214,14 +222,11 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
             builder = _Builder(file, next_event)
             data = builder.build()
     except yaml.MarkedYAMLError as error:
-        noticed = error.problem_mark or error.context_mark or _START
-        _refuse_syntax(file, error.problem or "", noticed, error.context_mark or noticed, text)
+        _refuse_syntax(file, error, text)
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position)
-        column = error.position - text.rfind("\n", 0, error.position) - 1
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
-        _refuse(file, "yaml-character", message, yaml.Mark("", 0, line, column, "", 0), "remove it")
+        _refuse(file, "yaml-character", message, _mark(text, error.position), "remove it")
     return YamlDocument(file, data, text, builder.problems, builder.places)
 
 
@@ -235,33 +240,67 @@ def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
         parser.dispose()
 
 
-def _refuse_syntax(file: Path, problem: str, noticed: yaml.Mark, began: yaml.Mark, text: str) -> NoReturn:
-    """Raise libyaml's error, noticed in a value that began earlier, in words for people."""
-    place = noticed
-    before = _line(noticed, text)[: noticed.column]
-    message, hint = f"this is not YAML: {problem}", None
-    if problem == "found unexpected end of stream":
+def _refuse_syntax(file: Path, error: yaml.MarkedYAMLError, text: str) -> NoReturn:
+    """Raise a parser's error in words for people.
+
+    What it is follows from its type and the characters at its marks: each release words its errors anew.
+    """
+    noticed = error.problem_mark or error.context_mark or _START
+    began = error.context_mark or noticed
+    deep = _find_depth_exceeded(text, noticed)
+    if deep is not None:
+        _refuse(file, "yaml-depth", _TOO_DEEP, deep, None)
+    place, message, hint = noticed, f"this is not YAML: {error.problem}", None
+    before, at = _line(noticed, text)[: noticed.column], _character(noticed, text)
+    first = _character(began, text)
+    if not isinstance(error, yaml.scanner.ScannerError):
+        if first in "[{" and began is not noticed:
+            hint = f"close the `{first}` of line {began.line + 1}, or put a `,` between its entries"
+        elif first != "!" and began is not noticed:
+            hint = _ENDED if before.strip() else _INDENTATION
+    elif first in "\"'" and not "".join(text.splitlines()[noticed.line :])[noticed.column :].strip():
         place, message, hint = began, "this quote is never closed", "close it where the text ends"
-    elif problem.startswith("could not find expected ':'"):
-        place, message, hint = began, "this line has no `:` after its key", _SEVERAL_LINES
-    elif problem.endswith("cannot start any token"):
-        message, hint = _explain_character(_line(noticed, text)[noticed.column : noticed.column + 1])
-    elif problem.startswith("mapping values are not allowed"):
-        hint = _QUOTES if ": " in before else "check this line's indentation"
-    elif problem.startswith("did not find expected ',' or"):
-        bracket = _line(began, text)[began.column : began.column + 1]
-        hint = f"close the `{bracket}` of line {began.line + 1}, or put a `,` between its entries"
-    elif problem in ("did not find expected key", "did not find expected '-' indicator"):
-        hint = _ENDED if before.strip() else _INDENTATION
-    elif problem == "found unknown escape character":
+    elif first == '"' and at == "\\":
         hint = _ESCAPE
+    elif began is not noticed and first not in _INDICATORS and ":" not in _line(began, text)[began.column :]:
+        place, message, hint = began, "this line has no `:` after its key", _SEVERAL_LINES
+    elif at == ":":
+        hint = _QUOTES if ": " in before else "check this line's indentation"
+    elif at in _NO_STARTS:
+        message, hint = _explain_character(at)
     _refuse(file, "yaml-syntax", message, place, hint)
+
+
+def _find_depth_exceeded(text: str, noticed: yaml.Mark) -> yaml.Mark | None:
+    """Return where a text that a parser refused is nested too deep; None if it is not.
+
+    A parser looks ahead, and has a limit of its own, so it may refuse a text before its events are as deep.
+    """
+    depth, end = 0, 0
+    with _open_parser(text) as next_event, suppress(yaml.MarkedYAMLError):
+        while (event := next_event()) is not None:
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            end = event.end_mark.index
+    for part in _FLOW.finditer(text, end, noticed.index):
+        depth += (part["opening"] is not None) - (part["closing"] is not None)
+        if depth > MAX_DEPTH:
+            return _mark(text, part.start())
+    return None
+
+
+def _mark(text: str, index: int) -> yaml.Mark:
+    line, column = text.count("\n", 0, index), index - text.rfind("\n", 0, index) - 1
+    return yaml.Mark("", index, line, column, "", 0)
 
 
 def _explain_character(character: str) -> tuple[str, str]:
     if character == "\t":
         return "a tab stands in the indentation", "YAML is indented with blanks: replace the tab"
     return f"text cannot start with `{character}` here", "put it in quotes"
+
+
+def _character(mark: yaml.Mark, text: str) -> str:
+    return _line(mark, text)[mark.column : mark.column + 1] or "\n"
 
 
 def _line(mark: yaml.Mark, text: str) -> str:
@@ -414,7 +453,7 @@ class _Builder:
         if event.tag is not None:
             self._refuse_tag(event)
         if self._depth >= MAX_DEPTH:
-            self._stop("yaml-depth", f"nested more than {MAX_DEPTH} levels deep", event.start_mark, None)
+            self._stop("yaml-depth", _TOO_DEEP, event.start_mark, None)
 
     def _refuse_tag(self, event: Any) -> NoReturn:
         self._stop(

@@ -9,20 +9,23 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, MappingView
+from collections.abc import Iterable, Iterator, MappingView
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from jinja2 import StrictUndefined, Undefined, nodes, pass_environment
-from jinja2.exceptions import SecurityError, TemplateSyntaxError
+from jinja2 import Undefined, nodes, pass_environment
 from jinja2.filters import FILTERS
 from jinja2.meta import TrackingCodeGenerator
 from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 
+from runner.source.normalize import suggest
+from runner.text.faults import OWN, UNSUITABLE, Absent, AbsentError, BoundError, MisuseError, name_kind
+from runner.text.syntax import FUNCTIONS, SAFE_METHODS, refuse, refuse_syntax
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from jinja2 import Environment
 
@@ -45,44 +48,18 @@ _CHARACTERS_A_STEP = 100
 _NODES_A_STEP = 10
 _SHORT, _FEW = 19, 20
 """The most characters of a constant, and constants of a literal, that are not measured."""
-SAFE_METHODS: dict[type, frozenset[str]] = {
-    kind: frozenset(names.split())
-    for kind, names in (
-        (str, "upper lower title capitalize strip lstrip rstrip split startswith endswith"),
-        (dict, "get keys values items"),
-        (LoopContext, "index index0 revindex revindex0 first last length"),
-    )
+_APPLIED = {
+    "map": ("filter", 0),
+    **dict.fromkeys(("select", "reject"), ("test", 0)),
+    **dict.fromkeys(("selectattr", "rejectattr"), ("test", 1)),
 }
-"""Methods and attributes that texts may use, by the kind of value."""
-_REFUSED_NODES: dict[type[nodes.Node], str] = {
-    nodes.Macro: "macro",
-    nodes.CallBlock: "call",
-    nodes.Import: "import",
-    nodes.FromImport: "from … import",
-    nodes.Extends: "extends",
-    nodes.Block: "block",
-}
-_SAFE_CALLS = frozenset[str]().union(*SAFE_METHODS.values())
-_KEYS = frozenset("center count find format index join partition replace translate".split())  # noqa: SIM905
-"""Methods of texts that may also be keys of a mapping: only rendering can tell."""
-_REFUSED_ATTRIBUTES = frozenset(dir(str)) - _SAFE_CALLS - _KEYS
-_METHODS_AS_FILTERS = ("join", "replace")
-"""Methods of Python's strings whose results are bounded only as filters."""
-_FUNCTIONS = frozenset({"range"})
+"""Filters that apply a filter or test, and which of their arguments names it."""
 _KEPT_FILTERS = (
     *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items"),
     *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse"),
     *("select", "selectattr", "sort", "title", "trim", "truncate", "unique", "upper"),
     *("urlencode", "wordcount"),
 )
-
-
-class BoundError(Exception):
-    """An error of a text that would exceed time or size. Never quotes values."""
-
-
-class MisuseError(SecurityError):
-    """An error of a filter or operator used in an invalid way. Never quotes values."""
 
 
 def _is_scalar(value: object) -> bool:
@@ -235,8 +212,9 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
     """
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    intercepted_unops = frozenset({"+", "-"})
 
-    def __init__(self, undefined: type[Undefined] = StrictUndefined, *, loader: Any = None) -> None:
+    def __init__(self, undefined: type[Undefined] = Absent, *, loader: Any = None) -> None:
         super().__init__(
             undefined=undefined,
             loader=loader,
@@ -259,12 +237,12 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "sum": add_numbers,
         }
         kept = {name: FILTERS[name] for name in _KEPT_FILTERS}
-        self.filters = {name: self._counted(f) for name, f in {**kept, **ours}.items()}
+        self.filters = {name: self._counted(name, f) for name, f in {**kept, **ours}.items()}
         self.filters["#turns"] = self._turns
         self.filters["#bounded"] = require_flat
         self.filters["#weighed"] = self._weigh
         tests = cast("dict[str, Callable[..., Any]]", TESTS)
-        self.tests = {name: self._counted(test) for name, test in tests.items()}
+        self.tests = {name: self._counted(name, test) for name, test in tests.items()}
 
     def spend(self, cost: float = 1) -> None:
         """Take steps from the budget.
@@ -284,6 +262,8 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
 
     def _turns(self, values: Iterable[Any], weight: float) -> Iterator[Any]:
         cost = 1 + max(0, weight) / _NODES_A_STEP
+        if not isinstance(values, (Iterable, Undefined)):
+            raise MisuseError(f"{{% for %}} goes through a list, not {name_kind(values)}")
         for value in values:
             self.spend(cost)
             yield value
@@ -306,12 +286,17 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             self.spend(size / _CHARACTERS_A_STEP)
         return value
 
-    def _weigh_items(self, values: Iterator[Any], more: int) -> Iterator[Any]:
-        for value in values:
-            self.spend((measure(value) + 1 + max(0, more)) / _CHARACTERS_A_STEP)
-            yield value
+    def _weigh_items(self, values: Iterator[Any], more: int, name: str = "list") -> Iterator[Any]:
+        try:
+            for value in values:
+                self.spend((measure(value) + 1 + max(0, more)) / _CHARACTERS_A_STEP)
+                yield value
+        except OWN:
+            raise
+        except UNSUITABLE:
+            raise MisuseError(f"`{name}` cannot be used on this list") from None
 
-    def _counted(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         first = (
             1 if hasattr(function, "jinja_pass_arg") else 0
         )  # before the value: the environment, or the like
@@ -324,14 +309,22 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             weighed = self._weigh(value, more)
             if weighed is not value:
                 args = (*args[:first], weighed, *others)
-            return self._weigh(require_short(function(*args, **kwargs)))
+            try:
+                result = function(*args, **kwargs)
+            except OWN:
+                raise
+            except UNSUITABLE:
+                way = " with these arguments" if others or kwargs else ""
+                raise MisuseError(f"`{name}` cannot be used on {name_kind(value)}{way}") from None
+            if isinstance(result, Iterator):
+                return self._weigh_items(result, 0, name)
+            return self._weigh(require_short(result))
 
         return run
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
-        _refuse_statements(tree)
-        _refuse_methods(tree)
+        refuse_syntax(tree)
         self._refuse_unknown(tree)
         _bound_tree(tree)
         self._weights[name] = sum(map(_weigh_node, tree.body))
@@ -340,9 +333,16 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
     def _refuse_unknown(self, tree: nodes.Template) -> None:
         # Jinja2 leaves nodes in branches to the visitor that renders them.
         for node in tree.find_all((nodes.Filter, nodes.Test)):
-            kind, known = ("filter", self.filters) if isinstance(node, nodes.Filter) else ("test", self.tests)
-            if node.name not in known:
-                _refuse(f"No {kind} named {node.name!r}.", node)
+            asked = [("filter" if isinstance(node, nodes.Filter) else "test", node.name)]
+            kind, index = _APPLIED.get(node.name, ("", 0))
+            applied = node.args[index] if kind and index < len(node.args) else None
+            if isinstance(applied, nodes.Const):
+                asked.append((kind, str(applied.value)))
+            for kind, name in asked:
+                known = self.filters if kind == "filter" else self.tests
+                if name not in known:
+                    close = suggest(name, filter(str.isalpha, known))
+                    refuse(f"no {kind} named {name!r}{close}", node)
 
     def get_template(self, name: Any, parent: Any = None, globals: Any = None) -> Any:  # noqa: A002  Jinja2's name
         """Return an included template; costs steps by its length."""
@@ -355,15 +355,33 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         """Call a method; costs steps by the length of its value."""
         self.spend()
         self._weigh(getattr(obj, "__self__", None), measure(args) + measure(kwargs))
-        return self._weigh(super().call(context, obj, *args, **kwargs))
+        try:
+            return self._weigh(super().call(context, obj, *args, **kwargs))
+        except OWN:
+            raise
+        except UNSUITABLE:
+            name = getattr(obj, "__name__", "").lstrip("_")
+            words = f"`{name}()` cannot be called like this" if name else f"{name_kind(obj)} cannot be called"
+            raise MisuseError(words) from None
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Apply an operator, unless the result would be too large."""
         self.spend()
         self._weigh(left, measure(right))
-        if operator in OPERATOR_CHECKS:
-            OPERATOR_CHECKS[operator](left, right)
-        return self._weigh(super().call_binop(context, operator, left, right))
+        try:
+            if operator in OPERATOR_CHECKS:
+                OPERATOR_CHECKS[operator](left, right)
+            return self._weigh(super().call_binop(context, operator, left, right))
+        except TypeError:
+            words = f"`{operator}` cannot be used between {name_kind(left)} and {name_kind(right)}"
+            raise MisuseError(words) from None
+
+    def call_unop(self, context: Any, operator: str, arg: Any) -> Any:
+        """Apply a sign."""
+        try:
+            return super().call_unop(context, operator, arg)
+        except TypeError:
+            raise MisuseError(f"`{operator}` cannot stand before {name_kind(arg)}") from None
 
     def wrap_str_format(self, value: Any) -> None:
         """Leave `str.format` to `is_safe_attribute`, which refuses it."""
@@ -376,7 +394,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         """Refuse a method or attribute; `default(…)` would replace an undefined value."""
         if isinstance(obj, Undefined):
             return super().unsafe_undefined(obj, attribute)
-        raise SecurityError(f"access to attribute {attribute!r} of {type(obj).__name__!r} object is unsafe.")
+        raise AbsentError(obj, attribute, "unsafe attribute")
 
 
 def find_variables(tree: nodes.Template) -> set[str]:
@@ -385,47 +403,7 @@ def find_variables(tree: nodes.Template) -> set[str]:
     finder = TrackingCodeGenerator(cast("Environment", tree.environment))
     finder.optimizer = None
     finder.visit(tree)
-    return finder.undeclared_identifiers - _FUNCTIONS
-
-
-def _refuse_statements(tree: nodes.Template) -> None:
-    for node in tree.find_all(tuple(_REFUSED_NODES)):
-        word = next(w for kind, w in _REFUSED_NODES.items() if isinstance(node, kind))
-        _refuse(f"{{% {word} %}} is not available in campaign texts", node)
-    for loop in tree.find_all(nodes.For):
-        if loop.recursive:
-            _refuse("a recursive loop is not available in campaign texts", loop)
-    for include in tree.find_all(nodes.Include):
-        if not isinstance(include.template, nodes.Const):
-            _refuse("an included file's name must be a fixed text", include)
-
-
-def _refuse_methods(tree: nodes.Template) -> None:
-    """Refuse methods that rendering would refuse, also in branches that nobody takes."""
-    for call in tree.find_all(nodes.Call):
-        called = call.node
-        if isinstance(called, nodes.Name) and called.name not in _FUNCTIONS:
-            _refuse(f"{called.name}() is not available in campaign texts", call)
-        name = _name_attribute(called)
-        if name is not None and name not in _SAFE_CALLS:
-            way = f": write `| {name}(…)`" if name in _METHODS_AS_FILTERS else ""
-            _refuse(f".{name}() is not available in campaign texts{way}", call)
-    for node in tree.find_all(nodes.Getattr):
-        if node.attr in _REFUSED_ATTRIBUTES:
-            _refuse(f".{node.attr} is not available in campaign texts", node)
-
-
-def _name_attribute(node: nodes.Node) -> str | None:
-    """Return the name of an attribute written in the text, as in `x.name` and `x["name"]`."""
-    if isinstance(node, nodes.Getattr):
-        return node.attr
-    if isinstance(node, nodes.Getitem) and isinstance(node.arg, nodes.Const):
-        return node.arg.value if isinstance(node.arg.value, str) else None
-    return None
-
-
-def _refuse(message: str, node: nodes.Node) -> NoReturn:
-    raise TemplateSyntaxError(message, node.lineno)
+    return finder.undeclared_identifiers - FUNCTIONS
 
 
 def _bound_tree(node: nodes.Node) -> nodes.Node:

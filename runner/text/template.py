@@ -1,8 +1,9 @@
 """Campaign texts, compiled once and rendered for each recipient, and explanations of their failures.
 
-Messages of Python and Jinja2 may quote a value, such as somebody's name or phone, and logs may be public. So
-only known sentences are passed on, with quotes only from the template itself; other failures are named by
-their type. Equal faults have equal sentences.
+Messages of Python and Jinja2 may quote a value, such as somebody's name or phone, logs may be public, and the
+next version may word them otherwise. So a failure while rendering is told in words of this program, with
+quotes only from the template itself; while compiling, when there are no values yet, Jinja2 may be quoted.
+Equal faults have equal sentences.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import jinja2
 from jinja2 import Template, Undefined, nodes
 
 from runner.source.diagnostic import Diagnostic
-from runner.source.normalize import suggest
+from runner.text.faults import UNSUITABLE, AbsentError, BoundError, MisuseError
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
-from runner.text.language import MAX_LENGTH, BoundError, CampaignEnvironment, MisuseError, find_variables
+from runner.text.language import MAX_LENGTH, CampaignEnvironment, find_variables
+from runner.text.syntax import explain_syntax, quote_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,79 +38,26 @@ _OPERATORS = (
     *("floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow"),
 )
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "contains", "bool")
-_OPERAND = "operand"
-_HALF_CLOSED = re.compile(r"\{\{\s*(?P<value>[^{}%]+?)\s*%?\}(?!\})|\{%\s*(?P<statement>[^{}%]+?)\s*\}")
 _UNSAID = "‹a recipient's value›"
-_TYPE = r"[\w.]+"
-_KNOWN = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # Jinja2: Undefined._undefined_message, the sandbox, the compiler, and its filters.
-        r"(?P<operand>.+) is undefined",
-        rf"'?{_TYPE}'?(?: object)?'? has no (?:attribute|element) (?P<operand>.+)",
-        rf"access to attribute (?P<operand>.+) of '{_TYPE}' object is unsafe",
-        r"no (?:filter|test) named (?P<operand>.+?)(?: found)?",
-        r"expected (?:length|leeway) >= \d+, got (?P<operand>.+)",
-        r"unexpected keyword argument (?P<operand>.+)",
-        r"the inline if-expression on line \d+ evaluated to false and no else section was defined",
-        r"no (?:first|last|aggregated) item, sequence was empty",
-        r"can only get item pairs from a mapping|cannot assign attribute on non-namespace object",
-        r'you can only sort by either "key" or "value"',
-        r"map requires a filter argument|missing parameter for attribute name",
-        # CPython: errors of operators, calls and formats about the types of their operands.
-        rf"{_TYPE}\(\) got an unexpected keyword argument (?P<operand>.+)",
-        rf"{_TYPE}\(\) (?:takes|expected) [\w ]+",
-        rf"{_TYPE}\(\) missing \d+ required (?:positional|keyword-only) arguments?: [\w', ]+",
-        r"range expected at (?:least|most) \d+ arguments?, got \d+|range\(\) arg 3 must not be zero",
-        rf'can only concatenate {_TYPE} \(not "{_TYPE}"\) to {_TYPE}',
-        rf"can't multiply sequence by non-int of type '{_TYPE}'",
-        rf"unsupported operand type\(s\) for [^\w\s]+(?: or pow\(\))?: '{_TYPE}' and '{_TYPE}'",
-        rf"'[<>]=?' not supported between instances of '{_TYPE}' and '{_TYPE}'",
-        rf"bad operand type for (?:unary [+-]|abs\(\)): '{_TYPE}'",
-        rf"'{_TYPE}' object is not (?:iterable|callable|subscriptable|reversible)",
-        rf"'{_TYPE}' object cannot be interpreted as an integer",
-        rf"object of type '{_TYPE}' has no len\(\)|unhashable type: '{_TYPE}'",
-        rf"(?:{_TYPE}\(\) argument \d+ )?must be [a-z ]+, not {_TYPE}",
-        rf"%[diouxXeEfFgGc] format: [a-z ]+, not {_TYPE}",
-        r"not all arguments converted during string formatting|not enough arguments for format string",
-        r"format requires a mapping|incomplete format|empty separator",
-        rf"cannot unpack non-iterable {_TYPE} object",
-        r"(?:not enough|too many) values to unpack \(expected \d+(?:, got \d+)?\)",
-    )
-)
-"""Whole sentences, each with at most one operand, which is their only value."""
-_METHODS = frozenset(repr(name) for kind in (str, list, dict) for name in dir(kind))
-"""Attributes that filters themselves look up in their values."""
 _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
+    (RecursionError, "it includes itself without end"),
     (jinja2.TemplateNotFound, "an included file is no longer there"),
     (jinja2.TemplateError, "something is used in a way that it is not for"),
+    (ZeroDivisionError, "division by zero"),
+    (ArithmeticError, "a number is too large"),
     (TypeError, "a value is of the wrong kind for what is done with it"),
     (LookupError, "something is looked up that is not there"),
     (ValueError, "a value is none that this can be done with"),
 )
 _OTHERWISE = "a filter is given what it is not for"
-_NAMING: tuple[tuple[type[nodes.Node], tuple[str, ...]], ...] = (
-    (nodes.Const, ("value",)),
-    (nodes.Name, ("name",)),
-    (nodes.NSRef, ("name", "attr")),
-    (nodes.Getattr, ("attr",)),
-    (nodes.Filter, ("name",)),
-    (nodes.Test, ("name",)),
-    (nodes.Keyword, ("key",)),
-)
 _TAG = re.compile(r"\{[{%#]")
 _INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
-_FAILURES = (
-    *(jinja2.TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError),
-    # Errors of Jinja2's own filters on unsuitable values.
-    *(AttributeError, AssertionError),
-)
+_FAILURES = (*UNSUITABLE, RecursionError)
 """Exceptions of a text's own faults while it renders; any other is a bug of this program."""
 _TOO_DEEP = (RecursionError, SyntaxError, BoundError)
 _DEEP = "this template is nested too deep"
 _OPTIONAL = frozenset({"default", "d", "defined", "undefined"})
 """Filters and tests of values that may be missing."""
-_UNKNOWN = re.compile(r"No (filter|test) named '(\w+)'")
 
 
 class Noting(Undefined):
@@ -174,14 +123,14 @@ class Placeholder(Undefined):
 
 
 def find_literals(tree: nodes.Template) -> Iterator[str]:
-    """Yield the names and values that a parsed template itself holds, as errors quote them."""
-    for node in tree.find_all(tuple(kind for kind, _ in _NAMING)):
-        for field in next(fields for kind, fields in _NAMING if isinstance(node, kind)):
-            value = getattr(node, field)
-            yield repr(value)
-            if isinstance(value, str):
-                # For `map(attribute="a.b")`, a filter's error quotes the failing part.
-                yield from map(repr, value.split("."))
+    """Yield the names and values that a parsed template itself holds, as errors may quote them."""
+    values = [node.value for node in tree.find_all(nodes.Const)]
+    for value in (*values, *(node.attr for node in tree.find_all(nodes.Getattr))):
+        yield repr(value)
+        if isinstance(value, str):
+            yield from map(repr, value.split("."))  # as in `map(attribute="a.b")`
+        elif isinstance(value, int):
+            yield repr(-value)
 
 
 def describe_failure(error: Exception, literals: frozenset[str]) -> str:
@@ -189,31 +138,13 @@ def describe_failure(error: Exception, literals: frozenset[str]) -> str:
 
     `literals` are those of its template and of the included ones (`find_literals`).
     """
-    if isinstance(error, RecursionError):
-        return "it includes itself without end"
-    # Messages of this program and of arithmetic quote no values.
-    if isinstance(error, (BoundError, MisuseError, ArithmeticError)):
-        return write_sentence(error)
-    said = write_sentence(error)
-    for pattern in _KNOWN:
-        found = pattern.fullmatch(said)
-        if found is not None:
-            return _leave_out_operand(found, literals)
+    if isinstance(error, AbsentError):
+        name = repr(error.name)
+        return error.describe(name if name in literals else _UNSAID)
+    # Messages of this program quote no values; those of libraries may.
+    if isinstance(error, (BoundError, MisuseError)):
+        return str(error.args[0])
     return next((words for kind, words in _BY_TYPE if isinstance(error, kind)), _OTHERWISE)
-
-
-def _leave_out_operand(found: re.Match[str], literals: frozenset[str]) -> str:
-    operand = found.groupdict().get(_OPERAND)
-    if operand is None or operand in _METHODS or operand.removeprefix("-") in literals:
-        return found.string
-    start, end = found.span(_OPERAND)
-    return f"{found.string[:start]}{_UNSAID}{found.string[end:]}"
-
-
-def write_sentence(error: BaseException) -> str:
-    """Return an error's message as part of a sentence. It may quote any value."""
-    text = str(getattr(error, "message", None) or error).rstrip(".")
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 def template_diagnostic(
@@ -371,13 +302,14 @@ class TextCompiler:
             strict = self._environment.from_string(text.source)
             noting = self._noting.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
-            message = f"this template is wrong: {write_sentence(error)}{self._suggest(error)}"
-            hint = self._complete_braces(text, error)
-            raise self._problem("template-syntax", message, text, error.name, error.lineno, hint) from None
+            source = text.source if error.name is None else self._load(error.name) or ""
+            line, fault, hint = explain_syntax(source, error)
+            message = f"this template is wrong: {fault}"
+            raise self._problem("template-syntax", message, text, error.name, line, hint) from None
         except _TOO_DEEP:
             raise self._problem("template-syntax", _DEEP, text, None, None) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
-            message = f"this template is wrong: {write_sentence(error)}"
+            message = f"this template is wrong: {quote_library(error)}"
             raise self._problem("template-syntax", message, text, None, None) from None
         literals = cache(partial(self._find_literals, text.source))
         return CompiledText(text, names, strict, noting, self._folder, literals)
@@ -476,22 +408,6 @@ class TextCompiler:
         if name is not None:
             return TemplateProblemError(included_diagnostic(code, message, self._folder / name, line, hint))
         return TemplateProblemError(template_diagnostic(code, message, text, line, hint=hint))
-
-    def _complete_braces(self, text: TemplateText, error: jinja2.TemplateSyntaxError) -> str | None:
-        """Return a hint if a single brace ends an expression or statement in the line of an error."""
-        source = text.source if error.name is None else self._load(error.name) or ""
-        found = _HALF_CLOSED.search("".join(source.split("\n")[error.lineno - 1 : error.lineno]))
-        if found is None:
-            return None
-        value, statement = found.groups()
-        return f"write `{{{{ {value} }}}}`" if value else f"write `{{% {statement} %}}`"
-
-    def _suggest(self, error: jinja2.TemplateSyntaxError) -> str:
-        unknown = _UNKNOWN.search(error.message or "")
-        if unknown is None:
-            return ""
-        known = self._environment.filters if unknown[1] == "filter" else self._environment.tests
-        return suggest(unknown[2], filter(str.isalpha, known))
 
 
 def _environment_of(template: Template) -> CampaignEnvironment:

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.runtime import LoopContext
 
-from runner.text.language import MAX_LENGTH, SAFE_METHODS, CampaignEnvironment
+from runner.text.language import MAX_LENGTH, CampaignEnvironment
+from runner.text.syntax import SAFE_METHODS
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, render_texts
 
 if TYPE_CHECKING:

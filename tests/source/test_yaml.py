@@ -195,14 +195,21 @@ def test_a_few_aliases_are_fine() -> None:
     assert document.locate(["b", 0]) == (3, 5)
 
 
-@pytest.mark.parametrize(("depth", "is_refused"), [(64, False), (65, True), (5_000, True)])
-def test_depth_is_bounded(depth: int, is_refused: bool) -> None:  # noqa: FBT001  a table's column
-    """Sixty-four levels are read, one more is refused, and thousands don't exhaust the stack."""
-    text = "[" * depth + "]" * depth
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", ""), ('["[", ', "]")])
+@pytest.mark.parametrize(("depth", "is_refused"), [(64, False), (65, True), (1_500, True), (5_000, True)])
+def test_depth_is_bounded(depth: int, is_refused: bool, opening: str, closing: str) -> None:  # noqa: FBT001  a table's column
+    """Sixty-four levels are read, one more is refused, and thousands don't exhaust the stack or the parser."""
+    text = opening * depth + "a" + closing * depth
     if is_refused:
         assert code_of(text) == "yaml-depth"
     else:
         assert read_yaml(text, FILE).data is not None
+
+
+def test_brackets_in_quotes_are_no_depth() -> None:
+    """A fault behind many brackets in a text is told as itself."""
+    assert code_of(f'a: ["{"[" * 100}" "b"]') == "yaml-syntax"
+    assert code_of(f"a: [b # {'[' * 100}\n") == "yaml-syntax"
 
 
 FRAGMENTS = st.sampled_from(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.encoding import print_text
 from runner.cli.log import is_json, log_record
 from runner.errors import InterruptedRunError, RunnerError
 from runner.source.storage import shipped_folder
@@ -60,8 +61,8 @@ def command(folder: Path | None, seed: int) -> int:
     if code:
         return code
     reports = (scratch / "reports").resolve()
-    click.echo(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
-    click.echo(f"Everything else: {scratch.resolve()}")
+    print_text(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
+    print_text(f"Everything else: {scratch.resolve()}")
     return 0
 
 
@@ -71,7 +72,7 @@ def _run_steps(scratch: Path, seed: int) -> int:
         if is_json():
             log_record("info", f"runner {' '.join(arguments)}")
         else:
-            click.secho(f"\n$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
+            print_text(f"\n$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
         code = _run_step(arguments, scratch)
         if code == InterruptedRunError.exit_code:
             # The step has reported it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.console import print_prose
+from runner.cli.encoding import print_text
 from runner.wording import count_words
 from runner.workflow.observer import note, warn
 from runner.workflow.starting import (
@@ -65,20 +66,20 @@ def command(folder: Path, base_url: str | None, owners: tuple[str, ...], require
 def _report(folder: Path, place: StarterPlace, started: Started, missing: Sequence[str]) -> None:
     top = folder if place.is_top else Path(os.path.relpath(place.top))
     if started.written:
-        click.echo(f"Wrote {count_words(len(started.written), 'file')} to {top}:")
+        print_text(f"Wrote {count_words(len(started.written), 'file')} to {top}:")
         for name in started.written:
-            click.echo(f"  {name}")
+            print_text(f"  {name}")
     else:
         print_prose(f"Nothing to write: {top} has everything already.")
     if started.is_new_repository:
-        click.echo(f"Created a git repository on the branch {BRANCH}.")
+        print_text(f"Created a git repository on the branch {BRANCH}.")
     elif not started.has_repository:
         warn("git is not installed: the folder is no repository yet")
     elif started.branch != BRANCH:
         warn(f"the workflows send from {BRANCH}, and this work tree is on {started.branch or 'no branch'}")
         if started.branch == "master":
             note(f"  rename it: `git branch -m {BRANCH}`, and make {BRANCH} the default branch on GitHub")
-    click.echo("\nNext:")
+    print_text("\nNext:")
     is_new = any(name.endswith(EXAMPLE) for name in started.written)
     for words in _iterate_next(folder, missing, is_new=is_new):
         print_prose(f"  {words}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.confirmation import APPROVAL, require_approval
+from runner.cli.encoding import print_text
 from runner.cli.options import LOCK_TIMEOUT, Group, target_scope
 from runner.service.target import make_state_key
 from runner.workflow.campaigns import show_path
@@ -35,7 +36,7 @@ def new() -> int:
     Keep it with your other secrets, and keep a second copy: if it is lost, nothing recorded with it can be
     sent any further.
     """
-    click.echo(make_state_key())
+    print_text(make_state_key())
     return 0
 
 
@@ -86,6 +87,6 @@ def rotate(
         partial(require_approval, is_approved=auto_approve),
     )
     for file in rotated.changed:
-        click.echo(f"{show_path(file)}: rewritten; commit it.")
-    click.echo(f"All records of {rotated.target} are under this key, and signed.")
+        print_text(f"{show_path(file)}: rewritten; commit it.")
+    print_text(f"All records of {rotated.target} are under this key, and signed.")
     return int(rotated.is_behind)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import click
 
 from runner.cli.console import print_prose
+from runner.cli.encoding import print_text
 from runner.cli.output.law_text import write_law
 from runner.errors import RunnerError
 from runner.timing.legal_hours import load_law
@@ -38,5 +39,5 @@ def command(stale: bool) -> int:
             f"{sources} last looked at more than a year ago",
             hint="read them again, and bring runner/timing/legal_hours.json up to date",
         )
-    click.echo("All sources were looked at within the last year.")
+    print_text("All sources were looked at within the last year.")
     return 0

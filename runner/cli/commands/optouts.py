@@ -10,6 +10,7 @@ import click
 
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
@@ -206,7 +207,7 @@ def export(scope: Scope, out: Path | None) -> int:
     RUNNER_STATE_KEY it has the salt of the fingerprints, with which phones can be found by trying: then keep
     the file as safe as a list of phones.
     """
-    export_people(scope, out, partial(click.echo, nl=False))
+    export_people(scope, out, partial(print_text, nl=False))
     return 0
 
 

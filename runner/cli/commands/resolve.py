@@ -8,6 +8,7 @@ import click
 
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.console import print_prose, print_table, show
+from runner.cli.encoding import print_text
 from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
@@ -79,7 +80,7 @@ def _write_human(left: Unresolved) -> None:
 
 def _write_launch(launch: dict[str, Any]) -> None:
     people = count_words(launch["recipients"], "recipient")
-    click.secho(f"{launch['campaign']}/{launch['message']}  launch {launch['key']}, {people}", bold=True)
+    print_text(f"{launch['campaign']}/{launch['message']}  launch {launch['key']}, {people}", bold=True)
     print_prose(f"  about to be sent {show_time(launch['intent_at'], to_second=True)}; {launch['detail']}")
     if not launch["candidates"]:
         print_prose("  the service lists nothing that may be it; `runner apply` settles it")
@@ -101,7 +102,7 @@ def _write_group(group: dict[str, Any]) -> None:
     names = f"{group['campaign']}/{' or '.join(group['messages'])}"
     launches = count_words(len(group["launches"]), "launch", "launches")
     people = count_words(group["recipients"], "recipient")
-    click.secho(f"{names}  {launches} that no record explains, {people} held", bold=True)
+    print_text(f"{names}  {launches} that no record explains, {people} held", bold=True)
     print_prose(
         f"  under the tag {group['tag']!r}, with another text, or to other people, than this campaign plans"
     )

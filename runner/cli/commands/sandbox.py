@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.errors import RunnerError
 from runner.sandbox.clock import BACKWARDS, Clock, format_duration, parse_duration
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
@@ -435,7 +436,7 @@ for _other in (simulate, numbers, clock, snapshot, reset):
 def _show_address(address: ServiceAddress) -> None:
     # `echo` flushes: the starter of the service waits for these lines, often at the end of a pipe.
     said = f"url: {address.url}\nusername: {address.username}\napi_key: {address.api_key}"
-    click.echo(said if address.network_url is None else f"{said}\nnetwork_url: {address.network_url}")
+    print_text(said if address.network_url is None else f"{said}\nnetwork_url: {address.network_url}")
     if sys.stderr.isatty():
         how = "Open the URL in a browser to see all texts, and answer them. Ctrl-C stops the service."
         print_prose(how, err=True)

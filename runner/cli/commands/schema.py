@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from runner.cli.encoding import fit_json
+from runner.cli.encoding import fit_json, print_text
 from runner.source.json_schema import schema_names, schema_text
 from runner.source.reference import render_reference
 
@@ -40,7 +40,7 @@ def command(name: str, form: str) -> int:
     if form == "json":
         click.echo(fit_json(text, sys.stdout), nl=False)
     elif name == _DOCUMENTED:
-        click.echo(render_reference(name, json.loads(text)), nl=False)
+        print_text(render_reference(name, json.loads(text)), nl=False)
     else:
         raise click.UsageError(f"only {_DOCUMENTED} has a reference page, {name} has none")
     return 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words, inert, markdown_table, show_time
 from runner.workflow.observer import note
@@ -89,7 +90,7 @@ def _show(count: int | None) -> str | int:
 
 
 def _write_human(statuses: Sequence[CampaignStatus]) -> None:
-    click.secho(f"Target: {statuses[0].target}", bold=True)
+    print_text(f"Target: {statuses[0].target}", bold=True)
     columns = _choose_columns(statuses)
     essential = set(_name_columns(tuple(_ESSENTIAL)))
     print_table(_name_columns(columns), _rows(statuses, columns), essential=essential, is_grouped=True)
@@ -147,6 +148,6 @@ def _write_minute(moment: str | None) -> str:
 
 def _write_markdown(statuses: Sequence[CampaignStatus]) -> None:
     columns = _choose_columns(statuses)
-    click.echo(markdown_table(_name_columns(columns), _rows(statuses, columns)), nl=False)
+    print_text(markdown_table(_name_columns(columns), _rows(statuses, columns)), nl=False)
     for line in _list_remarks(statuses):
-        click.echo(f"\n{inert(line)}")
+        print_text(f"\n{inert(line)}")

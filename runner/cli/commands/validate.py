@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.console import print_prose, show
+from runner.cli.encoding import print_text
 from runner.cli.options import Command, clustered_file_scope, format_option, rejected_option
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
 from runner.wording import count_words
@@ -54,4 +55,4 @@ def _write_human(found: Validation) -> None:
     for line in human_lines(problems):
         print_prose(line)
     verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
-    click.echo(f"{verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}.")
+    print_text(f"{verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}.")

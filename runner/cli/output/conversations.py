@@ -11,6 +11,7 @@ from runner.audience.phone import mask_phone
 from runner.audience.rows import leave_out_blank
 from runner.campaign.timing_words import describe_timing
 from runner.cli.console import print_prose
+from runner.cli.encoding import print_text
 from runner.text.include import include_folder
 from runner.text.preview import Bubble, Turn, iterate_bubbles, iterate_turns
 from runner.text.segment import advise
@@ -102,7 +103,7 @@ def _write_conversation(conversation: Conversation) -> None:
         print_prose(f"\n  {title}  [{_badge(bubble)}]" if is_text else f"\n  {title}")
         for line in bubble.text.split("\n"):
             for part in textwrap.wrap(printable(line), _WIDTH) or [""]:
-                click.echo(f"  │ {part}")
+                print_text(f"  │ {part}")
         for turn in iterate_turns(conversation.bubbles, place):
             print_prose(f"    {_turn_words(turn, is_text=is_text)}")
 
@@ -153,7 +154,7 @@ def write_markdown(preview: Preview) -> None:
                 badge = f" ({_badge(bubble)})" if is_text else ""
                 text += _markdown_bubble(conversation.bubbles, place, badge, is_text=is_text)
         text += "".join(f"\n- {line}\n" for line in (_remarks(finder) if finder else ()))
-    click.echo(text, nl=False)
+    print_text(text, nl=False)
 
 
 def example_markdown(campaign: Campaign) -> str:

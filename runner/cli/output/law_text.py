@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from runner.campaign.timing_words import describe_window
 from runner.cli.console import find_width, print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.wording import markdown_table
 
 if TYPE_CHECKING:
@@ -22,21 +21,21 @@ _COLUMNS = ("place", "hours", "holidays", "texts", "holds for", "law", "looked a
 def write_law(book: LawBook) -> None:
     """Write the legal sending hours to standard output, as Markdown unless that is a terminal."""
     if find_width() is None:
-        click.echo(law_markdown(book), nl=False)
+        print_text(law_markdown(book), nl=False)
         return
     print_prose(_introduce(book))
     for title, rules in _divide(book):
-        click.secho(f"\n{title}\n", bold=True)
+        print_text(f"\n{title}\n", bold=True)
         # The law is named below, with its source.
         kept = [column for column in _COLUMNS if column != "law"]
         rows = [dict(zip(_COLUMNS, _write_row(rule), strict=True)) for rule in rules]
         print_table(kept, [[row[column] for column in kept] for row in rows])
-        click.echo()
+        print_text()
         for rule in rules:
             print_prose(f"{', '.join(rule.places)}, {rule.citation}: {rule.covers}")
             print_prose("\n".join(_list_sources(rule)))
             if rule.url:
-                click.echo(f"  {rule.url}")
+                print_text(f"  {rule.url}")
 
 
 def law_markdown(book: LawBook) -> str:

@@ -10,6 +10,7 @@ import click
 
 from runner.campaign.timing_words import describe_follow_up
 from runner.cli.console import print_prose, print_table
+from runner.cli.encoding import print_text
 from runner.github.job_summary import DENIED_VARIABLE, append_outputs, append_summary, append_variables
 from runner.plan.model import Disposition, Span
 from runner.service.target import EMBEDDED, describe_destination
@@ -109,12 +110,12 @@ def write_plan(planned: Sequence[PlanResult], *, err: bool = False) -> None:
             print_prose(f"  {remark.text}{parts}", err=err)
         for message in plan.messages:
             for line in _histogram(message):
-                click.echo(f"  {line}", err=err)
+                print_text(f"  {line}", err=err)
         if comes_later(plan):
-            click.echo(err=err)
+            print_text(err=err)
             print_table(COLUMNS, list(list_coming(plan)), err=err)
             print_prose(f"  {describe_people(plan)}", err=err)
-        click.echo(err=err)
+        print_text(err=err)
     for line in list_notes(planned):
         print_prose(f"{line}\n", err=err)
     for line in list_verdicts(planned):
@@ -276,7 +277,7 @@ def _histogram(message: MessagePlan) -> Iterator[str]:
 
 
 def _write_markdown(planned: Sequence[PlanResult], digest: str) -> None:
-    click.echo(plan_markdown(planned, digest), nl=False)
+    print_text(plan_markdown(planned, digest), nl=False)
 
 
 def _write_github(planned: Sequence[PlanResult], digest: str) -> None:
@@ -295,7 +296,7 @@ def write_failures(failures: Failures, format_: str) -> None:
     """Write a table of the campaigns that were left out to standard output, or to the job's summary."""
     text = failures.markdown()
     if text and format_ == "markdown":
-        click.echo(f"\n{text}", nl=False)
+        print_text(f"\n{text}", nl=False)
     elif text and format_ == "github":
         append_summary(f"\n{text}")
 
@@ -384,11 +385,11 @@ def describe_people(plan: CampaignPlan) -> str:
 def write_differences(differences: Differences, format_: str) -> None:
     """Write differences (`human`, `markdown` or `github`) below a plan; `github` adds the job's summary."""
     if format_ == "markdown":
-        click.echo(differences_markdown(differences), nl=False)
+        print_text(differences_markdown(differences), nl=False)
         return
     for campaign, found in differences.items():
-        click.echo()
-        click.secho(f"{campaign}: changes since it was sent", bold=True)
+        print_text()
+        print_text(f"{campaign}: changes since it was sent", bold=True)
         for difference in found:
             _write_difference(difference)
     if format_ == "github":
@@ -396,11 +397,11 @@ def write_differences(differences: Differences, format_: str) -> None:
 
 
 def _write_difference(difference: MessageDifference) -> None:
-    click.echo(f"  {_summary(difference)}")
+    print_text(f"  {_summary(difference)}")
     for line in _diff_lines(difference):
-        click.secho(f"    {line}", fg=_COLOURS[line[0]])
+        print_text(f"    {line}", fg=_COLOURS[line[0]])
     for line in _remark_on_difference(difference):
-        click.echo(f"    {line}")
+        print_text(f"    {line}")
 
 
 def differences_markdown(differences: Differences) -> str:
@@ -482,10 +483,10 @@ def write_coverage(coverages: Iterable[Coverage], format_: str) -> None:
     if not lines or format_ == "json":
         return
     if format_ == "markdown":
-        click.echo(f"\n### Approval\n\n{markdown}", nl=False)
+        print_text(f"\n### Approval\n\n{markdown}", nl=False)
         return
     for line in lines:
-        click.echo(line)
+        print_text(line)
     if format_ == "github":
         append_summary(f"\n### Approval\n\n{markdown}")
 

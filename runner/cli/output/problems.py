@@ -6,17 +6,16 @@ A GitHub job shows them as annotations at lines of the pull request, as many as 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.encoding import fit_json
+from runner.cli.encoding import fit_json, print_text
 from runner.cli.guard import write_command
 from runner.github.job_summary import append_summary
-from runner.wording import Markdown, count_words, inert, markdown_table, printable
+from runner.wording import Markdown, count_words, escape_steering, inert, markdown_table, printable
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ https://github.com/orgs/community/discussions/26680 those of a step.
 """
 LONGEST = 4096
 """Characters of a message; actions/runner, `ExecutionContext.cs`, cuts it off there."""
-_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Characters that steer a terminal, or change the direction of a text."""
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
 """GitHub's words for severities in a workflow command."""
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
@@ -168,8 +165,8 @@ def _command(level: str, properties: dict[str, str], message: str) -> str:
 
 
 def _escape_data(text: str) -> str:
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", escaped)
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A").replace("\t", "\\u0009")
+    return escape_steering(escaped)
 
 
 def _escape_property(text: str) -> str:
@@ -178,7 +175,7 @@ def _escape_property(text: str) -> str:
 
 def write_markdown(found: Validation) -> None:
     """Write a verdict and a table of problems as Markdown."""
-    click.echo(problems_markdown(found.problems, len(found.files)), nl=False)
+    print_text(problems_markdown(found.problems, len(found.files)), nl=False)
 
 
 def write_github(found: Validation) -> None:
@@ -186,7 +183,7 @@ def write_github(found: Validation) -> None:
     for command in list_annotations(found.problems):
         write_command(command)
     for line in _human_lines(list_unannotated(found.problems)):
-        click.echo(line)
+        print_text(line)
     append_summary(problems_markdown(found.problems, len(found.files)))
 
 

@@ -227,7 +227,7 @@ def count_evidence(
 
 
 def iterate_non_answers(connection: Connection, campaign_id: int) -> Iterator[tuple[int, str]]:
-    """Yield a campaign's results that answer nothing: the ledger's number of the launch, and `result_guid`."""
+    """Yield a campaign's results that answer nothing: the ledger's launch number, and `result_guid`."""
     query = (
         select(results.c.launch_id, results.c.result_guid)
         .join(launches, launches.c.id == results.c.launch_id)
