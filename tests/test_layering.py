@@ -53,6 +53,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (
         "runner.text.template",
+        "runner.text.cells",
         "runner.text.language",
         "runner.text.preview",
         "runner.report.documents.html",

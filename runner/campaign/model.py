@@ -180,6 +180,8 @@ class Policy:
 
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
+ResponseValue = Fraction | Literal["none"]
+"""The value of a response on its question's scale; `none` is out of every score, and is counted."""
 SCORED = frozenset({"nps", "csat", "ces", "number"})
 """The scales that have a score."""
 Method = Literal["SMS", "VOICE"]
@@ -223,13 +225,19 @@ class TemplateText:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a survey; `responses` is empty for a freeform one."""
+    """One question of a survey.
+
+    Attributes:
+        responses: as they are sent; none for a freeform question.
+        values: of the responses; None for one whose text says it. Empty if the campaign gives none.
+    """
 
     tag: str
     text: TemplateText
     responses: tuple[TemplateText, ...] = ()
     scale: Scale = "choice"
     conclude_on: TemplateText | None = None
+    values: tuple[ResponseValue | None, ...] = ()
 
 
 def ask_openly(text: TemplateText) -> tuple[Question, ...]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.answers import list_frequent, normalise, read_scale
+from runner.campaign.scales import read_points
+from runner.report.answers import list_frequent, normalise
 from runner.report.comparison import analyse
 from runner.report.facts import QuestionOutline
 from runner.report.funnel import count_completed
@@ -95,12 +96,13 @@ def summarise_pool(question: QuestionOutline, tally: QuestionTally) -> QuestionR
 def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
     """Return the report of a question with nothing but its scores."""
     numbers = _count_numbers(readings)
+    points = read_points(question.scale, question.responses, question.values)
     return QuestionReport(
         tag=question.tag,
         text=question.text,
         scale=question.scale,
         nps=net_promoter_score(numbers) if question.scale == "nps" else None,
-        csat=satisfaction_score(numbers, read_scale(question)) if question.scale == "csat" else None,
+        csat=satisfaction_score(numbers, points, question.responses) if question.scale == "csat" else None,
         numbers=summarise_numbers(numbers) if question.scale in ("csat", "ces", "number") else None,
     )
 

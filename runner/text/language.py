@@ -21,6 +21,9 @@ from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 
+from runner.text import cells
+from runner.text.cells import MisuseError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -79,10 +82,6 @@ _KEPT_FILTERS = (
 
 class BoundError(Exception):
     """An error of a text that would exceed time or size. Never quotes values."""
-
-
-class MisuseError(SecurityError):
-    """An error of a filter or operator used in an invalid way. Never quotes values."""
 
 
 def _is_scalar(value: object) -> bool:
@@ -257,9 +256,11 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "format": format_text,
             "string": write_text,
             "sum": add_numbers,
+            "is_yes": cells.is_yes,
         }
         kept = {name: FILTERS[name] for name in _KEPT_FILTERS}
         self.filters = {name: self._counted(f) for name, f in {**kept, **ours}.items()}
+        self.filters.update(cells.FILTERS)
         self.filters["#turns"] = self._turns
         self.filters["#bounded"] = require_flat
         self.filters["#weighed"] = self._weigh
@@ -439,6 +440,7 @@ def _bound_tree(node: nodes.Node) -> nodes.Node:
 
 
 def _bound_node(node: nodes.Node) -> nodes.Node:
+    cells.guard(node)
     if isinstance(node, nodes.For):
         turn = [*node.body, *((node.test,) if node.test else ())]
         weight = nodes.Const(sum(map(_weigh_node, turn)), lineno=node.lineno)

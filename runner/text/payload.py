@@ -15,6 +15,7 @@ from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic
 from runner.source.normalize import suggest
 from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
+from runner.text.placeholders import write_identifier
 from runner.text.template import (
     CompiledText,
     MissingVariablesError,
@@ -26,7 +27,7 @@ from runner.text.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, Message, Question, TemplateText, Variables
@@ -356,12 +357,23 @@ class RowReporter:
             if isinstance(source, FileRecipients)
             else f"for the recipient in line {recipient.line}"
         )
-        words = f"there is no variable `{name}` {where}{suggest(name, names)}"
-        hint = f"known here: {', '.join(names)}" if names else "give it in `vars`"
-        return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)
+        return describe_unknown(name, names, where, text)
 
     def _say_once(self, key: Diagnostic, recipient: Recipient | None, words: Diagnostic) -> None:
         if key not in self.said:
             place = (0, 0) if recipient is None else (recipient.source, recipient.line)
             self.said[key] = place, words
             self._said_once.add(words)
+
+
+def describe_unknown(name: str, known: Sequence[str], where: str, text: TemplateText) -> Diagnostic:
+    """Return the error for a variable that a text needs and that is not known `where`."""
+    words = f"there is no variable `{name}` {where}"
+    dashed = next((one for one in known if "-" in one and one in text.source), None)
+    if dashed is not None:
+        words += ", as a minus subtracts"
+        hint = f"write {{{{ {write_identifier(dashed)} }}}} for the column `{dashed}`"
+    else:
+        words += suggest(name, known)
+        hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"
+    return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)

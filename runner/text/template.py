@@ -20,6 +20,7 @@ from runner.source.diagnostic import Diagnostic
 from runner.source.normalize import suggest
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
 from runner.text.language import MAX_LENGTH, BoundError, CampaignEnvironment, MisuseError, find_variables
+from runner.text.placeholders import advise_on_tags
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -434,7 +435,7 @@ class TextCompiler:
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
         names, optional = set[str](), set[str]()
-        for tree in self._iterate_trees(text.source):
+        for tree in self.iterate_trees(text.source):
             names |= find_variables(tree)
             for node in tree.find_all((nodes.Filter, nodes.Test)):
                 if node.name in _OPTIONAL and isinstance(node.node, nodes.Name):
@@ -443,9 +444,9 @@ class TextCompiler:
 
     def _find_literals(self, source: str) -> frozenset[str]:
         """Return the literals of a template and of those that it includes; only needed when one fails."""
-        return frozenset(literal for tree in self._iterate_trees(source) for literal in find_literals(tree))
+        return frozenset(literal for tree in self.iterate_trees(source) for literal in find_literals(tree))
 
-    def _iterate_trees(self, source: str) -> Iterator[nodes.Template]:
+    def iterate_trees(self, source: str) -> Iterator[nodes.Template]:
         """Yield a template and those that it includes, parsed; invalid ones are left out."""
         waiting, visited = [source], set[str]()
         while waiting:
@@ -481,7 +482,7 @@ class TextCompiler:
         source = text.source if error.name is None else self._load(error.name) or ""
         found = _HALF_CLOSED.search("".join(source.split("\n")[error.lineno - 1 : error.lineno]))
         if found is None:
-            return None
+            return advise_on_tags("".join(source.split("\n")[error.lineno - 1 : error.lineno]))
         value, statement = found.groups()
         return f"write `{{{{ {value} }}}}`" if value else f"write `{{% {statement} %}}`"
 

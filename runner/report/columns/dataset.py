@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.ledger.report_model import ORDER_UNKNOWN, AskedRow, FeedRow, ResultVersion
-from runner.report.answers import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 from runner.report.columns.engine import SPILL, Engine, quote, stage_rows
+from runner.source.quantity import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
