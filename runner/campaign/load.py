@@ -39,6 +39,7 @@ from runner.campaign.model import (
     Variants,
     ask_openly,
 )
+from runner.campaign.slips import find_slips
 from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
@@ -93,10 +94,12 @@ def load_campaign(
     except YamlProblemError as error:
         return None, [error.diagnostic]
     problems = [*document.problems, *_find_schema_problems(document), *_find_unquoted(document)]
+    slips = list(find_slips(document))
     if not isinstance(document.data, dict):
         return None, problems
     knows_audience = not problems or _drop_invalid(document.data, _list_violations(document.data))
     campaign = _Reader(document, roots[0]).read()
+    problems.extend(slips)
     problems.extend(check_campaign(campaign, document, roots, urls))
     if any(problem.severity == "error" for problem in problems):
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))

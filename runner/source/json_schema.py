@@ -267,7 +267,9 @@ def _explain_pattern(violation: _Violation) -> Iterator[_Fault]:
     rule = read_words(violation.schema).get("pattern-words", f"does not match {violation.value}")
     if violation.is_about_a_key:
         message = f"the key {_shown(violation.instance)} in {_named(violation.path)}: {rule}"
-        yield _Fault("key-pattern", message, None, (violation.instance,), at_key=True)
+        key, colon, value = violation.instance.partition(":")
+        hint = f"a blank is missing after the colon: write `{key}: {value}`" if colon and value else None
+        yield _Fault("key-pattern", message, hint, (violation.instance,), at_key=True)
         return
     hidden = "hide-value" in read_words(violation.schema)
     message = (
