@@ -17,7 +17,7 @@ from runner.campaign.model import SCORED, FileRecipients, RecipientSource
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
-from runner.source.normalize import normalize_to_word, suggest
+from runner.source.normalize import fold_answer, normalize_to_word, suggest
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
@@ -134,7 +134,7 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
     texts = [response.source for response in question.responses]
     if ending is None or not texts or any("{" in text for text in (*texts, ending.source)):
         return
-    if ending.source.strip().casefold() not in (text.strip().casefold() for text in texts):
+    if fold_answer(ending.source) not in map(fold_answer, texts):
         text = f"`conclude_on` is {ending.source!r}, which is none of the responses"
         text += suggest(ending.source, texts, "{!r}")
         yield ending.position.problem("conclude-on-unknown", text, f"one of: {', '.join(texts)}")

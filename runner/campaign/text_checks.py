@@ -13,6 +13,7 @@ from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
 from runner.source.json_schema import write_flow
 from runner.source.normalize import suggest
+from runner.source.quantity import read_leading_number
 from runner.text.cells import find_bare_conditions, find_text_comparisons, iterate_literal_text
 from runner.text.include import include_folder
 from runner.text.outgoing import question_as_asked
@@ -31,7 +32,6 @@ _WORDING_HINT = (
     'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
 )
 _FOREIGN_MARKS = re.compile(r"[{\[<%*#«]")
-_NUMBERED = re.compile(r"([0-9]{1,3})(?![0-9])")
 
 
 def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) -> Iterator[Diagnostic]:
@@ -118,8 +118,7 @@ class _Checker:
         """Yield the first response whose number is the line of another one in the list on the phone."""
         if not question_as_asked("", texts).startswith("\n1. "):
             return
-        found = [_NUMBERED.match(text.strip()) for text in texts]
-        numbers = [int(match[1]) if match else 0 for match in found]
+        numbers = [read_leading_number(text) or 0 for text in texts]
         for index, number in enumerate(numbers):
             if 1 <= number <= len(texts) and number != index + 1:
                 words = (

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.facts import AnswerReading
 from runner.report.model import WordCount
+from runner.source.normalize import fold_answer
 from runner.source.quantity import read_number
 
 if TYPE_CHECKING:
@@ -32,11 +33,6 @@ class AnswerReader(Protocol):
         """Return the reading of a result with this `result_answer` and `result_response`."""
 
 
-def normalise(text: str) -> str:
-    """Return a text as the service compares it: without regard to case and outer blanks."""
-    return text.strip().casefold()
-
-
 def is_index(answer: str) -> bool:
     """Return whether a `result_answer` can be the index of a response."""
     return _INDEX.fullmatch(answer.strip()) is not None
@@ -57,7 +53,7 @@ class ChoiceReader:
         self._conclusion = _read_conclusion(question)
         self._places: dict[str, int] = {}
         for place, response in enumerate(question.responses):
-            self._places.setdefault(normalise(response), place)
+            self._places.setdefault(fold_answer(response), place)
         self._scale = read_points(question.scale, question.responses, question.values)
         self._own_words = {concludes: AnswerReading(concludes=concludes) for concludes in (False, True)}
         self._seen: dict[tuple[str, str], AnswerReading] = {}
@@ -73,7 +69,7 @@ class ChoiceReader:
         return reading
 
     def _match(self, answer: str, response: str) -> AnswerReading:
-        key = normalise(response)
+        key = fold_answer(response)
         concludes = key == self._conclusion
         place = self._places.get(key)
         if place is not None:
@@ -104,7 +100,7 @@ class FreeformReader:
         """Return the reading of a result with this `result_response`; its `result_answer` is the same."""
         del answer
         number = read_number(response) if self._wants_numbers else None
-        key = (number, normalise(response) == self._conclusion)
+        key = (number, fold_answer(response) == self._conclusion)
         return self._seen.setdefault(key, AnswerReading(number=key[0], concludes=key[1]))
 
 
@@ -123,7 +119,7 @@ class UnknownReader:
 
 
 def _read_conclusion(question: QuestionOutline) -> str | None:
-    return None if question.conclude_on is None else normalise(question.conclude_on)
+    return None if question.conclude_on is None else fold_answer(question.conclude_on)
 
 
 LEAST_LENGTH = 3

@@ -30,6 +30,7 @@ GROUPED_NUMBER = (
 """A number with thousands separated by one mark, and decimals by another. The engine uses these patterns,
 too."""
 
+_LEADING = re.compile("[0-9]{1,3}(?![0-9])")
 _PLAIN, _THOUSANDS, _GROUPED = map(re.compile, (PLAIN_NUMBER, AMBIGUOUS_NUMBER, GROUPED_NUMBER))
 
 
@@ -66,3 +67,9 @@ def read_number(text: str) -> Fraction | None:
     if found is None or _THOUSANDS.fullmatch(found[0]):
         return None
     return Fraction(found[0].replace(",", "."))
+
+
+def read_leading_number(text: str) -> int | None:
+    """Return the whole number that a text begins with, None without one: 3 for `3`, `3 stars`, `3) often`."""
+    found = _LEADING.match(text.strip())
+    return int(found[0]) if found else None

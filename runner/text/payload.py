@@ -13,7 +13,7 @@ from runner.audience.audience import known_names
 from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic
-from runner.source.normalize import suggest
+from runner.source.normalize import fold_answer, suggest
 from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
 from runner.text.placeholders import write_identifier
 from runner.text.template import (
@@ -231,7 +231,7 @@ def _freeze(value: Any) -> Any:
 
 def _require_distinct(responses: list[str], texts: list[CompiledText]) -> None:
     """Refuse the responses of a question if two of them, rendered from `texts`, read the same."""
-    folded = [response.casefold() for response in responses]
+    folded = list(map(fold_answer, responses))
     for index, response in enumerate(folded):
         first = folded.index(response)
         if first == index:

@@ -161,9 +161,9 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
     assert [message["id"] for message in document["messages"]] == ["ask", "later"]
     assert document["messages"][0]["conversation"][0]["text"] == "Hi Ada!"
     assert document["messages"][0]["conversation"][1]["turns"] == [
-        {"on": "valid", "answers": ["Bad"], "part": "question", "question_tag": "why"},
-        {"on": "conclude_on", "answers": ["Good"], "part": "conclusion", "question_tag": None},
-        {"on": "invalid", "answers": [], "part": "question", "question_tag": "how"},
+        {"on": "valid", "answers": ["Bad"], "taken": None, "part": "question", "question_tag": "why"},
+        {"on": "conclude_on", "answers": ["Good"], "taken": None, "part": "conclusion", "question_tag": None},
+        {"on": "invalid", "answers": [], "taken": None, "part": "question", "question_tag": "how"},
     ]
     cases = [case for case in document["cases"] if case["message"] == "ask"]
     assert [case["line"] for case in cases] == [3, 4, 5]
