@@ -176,7 +176,22 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
             else "it is sent when that has expired and `runner reconcile` has read so"
         )
         hint = "add `complete_existing_sessions: true`, which ends that survey for them"
+        if not campaign.asks(message):
+            hint = f"ask again: {_write_asking(earlier)}"
         yield place.problem("after-queued", words, hint, "warning")
+    elif message.to == "unanswered" and message.complete_existing_sessions and not campaign.asks(message):
+        words = (
+            f"`{message.id}` ends the survey `{earlier.id}` for those it reminds: they can no longer answer"
+        )
+        yield place.problem("after-ends-survey", words, f"ask again: {_write_asking(earlier)}", "warning")
+
+
+def _write_asking(earlier: Message) -> str:
+    """Return how a plain text becomes a message that asks what an earlier one asked."""
+    return (
+        "make its `text` the `introduction`, and write "
+        f"`complete_existing_sessions: true` and the `questions` of `{earlier.id}` beside it"
+    )
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

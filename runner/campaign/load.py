@@ -424,7 +424,8 @@ class _Reader:
         position = self._position(container, key)
         place = self._document.place(container, key)
         if place is None or place.style != "|":
-            return TemplateText(source, position, position.line, position.column, is_block=False)
+            quote = "" if place is None else place.style.strip("|>")
+            return TemplateText(source, position, position.line, position.column, is_block=False, quote=quote)
         first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
         indent = len(first) - len(first.lstrip(" ")) + 1
         return TemplateText(source, position, position.line + 1, indent, is_block=True)

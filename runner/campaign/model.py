@@ -214,6 +214,7 @@ class TemplateText:
         first_line: the file's line of the template's first line.
         indent: the file's column at which the template's lines start, from 1.
         is_block: True if template and file have the same lines (a `|` scalar).
+        quote: the quotes that stand around it in the file; empty if there are none.
     """
 
     source: str
@@ -221,6 +222,12 @@ class TemplateText:
     first_line: int
     indent: int
     is_block: bool
+    quote: str = ""
+
+    @property
+    def inner_quote(self) -> str:
+        """The quotes for texts within it, as in `default('there')`."""
+        return '"' if self.quote == "'" else "'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,9 +135,8 @@ class _Checker:
         for tree in self._compiler.iterate_trees(text.source):
             for slip in find_bare_conditions(tree):
                 if normalize_name(slip.name) in self._columns:
-                    yield variable_diagnostic(
-                        "template-cell-truth", slip.words, text, slip.name, hint=slip.hint
-                    )
+                    hint = slip.hint.replace("'", text.inner_quote)
+                    yield variable_diagnostic("template-cell-truth", slip.words, text, slip.name, hint=hint)
             for slip in find_text_comparisons(tree):
                 yield variable_diagnostic("template-cell-order", slip.words, text, slip.name, hint=slip.hint)
 

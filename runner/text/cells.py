@@ -53,16 +53,14 @@ def is_yes(value: Any) -> bool:
 def refuse_no(value: Any, name: str) -> Any:
     """Return a value that is tested for truth; refuse a text that says no, which would count as true."""
     if isinstance(value, str) and value.strip().casefold() in NO_WORDS:
-        raise MisuseError(
-            f"{name} is a text that says no, and any text but a blank one is true: {_advise(name)}"
-        )
+        raise MisuseError(f"{name} is a text that says no, and would count as true: write {_ask_yes(name)}")
     return value
 
 
 def refuse_text(value: Any, name: str) -> Any:
     """Return a value that is compared with true or false; refuse a text, which is neither."""
     if isinstance(value, str):
-        raise MisuseError(f"{name} is a text, which is never equal to true or false: {_advise(name)}")
+        raise MisuseError(f"{name} is a text, and never equal to true or false: write {_ask_yes(name)}")
     return value
 
 
@@ -89,9 +87,8 @@ def _read(text: str) -> int | float | None:
     return int(number) if number.denominator == 1 else float(number)
 
 
-def _advise(name: str) -> str:
-    plain = name.strip("`")
-    return f"write `{plain} == 'TRUE'`, or `{plain} | is_yes`"
+def _ask_yes(name: str) -> str:
+    return f"`{name.strip('`')} | is_yes`"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
@@ -196,7 +193,12 @@ def find_bare_conditions(tree: nodes.Template) -> Iterator[CellSlip]:
         for tested in _iterate_tested(node.test) if node.test is not None else ():
             if isinstance(tested, nodes.Name):
                 words = f"`{tested.name}` is a column, and its cells are texts: FALSE, 0 and no are true"
-                yield CellSlip(tested.name, tested.lineno, words, _advise(tested.name))
+                yield CellSlip(
+                    tested.name,
+                    tested.lineno,
+                    words,
+                    f"write `{tested.name} | is_yes`, or `{tested.name} == 'TRUE'`",
+                )
 
 
 def _iterate_tested(node: nodes.Node) -> Iterator[nodes.Node]:

@@ -340,7 +340,8 @@ class RowReporter:
         for name, needed_by in error.missing:
             if normalize_name(name) in folded:
                 text = f"`{name}` is blank here, and the message `{message.id}` needs it"
-                hint = f'fill it in, or write {{{{ {name} | default("…") }}}} in the text'
+                quote = needed_by.inner_quote
+                hint = f"fill it in, or write {{{{ {name} | default({quote}…{quote}) }}}} in the text"
                 self._problems.add(
                     Diagnostic(
                         "error", "recipient-variable-missing", text, recipient.file, recipient.line, 1, hint

@@ -75,11 +75,14 @@ def _fold(name: str) -> str:
     return "".join(_PARTS.findall(name)).casefold()
 
 
-def advise_on_tags(line: str) -> str | None:
-    """Return what to write in a line that Jinja2 cannot read because of curly quotes or blanks in names."""
+def advise_on_tags(line: str, quote: str) -> str | None:
+    """Return what to write in a line that Jinja2 cannot read because of curly quotes or blanks in names.
+
+    `quote` is the straight one that the text may hold.
+    """
     for tag in _TAG.finditer(line):
         if _CURLY.search(tag[1]):
-            mended = _CURLY.sub("'", tag[0])
+            mended = _CURLY.sub(quote, tag[0])
             return f"the quotes are curly: write straight ones, as in `{mended}`"
         found = _BLANK_IN_NAME.fullmatch(tag[1]) if tag[0].startswith("{{") else None
         if found and not _WORDS_OF_TAGS.search(found[1]):

@@ -482,7 +482,8 @@ class TextCompiler:
         source = text.source if error.name is None else self._load(error.name) or ""
         found = _HALF_CLOSED.search("".join(source.split("\n")[error.lineno - 1 : error.lineno]))
         if found is None:
-            return advise_on_tags("".join(source.split("\n")[error.lineno - 1 : error.lineno]))
+            line = "".join(source.split("\n")[error.lineno - 1 : error.lineno])
+            return advise_on_tags(line, text.inner_quote)
         value, statement = found.groups()
         return f"write `{{{{ {value} }}}}`" if value else f"write `{{% {statement} %}}`"
 
