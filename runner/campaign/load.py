@@ -199,8 +199,15 @@ def _find_unquoted(document: YamlDocument) -> Iterator[Diagnostic]:
 
 
 def _list_violations(data: dict[str, Any]) -> list[list[Key]]:
-    """Return the paths of all schema violations, including those that follow from others."""
+    """Return the paths of all schema violations, including those that follow from others.
+
+    Keys of messages that the schema does not know are removed first: the rest of the message may be sound.
+    """
     shown, kept = _choose_shown(data)
+    for error in load_validator("campaign").iter_errors(shown):
+        if error.validator == "additionalProperties" and "messages" in list(error.absolute_path)[:1]:
+            for key in error.instance.keys() - error.schema["properties"].keys():
+                del error.instance[key]
     errors = load_validator("campaign").iter_errors(shown)
     return [_restore(list(error.absolute_path), kept) for error in errors]
 

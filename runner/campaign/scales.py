@@ -18,7 +18,7 @@ from runner.source.quantity import PLAIN_NUMBER, read_number
 from runner.source.yaml import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from runner.campaign.model import ResponseValue, Scale
 
@@ -141,7 +141,10 @@ def find_scale_problem(
         found = _find_unclear(scale, responses, points)
     if found is None:
         return None
-    return ScaleProblem(*found, _fill_in(scale, responses, points, written))
+    if scale != "nps":
+        points = read_points(scale, responses)
+    left_out = frozenset(index for index, value in enumerate(values) if value == NO_POINT)
+    return ScaleProblem(*found, _fill_in(scale, responses, points, written, left_out))
 
 
 def _find_nps_problem(
@@ -194,6 +197,7 @@ def _fill_in(
     responses: Sequence[str],
     points: Sequence[Fraction | None],
     written: Sequence[str],
+    left_out: Collection[int],
 ) -> str:
     """Return the remedy: the key `responses` with a value for each, for people to look over."""
     no_point = _load_words().no_point
@@ -201,7 +205,9 @@ def _fill_in(
     placed = [
         index
         for index, response in enumerate(responses)
-        if _plain_words(response) not in no_point and not (is_numbered and points[index] is None)
+        if index not in left_out
+        and _plain_words(response) not in no_point
+        and not (is_numbered and points[index] is None)
     ]
     worths = [_weigh(responses[index]) for index in placed]
     if scale == "nps" and len(placed) != len(_NPS_POINTS):

@@ -35,6 +35,7 @@ _NOT_A_TEXT = re.compile(
 )
 """Text that some readers of YAML take for a date, a number, a truth value or nothing."""
 _SHOWN = 60
+_MEANS = "means-"
 _HOMES = 2
 """Most places that are told of a key that stands at a wrong one."""
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -190,8 +191,18 @@ def _explain_unknown_keys(violation: _Violation) -> Iterator[_Fault]:
     where = f" in {_named(violation.path)}" if violation.path else ""
     for key in _list_unknown_keys(violation):
         homes = [] if advice else violation.elsewhere.get(key, [])
-        message = f"`{key}` is not a key{where}{_suggest_home(key, homes) or suggest(key, known)}"
-        yield _Fault("key-unknown", message, hint, (key,), at_key=True)
+        means = _find_meaning(key, schema)
+        guess = "" if means else _suggest_home(key, homes) or suggest(key, known)
+        yield _Fault("key-unknown", f"`{key}` is not a key{where}{guess}", means or hint, (key,), at_key=True)
+
+
+def _find_meaning(key: str, schema: dict[str, Any]) -> str | None:
+    """Return what to write instead of a key that other tools know by this name, from a schema's synonyms."""
+    wanted = key.casefold().replace("-", "_")
+    for name, words in read_words(schema).items():
+        if name.startswith(_MEANS) and wanted in name.removeprefix(_MEANS).split("|"):
+            return words
+    return None
 
 
 def _is_refused(rule: bool | dict[str, Any]) -> bool:  # noqa: FBT001  a schema may be one
