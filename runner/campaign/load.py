@@ -206,8 +206,9 @@ def _list_violations(data: dict[str, Any]) -> list[list[Key]]:
     shown, kept = _choose_shown(data)
     for error in load_validator("campaign").iter_errors(shown):
         if error.validator == "additionalProperties" and "messages" in list(error.absolute_path)[:1]:
-            for key in error.instance.keys() - error.schema["properties"].keys():
-                del error.instance[key]
+            mapping, schema = cast("dict[str, Any]", error.instance), cast("dict[str, Any]", error.schema)
+            for key in mapping.keys() - schema["properties"].keys():
+                del mapping[key]
     errors = load_validator("campaign").iter_errors(shown)
     return [_restore(list(error.absolute_path), kept) for error in errors]
 

@@ -32,9 +32,9 @@ NO_POINT = "none"
 
 
 class ScaleProblem(NamedTuple):
-    """A response, by its index, that keeps a question from being scored, and the remedy."""
+    """A response, by its place, that keeps a question from being scored, and the remedy."""
 
-    index: int
+    place: int
     words: str
     hint: str
 

@@ -110,7 +110,7 @@ class _Checker:
             written = [text.source for text in question.responses]
             problem = find_scale_problem(question.scale, texts, question.values, written)
             if problem is not None:
-                place = question.responses[problem.index].position
+                place = question.responses[problem.place].position
                 yield place.problem("scale-responses", problem.words, problem.hint)
         yield from self._check_lines(question, texts)
 

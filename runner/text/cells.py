@@ -190,7 +190,8 @@ class CellSlip(NamedTuple):
 def find_bare_conditions(tree: nodes.Template) -> Iterator[CellSlip]:
     """Yield the variables that a template tests for truth as they are: right for none but true and false."""
     for node in tree.find_all((nodes.If, nodes.CondExpr, nodes.For)):
-        for tested in _iterate_tested(node.test) if node.test is not None else ():
+        test: nodes.Node | None = getattr(node, "test", None)
+        for tested in () if test is None else _iterate_tested(test):
             if isinstance(tested, nodes.Name):
                 words = f"`{tested.name}` is a column, and its cells are texts: FALSE, 0 and no are true"
                 yield CellSlip(

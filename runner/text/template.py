@@ -18,8 +18,9 @@ from jinja2 import Template, Undefined, nodes
 
 from runner.source.diagnostic import Diagnostic
 from runner.source.normalize import suggest
+from runner.text.cells import MisuseError
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
-from runner.text.language import MAX_LENGTH, BoundError, CampaignEnvironment, MisuseError, find_variables
+from runner.text.language import MAX_LENGTH, BoundError, CampaignEnvironment, find_variables
 from runner.text.placeholders import advise_on_tags
 
 if TYPE_CHECKING:

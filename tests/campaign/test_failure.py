@@ -56,7 +56,7 @@ def explain(folder: Path, source: str) -> str | None:
         ("{{ ('%' ~ name[0]) | format(1) ~ ('%' ~ 'y') | format(1) }}", "a value is none that this can be done with"),
         ("{{ name + 1 }}", 'can only concatenate str (not "int") to str'),
         ("{{ name - phone }}", "unsupported operand type(s) for -: 'str' and 'str'"),
-        ("{{ 1 < name }}", "'<' not supported between instances of 'int' and 'str'"),
+        ("{{ 1 < name }}", "`name` is compared with a number, and its text is none here"),
         ("{{ 1 / (name | length - name | length) }}", "division by zero"),
         ("{{ '%d' | format(name) }}", "%d format: a real number is required, not str"),
         ("{{ 1 | round(name) }}", "'<' not supported between instances of 'str' and 'int'"),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from runner.campaign.model import ResponseValue
+
 COLOUR = QuestionOutline("colour", "Which colour?", ("Red", "=Blue"))
 AGE = QuestionOutline("age", "How old?", scale="number")
 WHY = QuestionOutline("why", "Why?", scale="text")
@@ -223,7 +225,7 @@ def test_parquet_has_the_texts_as_they_are(tmp_path: Path) -> None:
 
 def test_values_stand_beside_what_was_said(tmp_path: Path) -> None:
     """A response has its value on the scale in a column of its own; one without a value has none."""
-    values = (Fraction(3), Fraction(1), "none")
+    values: tuple[ResponseValue, ...] = (Fraction(3), Fraction(1), "none")
     mood = QuestionOutline("mood", "How?", ("Good", "Bad", "Don't know"), "csat", values=values)
     rows = [
         make_row("p1", "mood", "Good", "1", guid="1"),
