@@ -27,6 +27,7 @@ _LEADING = re.compile(PLAIN_NUMBER)
 _NPS_POINTS = [Fraction(point) for point in range(11)]
 _LABELLED: frozenset[Scale] = frozenset({"nps", "csat", "ces"})
 _WORDED: frozenset[Scale] = frozenset({"csat", "ces"})
+_LEAST_POINTS = 2
 NO_POINT = "none"
 """The value of a response that is on no scale: it is counted, and out of every score."""
 
@@ -116,6 +117,11 @@ def _plain_words(response: str) -> str:
     return normalize(written[found.end() :] if found and read_scale_point(written) is not None else written)
 
 
+def _is_no_point(response: str) -> bool:
+    words, no_point = _plain_words(response), _load_words().no_point
+    return words in no_point or words.removeprefix("i ") in no_point
+
+
 def _find_direction(worths: Sequence[float | None]) -> Literal[-1, 0, 1]:
     """Return 1 if known words get better, -1 if worse, 0 if they do neither, or too few are known."""
     known = [worth for worth in worths if worth is not None]
@@ -143,6 +149,8 @@ def find_scale_problem(
         return None
     if scale != "nps":
         points = read_points(scale, responses)
+        if len({value for value in values if value != NO_POINT}) < _LEAST_POINTS and has_values:
+            return ScaleProblem(*found, "give at least two of them values that differ")
     left_out = frozenset(index for index, value in enumerate(values) if value == NO_POINT)
     return ScaleProblem(*found, _fill_in(scale, responses, points, written, left_out))
 
@@ -168,6 +176,8 @@ def _find_unread(
     for index, (point, value) in enumerate(zip(points, values, strict=True)):
         if point is None and value is None:
             return index, f"{responses[index]!r} has no value, and is no number on the scale `{scale}`"
+    if len(set(points) - {None}) < _LEAST_POINTS:
+        return 0, f"these responses have no two different values, so that the scale `{scale}` has no score"
     return None
 
 
@@ -178,8 +188,7 @@ def _find_unclear(
     direction = _find_direction(worths)
     numbered = [index for index, response in enumerate(responses) if _read(scale, response) is not None]
     for index, response in enumerate(responses):
-        is_pointless = _plain_words(response) in _load_words().no_point
-        if is_pointless or (points[index] is None and (numbered or scale == "number")):
+        if _is_no_point(response) or (points[index] is None and (numbered or scale == "number")):
             return index, f"{response!r} is no point of the scale `{scale}`"
     if numbered or scale not in _WORDED:
         by_number = sorted(zip(points, worths, strict=True), key=lambda pair: pair[0] or 0)
@@ -200,14 +209,17 @@ def _fill_in(
     left_out: Collection[int],
 ) -> str:
     """Return the remedy: the key `responses` with a value for each, for people to look over."""
-    no_point = _load_words().no_point
-    is_numbered = scale == "number" or any(point is not None for point in points)
+    is_numbered = len({point for point in points if point is not None}) > 1
+    known = [_weigh(response) is not None for response in responses]
+    has_direction = _find_direction([_weigh(response) for response in responses]) != 0
     placed = [
         index
         for index, response in enumerate(responses)
         if index not in left_out
-        and _plain_words(response) not in no_point
+        and not _is_no_point(response)
         and not (is_numbered and points[index] is None)
+        # Beside known words, what comes first or last may be on another page: "I was not there".
+        and not (has_direction and not is_numbered and not (any(known[: index + 1]) and any(known[index:])))
     ]
     worths = [_weigh(responses[index]) for index in placed]
     if scale == "nps" and len(placed) != len(_NPS_POINTS):
@@ -227,7 +239,7 @@ def _fill_in(
     filled = dict(zip(placed, numbers, strict=True))
     mended = write_responses((text, filled.get(index)) for index, text in enumerate(written))
     if not is_numbered and _find_direction(worths) == 0 and None in worths:
-        return f"write what each counts as, the highest best; if they go from worst to best: `{mended}`"
+        return f"write what each counts as, the highest best; if the last is the highest: `{mended}`"
     return f"write what each counts as, the highest best: `{mended}`"
 
 

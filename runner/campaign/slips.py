@@ -143,5 +143,5 @@ def _write_line(document: YamlDocument, scalar: _Scalar, text: str) -> str:
         return 'the value in "double quotes"'
     before = document.lines[scalar.place.line][: scalar.place.column]
     # In flow style, only what belongs to the value.
-    key = re.search(r"(?:[\w.-]+:\s+|-\s+)?$", before)
-    return f"`{key[0] if key else ''}{write_quoted(text)}`"
+    key = re.search(r"(?:[\w.-]+:|-)\s*$", before)
+    return f"`{key[0].rstrip() + ' ' if key else ''}{write_quoted(text.strip(' '))}`"

@@ -254,7 +254,7 @@ def _refuse_syntax(file: Path, problem: str, noticed: yaml.Mark, began: yaml.Mar
         place, message, hint = began, "this quote is never closed", "close it where the text ends"
     elif problem.startswith("could not find expected ':'"):
         place, message, hint = began, "this line has no `:` after its key", _SEVERAL_LINES
-    elif problem.endswith("cannot start any token"):
+    elif problem.endswith("cannot start any token") or problem.startswith("mapping keys are not allowed"):
         message, hint = _explain_character(_line(noticed, text)[noticed.column : noticed.column + 1])
     elif problem.startswith("did not find expected alphabetic"):
         message, hint = _explain_character(_line(began, text)[began.column : began.column + 1])

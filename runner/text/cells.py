@@ -88,7 +88,7 @@ def _read(text: str) -> int | float | None:
 
 
 def _ask_yes(name: str) -> str:
-    return f"`{name.strip('`')} | is_yes`"
+    return f"`{name.strip('`')} | is_yes`" if name.startswith("`") else "`… | is_yes`"
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 def test_the_table_of_words_is_sound() -> None:
     """No word of the table is written twice in one place, and none is both a point and no point."""
-    file = scales.Path(scales.__file__).with_name("scale_words.yaml")
+    file = Path(scales.__file__).with_name("scale_words.yaml")
     assert not read_yaml(file.read_text(encoding="utf-8"), file).problems
     words = scales._load_words()  # noqa: SLF001  the table itself is tested
     assert not words.no_point & words.worth.keys()
@@ -54,7 +55,7 @@ def test_known_words_count_from_worst_to_best(written: str) -> None:
     assert read_points("csat", turned) == (None,) * len(texts)
     problem = find_scale_problem("csat", turned, (), turned)
     assert problem is not None
-    mended = read_yaml(problem.hint.split("`")[1], scales.Path("hint")).data["responses"]
+    mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
     assert [one["text"] for one in mended] == turned
     assert [one["value"] for one in mended] == [int(point) for point in reversed(ascending)]
 

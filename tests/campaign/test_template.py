@@ -477,11 +477,9 @@ def test_the_page_of_texts_lists_all_that_there_is() -> None:
     for title, known in (("Filters", environment.filters), ("Tests", environment.tests)):
         assert listed[title] == sorted(name for name in known if name.isidentifier()), title
     assert listed["Functions"] == sorted(environment.globals)
-    yes, no = (
-        set(re.findall(r"`([^`]+)`", words))
-        for words in re.search(r"Yes: (.*?) No: (.*?)\n\n", page, re.DOTALL).groups()
-    )  # type: ignore[union-attr]
-    assert (yes, no) == (YES_WORDS, NO_WORDS)
+    for title, words in (("Yes", YES_WORDS), ("No", NO_WORDS)):
+        (shown,) = re.findall(rf"{title}: (.*?)\.(?: No:|\n)", page, re.DOTALL)
+        assert set(re.findall(r"`([^`]+)`", shown)) == words
     methods = [re.findall(r"`(\w+)`", line) for line in sections["Methods"].split("\n\n")]
     assert [names for names in methods if names] == [sorted(SAFE_METHODS[kind]) for kind in (str, dict)] + [
         ["loop", *sorted(SAFE_METHODS[LoopContext])]
