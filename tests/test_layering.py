@@ -55,6 +55,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.faults",
         "runner.text.syntax",
         "runner.text.template",
+        "runner.text.cells",
         "runner.text.language",
         "runner.text.preview",
         "runner.report.documents.html",

@@ -232,6 +232,8 @@ def test_the_examples_use_every_key() -> None:
         "excluded.parquet",
         "analysis.per_arm",
         "analysis.sequential",
+        "response.text",
+        "response.value",
     }
 
 

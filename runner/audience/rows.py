@@ -25,7 +25,7 @@ from runner.audience.phone import (
     parse_mended,
 )
 from runner.audience.table import TableProblemError, open_table, read_table
-from runner.campaign.model import ColumnKey, InlineRecipient, Variables
+from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
 from runner.source.normalize import suggest
 from runner.source.storage import open_binary
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.audience.table import Table
-    from runner.campaign.model import FileRecipients
+    from runner.campaign.model import RecipientSource
 
 
 _BEGINNING = 1 << 16
@@ -338,6 +338,15 @@ def find_columns(source: FileRecipients, table: Table, problems: Problems) -> Fo
         else:
             found[key] = index
     return found if is_complete else None
+
+
+def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
+    """Return the columns that a source names and its file lacks; none if the file cannot be read."""
+    problems = Problems()
+    if isinstance(source, FileRecipients):
+        with contextlib.suppress(OSError, TableProblemError), open_source(source, ()) as table:
+            find_columns(source, table, problems)
+    return list(problems)
 
 
 def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:

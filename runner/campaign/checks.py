@@ -1,4 +1,4 @@
-"""Checks of a campaign beyond its schema: rules between its parts, files that it names, its variables."""
+"""Checks of a campaign beyond its schema: rules between its parts, and files that it names."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import difflib
 import json
 import os
 import re
-from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import phonenumbers
@@ -16,15 +14,11 @@ import phonenumbers
 from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
-from runner.audience.rows import read_header
-from runner.audience.table import normalize_name
 from runner.campaign.model import SCORED, FileRecipients, RecipientSource
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
-from runner.source.normalize import normalize_to_word, suggest
-from runner.text.include import include_folder
-from runner.text.template import TextCompiler, variable_diagnostic
+from runner.source.normalize import fold_answer, normalize_to_word, suggest
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
@@ -32,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from runner.campaign.model import Campaign, Message, Question, TemplateText
+    from runner.campaign.model import Campaign, Message, Question
     from runner.source.yaml import Key, YamlDocument
 
 COMMAND_WORDS = frozenset(
@@ -46,10 +40,6 @@ _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern
 _LONGEST = timedelta(days=3660)
 _LONGEST_STEM = 200
 """Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
-_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\binclude\b")
-_WORDING_HINT = (
-    'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
-)
 
 
 def check_campaign(
@@ -147,11 +137,10 @@ def _check_scale(question: Question) -> Iterator[Diagnostic]:
     if question.scale in ("nps", "csat", "ces") and not question.responses:
         text = f"the scale `{question.scale}` needs `responses`"
         yield question.text.position.problem("scale-responses", text, "list the answers, lowest first")
-    written = [response.source.strip() for response in question.responses]
-    if question.scale == "nps" and written and written != [str(n) for n in range(11)]:
-        text = 'the scale `nps` needs the responses "0" to "10", in this order'
-        hint = "or use the scale `number` or `choice`"
-        yield question.responses[0].position.problem("scale-responses", text, hint)
+    elif question.values and question.scale not in SCORED:
+        text = "the values of these responses count for nothing: the question has no `scale` with a score"
+        hint = f"give it a `scale` of {', '.join(sorted(SCORED))}, or write the texts alone"
+        yield question.responses[0].position.problem("scale-values", text, hint)
 
 
 def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
@@ -159,7 +148,7 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
     texts = [response.source for response in question.responses]
     if ending is None or not texts or any("{" in text for text in (*texts, ending.source)):
         return
-    if ending.source.strip().casefold() not in (text.strip().casefold() for text in texts):
+    if fold_answer(ending.source) not in map(fold_answer, texts):
         text = f"`conclude_on` is {ending.source!r}, which is none of the responses"
         text += suggest(ending.source, texts, "{!r}")
         yield ending.position.problem("conclude-on-unknown", text, f"one of: {', '.join(texts)}")
@@ -201,7 +190,22 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
             else "it is sent when that has expired and `runner reconcile` has read so"
         )
         hint = "add `complete_existing_sessions: true`, which ends that survey for them"
+        if not campaign.asks(message):
+            hint = f"ask again: {_write_asking(earlier)}"
         yield place.problem("after-queued", words, hint, "warning")
+    elif message.to == "unanswered" and message.complete_existing_sessions and not campaign.asks(message):
+        words = (
+            f"`{message.id}` ends the survey `{earlier.id}` for those it reminds: they can no longer answer"
+        )
+        yield place.problem("after-ends-survey", words, f"ask again: {_write_asking(earlier)}", "warning")
+
+
+def _write_asking(earlier: Message) -> str:
+    """Return how a plain text becomes a message that asks what an earlier one asked."""
+    return (
+        "make its `text` the `introduction`, and write "
+        f"`complete_existing_sessions: true` and the `questions` of `{earlier.id}` beside it"
+    )
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -314,74 +318,3 @@ def _check_lengths(campaign: Campaign, document: YamlDocument) -> Iterator[Diagn
             yield document.position(path).problem(
                 "duration-too-long", words, "ten years (3660d) are the most"
             )
-
-
-def find_reference_problems(campaign: Campaign) -> Iterator[Diagnostic]:
-    """Yield problems of a campaign's variables that are the same for everybody."""
-    checker = _Checker(campaign)
-    for message in campaign.messages:
-        for varied in (message, *campaign.list_arms(message.id).values()):
-            yield from checker.check(varied)
-
-
-class _Checker:
-    def __init__(self, campaign: Campaign) -> None:
-        self._campaign = campaign
-        self._seen: set[TemplateText] = set()
-        self._warned: set[str] = set()
-
-    def check(self, message: Message) -> Iterator[Diagnostic]:
-        for question in message.questions:
-            yield from self._check_choices(question)
-        for text in message.iterate_texts():
-            if text not in self._seen and _MAY_DO_WITHOUT.search(text.source):
-                self._seen.add(text)
-                yield from self._check_defaults(text)
-
-    def _check_choices(self, question: Question) -> Iterator[Diagnostic]:
-        """Yield choices that a report cannot count, because they differ from person to person."""
-        if question.scale in SCORED:
-            lost = "no report could score the answers together"
-            for text in question.responses:
-                what = f"a response of a question with `scale: {question.scale}`"
-                yield from self._refuse_personal(text, what, lost)
-        if question.conclude_on is not None:
-            lost = "no report could tell who has come to the end"
-            yield from self._refuse_personal(question.conclude_on, "`conclude_on`", lost)
-
-    def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
-        if "{" not in text.source or text in self._seen:
-            return
-        names = self._compiler.find_references(text).names
-        personal = sorted(name for name in names if normalize_name(name) in self._given)
-        if personal:
-            self._seen.add(text)
-            words = f"{what} refers to `{personal[0]}`, which differs from person to person: {lost}"
-            yield variable_diagnostic("choice-personal", words, text, personal[0], hint=_WORDING_HINT)
-
-    def _check_defaults(self, text: TemplateText) -> Iterator[Diagnostic]:
-        """Yield variables that have a default and that no recipient has."""
-        for name in sorted(self._compiler.find_references(text).optional - self._warned):
-            if name in self._campaign.vars or normalize_name(name) in self._given:
-                continue
-            self._warned.add(name)
-            known = [*self._campaign.vars, *self._given.values()]
-            words = f"no recipient has a variable `{name}`, so that all get what stands in for it"
-            words += suggest(name, known)
-            hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"
-            problem = variable_diagnostic("template-default-for-all", words, text, name, hint=hint)
-            yield replace(problem, severity="warning")
-
-    @cached_property
-    def _compiler(self) -> TextCompiler:
-        return TextCompiler(include_folder(self._campaign))
-
-    @cached_property
-    def _given(self) -> dict[str, str]:
-        """The recipients' own variables as written, by their normalized names."""
-        given: dict[str, str] = {}
-        for source in self._campaign.recipients:
-            names = read_header(source) if isinstance(source, FileRecipients) else source.vars
-            for name in names:
-                given.setdefault(normalize_name(name), name)
-        return given

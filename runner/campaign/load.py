@@ -14,8 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from runner.audience.files import expand_files
-from runner.campaign.checks import check_campaign, find_reference_problems
+from runner.audience.encoding import is_text_encoding
+from runner.audience.files import check_file, expand_files
+from runner.audience.rows import find_missing_columns
+from runner.campaign.checks import check_campaign
 from runner.campaign.model import (
     After,
     Analysis,
@@ -32,10 +34,13 @@ from runner.campaign.model import (
     Policy,
     Question,
     RecipientSource,
+    ResponseValue,
     TemplateText,
     Variants,
     ask_openly,
 )
+from runner.campaign.slips import find_slips
+from runner.campaign.text_checks import find_reference_problems, find_unknown_variables
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import find_problems, load_validator, schema_text
 from runner.source.quantity import parse_duration, parse_rate
@@ -91,18 +96,40 @@ def load_campaign(
     except YamlProblemError as error:
         return None, [error.diagnostic]
     problems = [*document.problems, *_find_schema_problems(document), *_find_unquoted(document)]
+    slips = list(find_slips(document))
     if not isinstance(document.data, dict):
         return None, problems
-    if problems:
-        _drop_invalid(document.data, _list_violations(document.data))
+    knows_audience = not problems or _drop_invalid(document.data, _list_violations(document.data))
     campaign = _Reader(document, roots[0]).read()
+    problems.extend(slips)
     problems.extend(check_campaign(campaign, document, roots, urls))
     if any(problem.severity == "error" for problem in problems):
+        problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
     campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp)
     problems.extend(find_reference_problems(campaign))
     return None if any(problem.severity == "error" for problem in problems) else campaign, problems
+
+
+def _check_rest(
+    campaign: Campaign, roots: tuple[Path, ...], urls: tuple[str, ...], *, knows_audience: bool
+) -> Iterator[Diagnostic]:
+    """Yield what else is wrong with a campaign that has errors, without what may follow from them."""
+    files = [source for source in campaign.recipients if isinstance(source, FileRecipients)]
+    sound = [
+        source
+        for source in files
+        if is_text_encoding(source.encoding or "utf-8") and not any(check_file(source, roots, urls))
+    ]
+    for source in expand_files(sound):
+        yield from find_missing_columns(source)
+    knows_audience = knows_audience and len(sound) == len(files)
+    recipients = tuple(expand_files(campaign.recipients)) if knows_audience else ()
+    campaign = replace(campaign, recipients=recipients)
+    yield from find_reference_problems(campaign, knows_audience=knows_audience)
+    if knows_audience:
+        yield from find_unknown_variables(campaign)
 
 
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
@@ -174,8 +201,16 @@ def _find_unquoted(document: YamlDocument) -> Iterator[Diagnostic]:
 
 
 def _list_violations(data: dict[str, Any]) -> list[list[Key]]:
-    """Return the paths of all schema violations, including those that follow from others."""
+    """Return the paths of all schema violations, including those that follow from others.
+
+    Keys of messages that the schema does not know are removed first: the rest of the message may be sound.
+    """
     shown, kept = _choose_shown(data)
+    for error in load_validator("campaign").iter_errors(shown):
+        if error.validator == "additionalProperties" and "messages" in list(error.absolute_path)[:1]:
+            mapping, schema = cast("dict[str, Any]", error.instance), cast("dict[str, Any]", error.schema)
+            for key in mapping.keys() - schema["properties"].keys():
+                del mapping[key]
     errors = load_validator("campaign").iter_errors(shown)
     return [_restore(list(error.absolute_path), kept) for error in errors]
 
@@ -206,8 +241,12 @@ def _is_plain_recipient(row: Any) -> bool:
     return isinstance(zone, str) and zone != "" and all(map(str.isidentifier, variables))
 
 
-def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> None:
-    """Remove, in place to keep positions, the parts that the schema refuses."""
+def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> bool:
+    """Remove, in place to keep positions, the parts that the schema refuses.
+
+    Returns:
+        True if all recipients and variables are left.
+    """
     refused = {str(path[0]) for path in violations if path and (len(path) == 1 or path[0] not in _LISTS)}
     for key in (refused | (data.keys() - _known_keys())) & data.keys():
         del data[key]
@@ -221,8 +260,10 @@ def _drop_invalid(data: dict[str, Any], violations: Sequence[Sequence[Key]]) -> 
     policy = data.get("policy", {})
     if "schedule" in refused:
         policy.pop("timezone_unknown", None)
-    if lost["recipients"] or not data["recipients"]:
+    knows_recipients = bool(data["recipients"]) and not lost["recipients"]
+    if not knows_recipients:
         policy.pop("consent", None)
+    return knows_recipients and "vars" not in refused
 
 
 @cache
@@ -371,13 +412,18 @@ class _Reader:
         return tuple(self._question(question) for question in item.get("questions", []))
 
     def _question(self, item: dict[str, Any]) -> Question:
-        responses: list[str] = item.get("responses", [])
+        responses: list[str | dict[str, Any]] = item.get("responses", [])
+        values = tuple(_read_value(one["value"]) if isinstance(one, dict) else None for one in responses)
         return Question(
             tag=item["tag"],
             text=self._text(item, "text"),
-            responses=tuple(self._text(responses, index) for index in range(len(responses))),
+            responses=tuple(
+                self._text(one, "text") if isinstance(one, dict) else self._text(responses, index)
+                for index, one in enumerate(responses)
+            ),
             scale=item.get("scale", "choice" if responses else "text"),
             conclude_on=self._optional_text(item, "conclude_on"),
+            values=values if any(value is not None for value in values) else (),
         )
 
     def _optional_text(self, container: dict[str, Any], key: str) -> TemplateText | None:
@@ -388,7 +434,8 @@ class _Reader:
         position = self._position(container, key)
         place = self._document.place(container, key)
         if place is None or place.style != "|":
-            return TemplateText(source, position, position.line, position.column, is_block=False)
+            quote = "" if place is None else place.style.strip("|>")
+            return TemplateText(source, position, position.line, position.column, is_block=False, quote=quote)
         first = next((line for line in self._document.lines[position.line :] if line.strip()), "")
         indent = len(first) - len(first.lstrip(" ")) + 1
         return TemplateText(source, position, position.line + 1, indent, is_block=True)
@@ -403,6 +450,10 @@ def _read_limits(limits: dict[str, Any]) -> Limits:
     if isinstance(limits.get("invalid_rows"), str):
         read["invalid_rows"] = _read_share(limits["invalid_rows"])
     return Limits(**read)
+
+
+def _read_value(written: float | str) -> ResponseValue:
+    return "none" if isinstance(written, str) else Fraction(str(written))
 
 
 def _read_share(written: str) -> Fraction:

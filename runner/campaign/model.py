@@ -180,6 +180,8 @@ class Policy:
 
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
+ResponseValue = Fraction | Literal["none"]
+"""The value of a response on its question's scale; `none` is out of every score, and is counted."""
 SCORED = frozenset({"nps", "csat", "ces", "number"})
 """The scales that have a score."""
 Method = Literal["SMS", "VOICE"]
@@ -212,6 +214,7 @@ class TemplateText:
         first_line: the file's line of the template's first line.
         indent: the file's column at which the template's lines start, from 1.
         is_block: True if template and file have the same lines (a `|` scalar).
+        quote: the quotes that stand around it in the file; empty if there are none.
     """
 
     source: str
@@ -219,17 +222,29 @@ class TemplateText:
     first_line: int
     indent: int
     is_block: bool
+    quote: str = ""
+
+    @property
+    def inner_quote(self) -> str:
+        """The quotes for texts within it, as in `default('there')`."""
+        return '"' if self.quote == "'" else "'"
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a survey; `responses` is empty for a freeform one."""
+    """One question of a survey.
+
+    Attributes:
+        responses: as they are sent; none for a freeform question.
+        values: of the responses; None for one whose text says it. Empty if the campaign gives none.
+    """
 
     tag: str
     text: TemplateText
     responses: tuple[TemplateText, ...] = ()
     scale: Scale = "choice"
     conclude_on: TemplateText | None = None
+    values: tuple[ResponseValue | None, ...] = ()
 
 
 def ask_openly(text: TemplateText) -> tuple[Question, ...]:

@@ -88,7 +88,7 @@ def _find_meant(path: Path) -> Path | None:
         for file in sorted(folder.iterdir()) if folder.is_dir() else ():
             known[file.name] = file
             # The name of a campaign is often that of its file.
-            if file.suffix in ENDINGS:
+            if file.suffix.lower() in ENDINGS:
                 known[file.stem] = file
     close = difflib.get_close_matches(path.name, known, n=1)
     return known[close[0]] if close else None
@@ -250,7 +250,7 @@ def _keep_place(name: str, value: Any, current: Path) -> Any:
         return tuple(_keep_place(name, one, current) for one in value)
     if isinstance(value, Path):
         return current / value
-    is_file = name == "campaigns" and Path(value).suffix in ENDINGS
+    is_file = name == "campaigns" and Path(value).suffix.lower() in ENDINGS
     if (is_file or name in _PLACES) and isinstance(value, str) and not is_url(value):
         return str(current / value)
     return value

@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import heapq
 import re
-from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
+from runner.campaign.scales import read_points, read_scale_point
 from runner.report.facts import AnswerReading
 from runner.report.model import WordCount
+from runner.source.normalize import fold_answer
+from runner.source.quantity import read_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+    from fractions import Fraction
 
     from runner.report.facts import QuestionOutline
 
 
-# Fifteen digits are exact as a float, and limit the time that a hostile answer takes.
-PLAIN_NUMBER = "[+-]?[0-9]{1,15}(?:[.,][0-9]{1,15})?"
-"""A number in its most common form."""
-
-AMBIGUOUS_NUMBER = "[+-]?[1-9][0-9]{0,2},[0-9]{3}"
-"""A number with a comma that may separate thousands or decimals."""
-
-GROUPED_NUMBER = (
-    "[+-]?[1-9][0-9]{0,2}"
-    r"(?:(?:\.[0-9]{3}){1,4},|(?:,[0-9]{3}){1,4}\.|"
-    "(?:[ \N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}][0-9]{3}){1,4}[.,])[0-9]{1,15}"
-)
-"""A number with thousands separated by one mark, and decimals by another. The engine uses these patterns,
-too."""
-
-_NUMBER, _THOUSANDS, _GROUPED = map(re.compile, (PLAIN_NUMBER, AMBIGUOUS_NUMBER, GROUPED_NUMBER))
 # An index, unlike a phone number or other digits that somebody typed into a freeform question.
 _INDEX = re.compile(r"[1-9][0-9]{0,2}")
-_LABELLED_SCALES = frozenset({"nps", "csat", "ces"})
-_POSITIONED_SCALES = frozenset({"csat", "ces"})
 
 OWN_WORDS = AnswerReading()
 """A text of the participant's own, without further reading."""
@@ -46,48 +31,6 @@ class AnswerReader(Protocol):
 
     def read(self, answer: str, response: str) -> AnswerReading:
         """Return the reading of a result with this `result_answer` and `result_response`."""
-
-
-def normalise(text: str) -> str:
-    """Return a text as the service compares it: without regard to case and outer blanks."""
-    return text.strip().casefold()
-
-
-def read_number(text: str) -> Fraction | None:
-    """Return the number that a whole text is, or None: `7`, `7.5`, `7,5`, `-1`, but not `1e3` or `seven`.
-
-    A comma is a decimal one, as in most of Europe, unless it may separate thousands: `1,500` is no number,
-    since it is 1.5 to some and 1500 to others; `0,125` is, since no thousands begin with 0. With two
-    different marks the last one is decimal: `1.234,5`, `1,234.5` and `1 234,5` are one number.
-    """
-    written = text.strip()
-    if _GROUPED.fullmatch(written):
-        *groups, decimals = re.split("[^0-9+-]", written)
-        return Fraction(f"{''.join(groups)}.{decimals}")
-    found = _NUMBER.fullmatch(written)
-    if found is None or _THOUSANDS.fullmatch(found[0]):
-        return None
-    return Fraction(found[0].replace(",", "."))
-
-
-def read_scale_point(label: str) -> Fraction | None:
-    """Return the number that a label starts with, or None: 10 for `10`, `10 (very likely)`, `10: surely`."""
-    found = _NUMBER.match(label.strip())
-    if found is None or label.strip()[found.end() :][:1] not in ("", " ", ":", "(", ")", "="):
-        return None
-    return read_number(found[0])
-
-
-def read_scale(question: QuestionOutline) -> tuple[Fraction | None, ...]:
-    """Return the number of each response on a question's scale.
-
-    If all responses of a satisfaction or effort question are words, their places are the numbers.
-    """
-    read = read_scale_point if question.scale in _LABELLED_SCALES else read_number
-    points = tuple(read(response) for response in question.responses)
-    if question.scale in _POSITIONED_SCALES and None in points:
-        return tuple(Fraction(place) for place in range(1, len(points) + 1))
-    return points
 
 
 def is_index(answer: str) -> bool:
@@ -110,8 +53,8 @@ class ChoiceReader:
         self._conclusion = _read_conclusion(question)
         self._places: dict[str, int] = {}
         for place, response in enumerate(question.responses):
-            self._places.setdefault(normalise(response), place)
-        self._scale = read_scale(question)
+            self._places.setdefault(fold_answer(response), place)
+        self._scale = read_points(question.scale, question.responses, question.values)
         self._own_words = {concludes: AnswerReading(concludes=concludes) for concludes in (False, True)}
         self._seen: dict[tuple[str, str], AnswerReading] = {}
 
@@ -126,7 +69,7 @@ class ChoiceReader:
         return reading
 
     def _match(self, answer: str, response: str) -> AnswerReading:
-        key = normalise(response)
+        key = fold_answer(response)
         concludes = key == self._conclusion
         place = self._places.get(key)
         if place is not None:
@@ -139,8 +82,8 @@ class ChoiceReader:
         return self._own_words[concludes]
 
     def _read_stranger(self, response: str) -> Fraction | None:
-        # Where places count, a response without a place has no number.
-        if self._question.scale in _POSITIONED_SCALES:
+        # Where places or values count, a response that is none of them has no number.
+        if self._question.values or self._question.scale in ("csat", "ces"):
             return None
         return read_scale_point(response) if self._question.scale == "nps" else read_number(response)
 
@@ -157,7 +100,7 @@ class FreeformReader:
         """Return the reading of a result with this `result_response`; its `result_answer` is the same."""
         del answer
         number = read_number(response) if self._wants_numbers else None
-        key = (number, normalise(response) == self._conclusion)
+        key = (number, fold_answer(response) == self._conclusion)
         return self._seen.setdefault(key, AnswerReading(number=key[0], concludes=key[1]))
 
 
@@ -176,7 +119,7 @@ class UnknownReader:
 
 
 def _read_conclusion(question: QuestionOutline) -> str | None:
-    return None if question.conclude_on is None else normalise(question.conclude_on)
+    return None if question.conclude_on is None else fold_answer(question.conclude_on)
 
 
 LEAST_LENGTH = 3

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.answers import list_frequent, normalise, read_scale
+from runner.campaign.scales import read_points
+from runner.report.answers import list_frequent
 from runner.report.comparison import analyse
 from runner.report.facts import QuestionOutline
 from runner.report.funnel import count_completed
@@ -30,6 +31,7 @@ from runner.report.scores import (
     summarise_times,
     wilson_interval,
 )
+from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -95,12 +97,13 @@ def summarise_pool(question: QuestionOutline, tally: QuestionTally) -> QuestionR
 def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
     """Return the report of a question with nothing but its scores."""
     numbers = _count_numbers(readings)
+    points = read_points(question.scale, question.responses, question.values)
     return QuestionReport(
         tag=question.tag,
         text=question.text,
         scale=question.scale,
         nps=net_promoter_score(numbers) if question.scale == "nps" else None,
-        csat=satisfaction_score(numbers, read_scale(question)) if question.scale == "csat" else None,
+        csat=satisfaction_score(numbers, points, question.responses) if question.scale == "csat" else None,
         numbers=summarise_numbers(numbers) if question.scale in ("csat", "ces", "number") else None,
     )
 
@@ -138,12 +141,12 @@ def _distribute(
     # By text, not by place: an arm may offer the responses in another order, or fewer of them.
     places: dict[str, int] = {}
     for place, response in enumerate(question.responses):
-        places.setdefault(normalise(response), place)
+        places.setdefault(fold_answer(response), place)
     by_place: Counter[int] = Counter()
     strangers: Counter[tuple[str, str]] = Counter()
     is_freeform = not question.responses and all(reading.label is None for reading in readings)
     for reading, count in readings.items():
-        place_of = None if reading.label is None else places.get(normalise(reading.label))
+        place_of = None if reading.label is None else places.get(fold_answer(reading.label))
         if place_of is not None:
             by_place[place_of] += count
         elif not is_freeform:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from datetime import date
     from fractions import Fraction
 
+    from runner.campaign.model import ResponseValue
     from runner.ledger.report_model import (
         AudienceRow,
         MessageTotals,
@@ -32,8 +33,8 @@ Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 class QuestionOutline:
     """One question as the campaign asks it, with the tag of its results (`question_tag`).
 
-    Responses go from the worst or lowest up; there are none for a freeform question. `conclude_on` is an
-    answer that ends the survey early.
+    There are no responses for a freeform question. `conclude_on` is an answer that ends the survey early.
+    `values` are those that the campaign gives its responses, None for one whose text says it; empty if none.
     """
 
     tag: str
@@ -41,6 +42,7 @@ class QuestionOutline:
     responses: tuple[str, ...] = ()
     scale: Scale = "choice"
     conclude_on: str | None = None
+    values: tuple[ResponseValue | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

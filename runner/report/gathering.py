@@ -112,6 +112,7 @@ def _outline_question(campaign: Campaign, compiler: TextCompiler, question: Ques
         responses=tuple(compiler.outline(response, campaign.vars) for response in question.responses),
         scale=question.scale,
         conclude_on=compiler.outline(ending, campaign.vars) if ending else None,
+        values=question.values,
     )
 
 

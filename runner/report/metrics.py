@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from runner.ledger.report_model import COUNTED, PartialCount
-from runner.report.answers import read_number
 from runner.report.breakdowns import (
     break_down,
     describe_experiment,
@@ -34,6 +33,7 @@ from runner.report.model import (
     Volume,
 )
 from runner.report.scores import divide, summarise_times, wilson_interval
+from runner.source.quantity import read_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -59,13 +59,15 @@ class NetPromoterScore:
 class SatisfactionScore:
     """The top-two-box share of a satisfaction question, among answers that are on the scale.
 
-    Score and interval (Wilson) are None if nothing was counted.
+    Score and interval (Wilson) are None if nothing was counted. `top_two` are the responses of the two
+    highest points.
     """
 
     score: Fraction | None
     satisfied: int
     counted: int
     interval: Interval | None = None
+    top_two: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runner.report.model import NetPromoterScore, NumberSummary, SatisfactionScore, TimeSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping, Sequence
 
 
 NPS_SCALE = range(11)
@@ -102,12 +102,12 @@ def net_promoter_interval(nps: NetPromoterScore) -> tuple[float, float] | None:
 
 
 def satisfaction_score(
-    numbers: Mapping[Fraction, int], scale: Collection[Fraction | None]
+    numbers: Mapping[Fraction, int], scale: Sequence[Fraction | None], responses: Sequence[str] = ()
 ) -> SatisfactionScore | None:
     """Return the top-two-box share: answers that are one of the two highest points of the scale.
 
-    `numbers` are counts by point; answers off the scale are left out. None for a scale of fewer than three
-    points.
+    `numbers` are counts by point, `scale` has the point of each of the `responses`; answers off the scale are
+    left out. None for a scale of fewer than three points.
     """
     points = sorted({point for point in scale if point is not None})
     if len(points) <= _TOP_BOXES:
@@ -119,6 +119,9 @@ def satisfaction_score(
         satisfied=satisfied,
         counted=counted,
         interval=wilson_interval(satisfied, counted) if counted else None,
+        top_two=tuple(
+            text for text, point in zip(responses, scale, strict=False) if point in points[-_TOP_BOXES:]
+        ),
     )
 
 

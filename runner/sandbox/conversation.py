@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -11,6 +12,8 @@ from runner.sandbox.model import Definition, Kind, ServiceQuestion, SubStatus, T
 
 SCALE_MIN_STEPS = 3
 _KEPT_MAX = 4096  # characters of responses whose index is kept in memory
+_TYPOGRAPHY = str.maketrans("’‘ʼ`´“”„«»–—‐‑−", "'" * 5 + '"' * 5 + "-" * 5)
+_AROUND_MARKS = re.compile(r"\s*([\"-])\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ def continue_conversation(definition: Definition, position: int, text: str) -> S
 def match_response(responses: tuple[str, ...], text: str) -> int | None:
     """Return the index, from 0, of the response that a text means; None if it means none.
 
-    Words come before 1-based indices, so that "7" on a scale from "0" to "10" means 7. Case, outer blanks and
-    Unicode forms (NFKC, Unicode Standard Annex 15) do not matter.
+    Words come before 1-based indices, so that "7" on a scale from "0" to "10" means 7. Case, blanks, Unicode
+    forms (NFKC, Unicode Standard Annex 15), and the quotes and dashes that phones type do not matter.
     """
     folded = _fold(text)
     is_small = sum(map(len, responses)) <= _KEPT_MAX
@@ -167,5 +170,6 @@ _index_kept = lru_cache(maxsize=512)(_index_responses)
 
 
 def _fold(text: str) -> str:
-    # NFKC: keyboards write é in one or two characters, and digits in full width.
-    return unicodedata.normalize("NFKC", text).strip().casefold()
+    # Keyboards write é in one or two characters, digits in full width, and quotes and dashes of their own.
+    plain = unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY)).casefold()
+    return " ".join(_AROUND_MARKS.sub(r"\1", plain).split())

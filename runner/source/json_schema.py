@@ -35,6 +35,7 @@ _NOT_A_TEXT = re.compile(
 )
 """Text that some readers of YAML take for a date, a number, a truth value or nothing."""
 _SHOWN = 60
+_MEANS = "means-"
 _HOMES = 2
 """Most places that are told of a key that stands at a wrong one."""
 _NUMBER = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -190,8 +191,18 @@ def _explain_unknown_keys(violation: _Violation) -> Iterator[_Fault]:
     where = f" in {_named(violation.path)}" if violation.path else ""
     for key in _list_unknown_keys(violation):
         homes = [] if advice else violation.elsewhere.get(key, [])
-        message = f"`{key}` is not a key{where}{_suggest_home(key, homes) or suggest(key, known)}"
-        yield _Fault("key-unknown", message, hint, (key,), at_key=True)
+        means = _find_meaning(key, schema)
+        guess = "" if means else _suggest_home(key, homes) or suggest(key, known)
+        yield _Fault("key-unknown", f"`{key}` is not a key{where}{guess}", means or hint, (key,), at_key=True)
+
+
+def _find_meaning(key: str, schema: dict[str, Any]) -> str | None:
+    """Return what to write instead of a key that other tools know by this name, from a schema's synonyms."""
+    wanted = key.casefold().replace("-", "_")
+    for name, words in read_words(schema).items():
+        if name.startswith(_MEANS) and wanted in name.removeprefix(_MEANS).split("|"):
+            return words
+    return None
 
 
 def _is_refused(rule: bool | dict[str, Any]) -> bool:  # noqa: FBT001  a schema may be one
@@ -267,7 +278,9 @@ def _explain_pattern(violation: _Violation) -> Iterator[_Fault]:
     rule = read_words(violation.schema).get("pattern-words", f"does not match {violation.value}")
     if violation.is_about_a_key:
         message = f"the key {_shown(violation.instance)} in {_named(violation.path)}: {rule}"
-        yield _Fault("key-pattern", message, None, (violation.instance,), at_key=True)
+        key, colon, value = violation.instance.partition(":")
+        hint = f"a blank is missing after the colon: write `{key}: {value}`" if colon and value else None
+        yield _Fault("key-pattern", message, hint, (violation.instance,), at_key=True)
         return
     hidden = "hide-value" in read_words(violation.schema)
     message = (

@@ -23,6 +23,18 @@ def normalize(text: str) -> str:
     return _BETWEEN.sub(" ", letters).strip()
 
 
+TYPED, PLAIN = "’‘ʼ`´“”„«»–—‐‑−", "'" * 5 + '"' * 5 + "-" * 5
+"""Characters that phones and word processors type of their own accord, and those that were meant."""
+_TYPOGRAPHY = str.maketrans(TYPED, PLAIN)
+_AROUND_MARKS = re.compile(r"\s*([\"-])\s*")
+
+
+def fold_answer(text: str) -> str:
+    """Return an answer for comparison: without regard to case, blanks, Unicode forms and typography."""
+    plain = unicodedata.normalize("NFKC", text.translate(_TYPOGRAPHY)).casefold()
+    return " ".join(_AROUND_MARKS.sub(r"\1", plain).split())
+
+
 def normalize_to_word(text: str) -> str:
     """Return a normalized text without blanks: `Opt out`, `OPT-OUT` and `optout` are one."""
     return normalize(text).replace(" ", "")

@@ -1,18 +1,37 @@
-"""Durations and rates in campaigns, targets and command lines."""
+"""Durations and rates in campaigns, targets and command lines, and numbers as people write them."""
 
 from __future__ import annotations
 
 import re
 from datetime import timedelta
+from fractions import Fraction
 
-_NUMBER = r"\d{1,5}(?:\.\d{1,6})?"
+_LENGTH = r"\d{1,5}(?:\.\d{1,6})?"
 """Five digits at most, so that no length overflows the calendar, not even in weeks."""
 
 _UNITS = {"weeks": "w", "days": "d", "hours": "h", "minutes": "m", "seconds": "s", "milliseconds": "ms"}
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _DURATION = re.compile(
-    "(?=.)" + "".join(f"(?:(?P<{name}>{_NUMBER}){unit})?" for name, unit in _UNITS.items()), re.ASCII
+    "(?=.)" + "".join(f"(?:(?P<{name}>{_LENGTH}){unit})?" for name, unit in _UNITS.items()), re.ASCII
 )
+
+# Fifteen digits are exact as a float, and limit the time that a hostile answer takes.
+PLAIN_NUMBER = "[+-]?[0-9]{1,15}(?:[.,][0-9]{1,15})?"
+"""A number in its most common form."""
+
+AMBIGUOUS_NUMBER = "[+-]?[1-9][0-9]{0,2},[0-9]{3}"
+"""A number with a comma that may separate thousands or decimals."""
+
+GROUPED_NUMBER = (
+    "[+-]?[1-9][0-9]{0,2}"
+    r"(?:(?:\.[0-9]{3}){1,4},|(?:,[0-9]{3}){1,4}\.|"
+    "(?:[ \N{NO-BREAK SPACE}\N{THIN SPACE}\N{NARROW NO-BREAK SPACE}][0-9]{3}){1,4}[.,])[0-9]{1,15}"
+)
+"""A number with thousands separated by one mark, and decimals by another. The engine uses these patterns,
+too."""
+
+_LEADING = re.compile("[0-9]{1,3}(?![0-9])")
+_PLAIN, _THOUSANDS, _GROUPED = map(re.compile, (PLAIN_NUMBER, AMBIGUOUS_NUMBER, GROUPED_NUMBER))
 
 
 def parse_duration(text: str) -> timedelta:
@@ -31,3 +50,26 @@ def parse_rate(text: str) -> float:
     """Return a rate such as `20/s`, `600/m` or `5000/h`, in sends a second; the schemas check its form."""
     number, unit = text.split("/")
     return float(number) / _SECONDS[unit]
+
+
+def read_number(text: str) -> Fraction | None:
+    """Return the number that a whole text is, or None: `7`, `7.5`, `7,5`, `-1`, but not `1e3` or `seven`.
+
+    A comma is a decimal one, as in most of Europe, unless it may separate thousands: `1,500` is no number,
+    since it is 1.5 to some and 1500 to others; `0,125` is, since no thousands begin with 0. With two
+    different marks the last one is decimal: `1.234,5`, `1,234.5` and `1 234,5` are one number.
+    """
+    written = text.strip()
+    if _GROUPED.fullmatch(written):
+        *groups, decimals = re.split("[^0-9+-]", written)
+        return Fraction(f"{''.join(groups)}.{decimals}")
+    found = _PLAIN.fullmatch(written)
+    if found is None or _THOUSANDS.fullmatch(found[0]):
+        return None
+    return Fraction(found[0].replace(",", "."))
+
+
+def read_leading_number(text: str) -> int | None:
+    """Return the whole number that a text begins with, None without one: 3 for `3`, `3 stars`, `3) often`."""
+    found = _LEADING.match(text.strip())
+    return int(found[0]) if found else None

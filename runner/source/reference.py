@@ -196,7 +196,9 @@ def _write_block(key: str, value: Any) -> str:
     return f"{key}:\n" + "".join(_write_entry(item) for item in value)
 
 
-def _write_entry(entry: Schema) -> str:
+def _write_entry(entry: Schema | str) -> str:
+    if isinstance(entry, str):
+        return f"  - {write_flow(entry)}\n"
     lines = [f"{name}: {write_flow(item)}" for name, item in entry.items()]
     return "  - " + "\n    ".join(lines) + "\n"
 

@@ -10,6 +10,7 @@ scalar is a number only if writing that number gives the same characters again, 
 from __future__ import annotations
 
 import gc
+import json
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -48,6 +49,7 @@ _INDENTATION = "check this line's indentation: the entries of one list or mappin
 _ENDED = "the value before this has ended: put the whole text in quotes"
 _SEVERAL_LINES = "text of several lines needs `|` or `>`"
 _ESCAPE = "write a backslash twice, or the text in 'single quotes'"
+_TEXT_KEY = re.compile(r"\b(?:text|introduction|conclusion|conclude_on|tag):\s+$")
 _START = yaml.Mark("", 0, 0, 0, "", 0)
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -130,12 +132,17 @@ class Places:
 
 @dataclass(slots=True)
 class YamlDocument:
-    """A parsed document: plain data with positions. It is usable despite problems such as duplicate keys."""
+    """A parsed document: plain data with positions. It is usable despite problems such as duplicate keys.
+
+    Attributes:
+        unused: anchors of scalars that no alias repeats, by line and column from 0.
+    """
 
     file: Path
     data: Any
     text: str
     problems: list[Diagnostic] = field(default_factory=list)
+    unused: dict[tuple[int, int], str] = field(default_factory=dict)
     _places: Places = field(default_factory=Places)
     _lines: list[str] = field(default_factory=list)
 
@@ -188,6 +195,13 @@ def read_plain(text: str) -> str | int | float | bool | None:
     return text
 
 
+def write_quoted(text: str) -> str:
+    """Return a text as YAML in quotes that need the fewest escapes."""
+    if '"' in text and "'" not in text and text.isprintable():
+        return f"'{text}'"
+    return json.dumps(text, ensure_ascii=False)
+
+
 def _write_scalar(value: Any) -> str:
     """Return a value as messages show it: `true` rather than Python's `True`."""
     if value is None:
@@ -219,7 +233,7 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         _refuse(file, stand_in.code, stand_in.message, place, stand_in.hint)
     try:
         with pause_collector(), _open_parser(text) as next_event:
-            builder = _Builder(file, next_event)
+            builder = _Builder(file, next_event, text)
             data = builder.build()
     except yaml.MarkedYAMLError as error:
         _refuse_syntax(file, error, text)
@@ -227,7 +241,8 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
         _refuse(file, "yaml-character", message, _mark(text, error.position), "remove it")
-    return YamlDocument(file, data, text, builder.problems, builder.places)
+    unused = {(mark.line, mark.column): anchor for anchor, mark in builder.unused.items()}
+    return YamlDocument(file, data, text, builder.problems, unused, builder.places)
 
 
 @contextmanager
@@ -238,6 +253,18 @@ def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
         yield parser.get_event
     finally:
         parser.dispose()
+
+
+def _advise_on_end(began: yaml.Mark, noticed: yaml.Mark, text: str) -> str | None:
+    """Return what to do about a value that began at one place, and does not go on at another."""
+    first = _character(began, text)
+    if began is noticed or first == "!":
+        return None
+    if first not in "[{":
+        return _ENDED if _line(noticed, text)[: noticed.column].strip() else _INDENTATION
+    if any(re.search(r"\s#", line) for line in text.splitlines()[began.line : noticed.line + 1]):
+        return "` #` begins a comment, up to the end of its line: put the text with it in quotes"
+    return f"close the `{first}` of line {began.line + 1}, or put a `,` between its entries"
 
 
 def _refuse_syntax(file: Path, error: yaml.MarkedYAMLError, text: str) -> NoReturn:
@@ -251,14 +278,12 @@ def _refuse_syntax(file: Path, error: yaml.MarkedYAMLError, text: str) -> NoRetu
     if deep is not None:
         _refuse(file, "yaml-depth", _TOO_DEEP, deep, None)
     place, message, hint = noticed, f"this is not YAML: {error.problem}", None
+    if not isinstance(error, yaml.scanner.ScannerError):
+        hint = _advise_on_end(began, noticed, text)
+        _refuse(file, "yaml-syntax", message, place, hint)
     before, at = _line(noticed, text)[: noticed.column], _character(noticed, text)
     first = _character(began, text)
-    if not isinstance(error, yaml.scanner.ScannerError):
-        if first in "[{" and began is not noticed:
-            hint = f"close the `{first}` of line {began.line + 1}, or put a `,` between its entries"
-        elif first != "!" and began is not noticed:
-            hint = _ENDED if before.strip() else _INDENTATION
-    elif first in "\"'" and not "".join(text.splitlines()[noticed.line :])[noticed.column :].strip():
+    if first in "\"'" and not "".join(text.splitlines()[noticed.line :])[noticed.column :].strip():
         place, message, hint = began, "this quote is never closed", "close it where the text ends"
     elif first == '"' and at == "\\":
         hint = _ESCAPE
@@ -266,6 +291,8 @@ def _refuse_syntax(file: Path, error: yaml.MarkedYAMLError, text: str) -> NoRetu
         place, message, hint = began, "this line has no `:` after its key", _SEVERAL_LINES
     elif at == ":":
         hint = _QUOTES if ": " in before else "check this line's indentation"
+    elif first in "*&" and began is not noticed:
+        place, (message, hint) = began, _explain_character(first)
     elif at in _NO_STARTS:
         message, hint = _explain_character(at)
     _refuse(file, "yaml-syntax", message, place, hint)
@@ -311,8 +338,9 @@ def _line(mark: yaml.Mark, text: str) -> str:
 class _Builder:
     """A builder of data from events by recursive descent; event types are compared by identity, for speed."""
 
-    def __init__(self, file: Path, next_event: Callable[[], Any]) -> None:
+    def __init__(self, file: Path, next_event: Callable[[], Any], text: str) -> None:
         self.file = file
+        self._text = text
         self.problems: list[Diagnostic] = []
         self.places = Places()
         self._next = next_event
@@ -320,6 +348,7 @@ class _Builder:
         # Keys that are texts: recipients repeat them, and share one string each.
         self._keys: dict[str, str] = {}
         self._anchors: dict[str, tuple[Any, int]] = {}
+        self.unused: dict[str, yaml.Mark] = {}  # Anchors of scalars that no alias has repeated yet.
         self._nodes = 0  # Values of finished collections, including those that aliases add.
         self._aliased_nodes = 0
 
@@ -340,6 +369,14 @@ class _Builder:
             is_started = True
             data = self._read(self._next())
         return data
+
+    def _advise_quotes(self, mark: yaml.Mark) -> str:
+        """Return how a value from a mark on is put in quotes; it is only shown if it is a text to be sent."""
+        line = _line(mark, self._text)
+        key = _TEXT_KEY.search(line[: mark.column])
+        if key is None:
+            return "put text in quotes"
+        return f"put text in quotes: `{key[0]}{write_quoted(line[mark.column :].rstrip())}`"
 
     def _read(self, event: Any) -> Any:
         """Return the value that starts with an event."""
@@ -364,6 +401,7 @@ class _Builder:
         value = event.value if event.style else read_plain(event.value)
         if event.anchor:
             self._anchors[event.anchor] = (value, 1)
+            self.unused[event.anchor] = event.start_mark
         return value
 
     def _read_mapping(self) -> dict[str, Any]:
@@ -434,8 +472,10 @@ class _Builder:
                 "yaml-alias",
                 f"the alias *{event.anchor} stands for nothing before it",
                 event.start_mark,
-                f"write &{event.anchor} at the value that it repeats",
+                f"write &{event.anchor} at the value that it repeats; "
+                f"{self._advise_quotes(event.start_mark)}",
             )
+        self.unused.pop(event.anchor, None)
         value, nodes = self._anchors[event.anchor]
         self._nodes += nodes - 1
         self._aliased_nodes += nodes
@@ -460,7 +500,7 @@ class _Builder:
             "yaml-tag",
             f"the tag {_short_tag(event.tag)} is not allowed",
             event.start_mark,
-            "write plain values; put text in quotes",
+            f"write plain values; {self._advise_quotes(event.start_mark)}",
         )
 
     def _note(self, code: str, message: str, mark: yaml.Mark, hint: str) -> None:

@@ -21,6 +21,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 
 from runner.source.normalize import suggest
+from runner.text import cells
 from runner.text.faults import OWN, UNSUITABLE, Absent, AbsentError, BoundError, MisuseError, name_kind
 from runner.text.syntax import FUNCTIONS, SAFE_METHODS, refuse, refuse_syntax
 
@@ -235,9 +236,11 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "format": format_text,
             "string": write_text,
             "sum": add_numbers,
+            "is_yes": cells.is_yes,
         }
         kept = {name: FILTERS[name] for name in _KEPT_FILTERS}
         self.filters = {name: self._counted(name, f) for name, f in {**kept, **ours}.items()}
+        self.filters.update(cells.FILTERS)
         self.filters["#turns"] = self._turns
         self.filters["#bounded"] = require_flat
         self.filters["#weighed"] = self._weigh
@@ -417,6 +420,7 @@ def _bound_tree(node: nodes.Node) -> nodes.Node:
 
 
 def _bound_node(node: nodes.Node) -> nodes.Node:
+    cells.guard(node)
     if isinstance(node, nodes.For):
         turn = [*node.body, *((node.test,) if node.test else ())]
         weight = nodes.Const(sum(map(_weigh_node, turn)), lineno=node.lineno)

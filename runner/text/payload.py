@@ -13,8 +13,9 @@ from runner.audience.audience import known_names
 from runner.audience.table import normalize_name
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic
-from runner.source.normalize import suggest
+from runner.source.normalize import fold_answer, suggest
 from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
+from runner.text.placeholders import write_identifier
 from runner.text.template import (
     CompiledText,
     MissingVariablesError,
@@ -26,7 +27,7 @@ from runner.text.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, Message, Question, TemplateText, Variables
@@ -230,7 +231,7 @@ def _freeze(value: Any) -> Any:
 
 def _require_distinct(responses: list[str], texts: list[CompiledText]) -> None:
     """Refuse the responses of a question if two of them, rendered from `texts`, read the same."""
-    folded = [response.casefold() for response in responses]
+    folded = list(map(fold_answer, responses))
     for index, response in enumerate(folded):
         first = folded.index(response)
         if first == index:
@@ -339,7 +340,8 @@ class RowReporter:
         for name, needed_by in error.missing:
             if normalize_name(name) in folded:
                 text = f"`{name}` is blank here, and the message `{message.id}` needs it"
-                hint = f'fill it in, or write {{{{ {name} | default("…") }}}} in the text'
+                quote = needed_by.inner_quote
+                hint = f"fill it in, or write {{{{ {name} | default({quote}…{quote}) }}}} in the text"
                 self._problems.add(
                     Diagnostic(
                         "error", "recipient-variable-missing", text, recipient.file, recipient.line, 1, hint
@@ -356,12 +358,23 @@ class RowReporter:
             if isinstance(source, FileRecipients)
             else f"for the recipient in line {recipient.line}"
         )
-        words = f"there is no variable `{name}` {where}{suggest(name, names)}"
-        hint = f"known here: {', '.join(names)}" if names else "give it in `vars`"
-        return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)
+        return describe_unknown(name, names, where, text)
 
     def _say_once(self, key: Diagnostic, recipient: Recipient | None, words: Diagnostic) -> None:
         if key not in self.said:
             place = (0, 0) if recipient is None else (recipient.source, recipient.line)
             self.said[key] = place, words
             self._said_once.add(words)
+
+
+def describe_unknown(name: str, known: Sequence[str], where: str, text: TemplateText) -> Diagnostic:
+    """Return the error for a variable that a text needs and that is not known `where`."""
+    words = f"there is no variable `{name}` {where}"
+    dashed = next((one for one in known if "-" in one and one in text.source), None)
+    if dashed is not None:
+        words += ", as a minus subtracts"
+        hint = f"write {{{{ {write_identifier(dashed)} }}}} for the column `{dashed}`"
+    else:
+        words += suggest(name, known)
+        hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"
+    return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import jinja2
 from jinja2 import nodes, pass_context
 
+from runner.source.normalize import fold_answer
+from runner.source.quantity import read_leading_number
 from runner.text.include import read_included
 from runner.text.language import CampaignEnvironment
 from runner.text.outgoing import question_as_asked
@@ -36,7 +38,7 @@ _LOOP = "for"
 _DEFAULTS = ("default", "d")
 
 BranchKind = Literal["branch", "default"]
-AnswerKind = Literal["valid", "conclude_on", "invalid"]
+AnswerKind = Literal["valid", "conclude_on", "other_line", "invalid"]
 _MEMO_SIZE = 1024
 CaseKind = Literal["longest_text", "most_segments", "rarest_branch", "default_used"]
 
@@ -67,16 +69,19 @@ class Turn:
     """The text that follows an answer in a conversation.
 
     Attributes:
-        kind: of the answer: valid, concluding the survey, or invalid.
+        kind: of the answer: valid, concluding the survey, a number that counts as the line of a response
+            with another number, or invalid.
         answers: the answers meant; empty for any.
         then: the text that follows; the same question after an invalid answer; None at the end.
         skipped: questions that are left out.
+        taken: of a line, the response that is recorded.
     """
 
     kind: AnswerKind
     answers: tuple[str, ...]
     then: Bubble | None
     skipped: int = 0
+    taken: str | None = None
 
 
 def iterate_bubbles(definition: Definition) -> Iterator[Bubble]:
@@ -116,12 +121,25 @@ def iterate_turns(bubbles: Sequence[Bubble], place: int) -> Iterator[Turn]:
         skipped = sum(later.part == "question" for later in rest)
         conclusion = next((later for later in rest if later.part == "conclusion"), None)
         yield Turn("conclude_on", (ending,), conclusion, skipped)
+    for line, response in _iterate_odd_lines(bubble.responses):
+        is_ending = _is_same(response, ending)
+        then = next((later for later in rest if later.part == "conclusion"), None) if is_ending else None
+        yield Turn("other_line", (line,), then if is_ending else (rest[0] if rest else None), taken=response)
     if bubble.responses:
         yield Turn("invalid", (), bubble)
 
 
+def _iterate_odd_lines(responses: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the lines that are no response, of responses with another number: "4" for 3 of 0 to 3."""
+    said = set(map(fold_answer, responses))
+    for line, response in enumerate(responses, start=1):
+        number = read_leading_number(response)
+        if number is not None and number != line and str(line) not in said:
+            yield str(line), response
+
+
 def _is_same(answer: str, ending: str | None) -> bool:
-    return ending is not None and answer.strip().casefold() == ending.strip().casefold()
+    return ending is not None and fold_answer(answer) == fold_answer(ending)
 
 
 @dataclass(frozen=True, slots=True)

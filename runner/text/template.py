@@ -21,6 +21,7 @@ from runner.source.diagnostic import Diagnostic
 from runner.text.faults import UNSUITABLE, AbsentError, BoundError, MisuseError
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
 from runner.text.language import MAX_LENGTH, CampaignEnvironment, find_variables
+from runner.text.placeholders import advise_on_tags
 from runner.text.syntax import explain_syntax, quote_library
 
 if TYPE_CHECKING:
@@ -304,6 +305,7 @@ class TextCompiler:
         except jinja2.TemplateSyntaxError as error:
             source = text.source if error.name is None else self._load(error.name) or ""
             line, fault, hint = explain_syntax(source, error)
+            hint = hint or advise_on_tags("".join(source.split("\n")[line - 1 : line]), text.inner_quote)
             message = f"this template is wrong: {fault}"
             raise self._problem("template-syntax", message, text, error.name, line, hint) from None
         except _TOO_DEEP:
@@ -366,7 +368,7 @@ class TextCompiler:
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
         names, optional = set[str](), set[str]()
-        for tree in self._iterate_trees(text.source):
+        for tree in self.iterate_trees(text.source):
             names |= find_variables(tree)
             for node in tree.find_all((nodes.Filter, nodes.Test)):
                 if node.name in _OPTIONAL and isinstance(node.node, nodes.Name):
@@ -375,9 +377,9 @@ class TextCompiler:
 
     def _find_literals(self, source: str) -> frozenset[str]:
         """Return the literals of a template and of those that it includes; only needed when one fails."""
-        return frozenset(literal for tree in self._iterate_trees(source) for literal in find_literals(tree))
+        return frozenset(literal for tree in self.iterate_trees(source) for literal in find_literals(tree))
 
-    def _iterate_trees(self, source: str) -> Iterator[nodes.Template]:
+    def iterate_trees(self, source: str) -> Iterator[nodes.Template]:
         """Yield a template and those that it includes, parsed; invalid ones are left out."""
         waiting, visited = [source], set[str]()
         while waiting:

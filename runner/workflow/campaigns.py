@@ -116,7 +116,7 @@ def find_targets_file(paths: Sequence[Path]) -> Path:
 
 def _is_campaign(file: Path, folder: Path) -> bool:
     is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return file.suffix in ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
+    return file.suffix.lower() in ENDINGS and file.name != TARGETS_FILE and not is_hidden and file.is_file()
 
 
 def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problems: Problems) -> Loaded:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.audience.audience import find_export_problems
+from runner.audience.rows import find_missing_columns
+from runner.campaign.text_checks import find_unknown_variables
 from runner.errors import OnHoldError, RunnerError
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
@@ -243,4 +245,8 @@ def find_audience_problems(
     plan = plan_files(campaign, problems)
     if problems.error_count == known:
         problems.extend(find_export_problems(campaign))
+    elif any(find_missing_columns(source) for source in campaign.recipients):
+        # Texts were not rendered for the rows of such a file.
+        said = {problem.message for problem in problems}
+        problems.extend(one for one in find_unknown_variables(campaign) if one.message not in said)
     return plan

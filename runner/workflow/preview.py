@@ -215,6 +215,7 @@ def _bubble_json(conversation: Conversation, place: int) -> dict[str, Any]:
             {
                 "on": turn.kind,
                 "answers": list(turn.answers),
+                "taken": turn.taken,
                 "part": turn.then.part if turn.then else None,
                 "question_tag": turn.then.question_tag if turn.then else None,
             }

@@ -56,7 +56,7 @@ def explain(folder: Path, source: str) -> str | None:
         ("{{ ('%' ~ name[0]) | format(1) ~ ('%' ~ 'y') | format(1) }}", "`format` cannot be used on a text with these arguments"),
         ("{{ name + 1 }}", "`+` cannot be used between a text and a number"),
         ("{{ name - phone }}", "`-` cannot be used between a text and a text"),
-        ("{{ 1 < name }}", "a value is of the wrong kind for what is done with it"),
+        ("{{ 1 < name }}", "`name` is compared with a number, and its text is none here"),
         ("{{ 1 / (name | length - name | length) }}", "division by zero"),
         ("{{ '%d' | format(name) }}", "`format` cannot be used on a text with these arguments"),
         ("{{ 1 | round(name) }}", "`round` cannot be used on a number with these arguments"),

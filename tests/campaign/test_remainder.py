@@ -29,7 +29,7 @@ SOUND: dict[str, Any] = {
     "messages": [
         {
             "id": "ask",
-            "questions": [{"tag": "q", "text": "Well?", "responses": ["0", "1"], "conclude_on": "0"}],
+            "questions": [{"tag": "q", "text": "Well?", "responses": ["Bad", "Good"], "conclude_on": "Bad"}],
         },
         {"id": "tell", "text": "Hi"},
         {"id": "thank", "text": "Thanks", "after": {"message": "ask", "wait": "2d"}, "to": "answered"},

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2.runtime import LoopContext
 
+from runner.text.cells import NO_WORDS, YES_WORDS
 from runner.text.language import MAX_LENGTH, CampaignEnvironment
 from runner.text.syntax import SAFE_METHODS
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, render_texts
@@ -416,6 +417,58 @@ def test_reasons_quote_no_values(render: Render) -> None:
     assert "555" not in caught.value.diagnostics[0].message
 
 
+@pytest.mark.parametrize(
+    ("condition", "cells", "is_true"),
+    [
+        ("points > 100", {"points": "1000"}, True),
+        ("points > 100", {"points": "99"}, False),
+        ("points >= 7.5", {"points": "7,5"}, True),
+        ("points == 20", {"points": "20"}, True),
+        ("points in [1, 20]", {"points": "20"}, True),
+        ("1 < points < 3", {"points": "2"}, True),
+        ("points < best", {"points": "99", "best": "100"}, True),
+        ("name < 'M'", {"name": "Ada"}, True),
+        ("vip | is_yes", {"vip": "Ja"}, True),
+        ("vip | is_yes", {"vip": "FALSE"}, False),
+        ("vip | default('') | is_yes", {}, False),
+        ("vip is defined and not vip | is_yes", {"vip": "no"}, True),
+        ("nick | default('')", {"nick": "Bo"}, True),
+    ],
+)
+def test_cells_compare_as_what_they_say(
+    render: Render,
+    condition: str,
+    cells: dict[str, str],
+    is_true: bool,  # noqa: FBT001  a table's column
+) -> None:
+    """A text is a number beside numbers, and yes or no by `is_yes`."""
+    assert render(f"{{{{ 'a' if {condition} else 'b' }}}}", **cells) == ("a" if is_true else "b")
+
+
+@pytest.mark.parametrize(
+    ("condition", "words"),
+    [
+        ("points > 100", "`points` is compared with a number, and its text is none here"),
+        ("vip", "`vip` is a text that says no, and would count as true: write `vip | is_yes`"),
+        ("not vip", "`vip` is a text that says no, and would count as true: write `vip | is_yes`"),
+        (
+            "points and vip | default('x')",
+            "`vip` is a text that says no, and would count as true: write `vip | is_yes`",
+        ),
+        ("vip == true", "`vip` is a text, and never equal to true or false: write `vip | is_yes`"),
+        (
+            "points | is_yes",
+            "`is_yes` reads words such as yes, true, 1, no, false and 0, and this is none of them",
+        ),
+    ],
+)
+def test_cells_that_do_not_fit_are_refused(render: Render, condition: str, words: str) -> None:
+    """A cell that is no number, or says no where a text is true, fails without being quoted."""
+    with pytest.raises(TemplateProblemError) as caught:
+        render(f"{{% if {condition} %}}a{{% endif %}}", points="many", vip="FALSE")
+    assert caught.value.diagnostics[0].message == f"this text cannot be rendered: {words}"
+
+
 def test_the_page_of_texts_lists_all_that_there_is() -> None:
     """`docs/templates.md` names each filter, test, method and function, and nothing else."""
     page = (Path(__file__).parents[2] / "docs" / "templates.md").read_text(encoding="utf-8")
@@ -423,8 +476,11 @@ def test_the_page_of_texts_lists_all_that_there_is() -> None:
     environment = CampaignEnvironment()
     listed = {title: re.findall(r"`(\w+)`", text.partition("Not ")[0]) for title, text in sections.items()}
     for title, known in (("Filters", environment.filters), ("Tests", environment.tests)):
-        assert listed[title] == sorted(name for name in known if name.isalpha()), title
+        assert listed[title] == sorted(name for name in known if name.isidentifier()), title
     assert listed["Functions"] == sorted(environment.globals)
+    for title, words in (("Yes", YES_WORDS), ("No", NO_WORDS)):
+        (shown,) = re.findall(rf"{title}: (.*?)\.(?: No:|\n)", page, re.DOTALL)
+        assert set(re.findall(r"`([^`]+)`", shown)) == words
     methods = [re.findall(r"`(\w+)`", line) for line in sections["Methods"].split("\n\n")]
     assert [names for names in methods if names] == [sorted(SAFE_METHODS[kind]) for kind in (str, dict)] + [
         ["loop", *sorted(SAFE_METHODS[LoopContext])]

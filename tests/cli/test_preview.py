@@ -161,9 +161,9 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
     assert [message["id"] for message in document["messages"]] == ["ask", "later"]
     assert document["messages"][0]["conversation"][0]["text"] == "Hi Ada!"
     assert document["messages"][0]["conversation"][1]["turns"] == [
-        {"on": "valid", "answers": ["Bad"], "part": "question", "question_tag": "why"},
-        {"on": "conclude_on", "answers": ["Good"], "part": "conclusion", "question_tag": None},
-        {"on": "invalid", "answers": [], "part": "question", "question_tag": "how"},
+        {"on": "valid", "answers": ["Bad"], "taken": None, "part": "question", "question_tag": "why"},
+        {"on": "conclude_on", "answers": ["Good"], "taken": None, "part": "conclusion", "question_tag": None},
+        {"on": "invalid", "answers": [], "taken": None, "part": "question", "question_tag": "how"},
     ]
     cases = [case for case in document["cases"] if case["message"] == "ask"]
     assert [case["line"] for case in cases] == [3, 4, 5]
@@ -238,7 +238,7 @@ def test_an_experiment_is_shown_arm_by_arm(run: Run, visit: Path, check_json: Ch
 
 
 def test_timing_is_said(run: Run, visit: Path) -> None:
-    """When a message goes out stands above its conversations."""
+    """When a message goes out stands above its conversations; a reminder that ends its survey is warned of."""
     with (visit / "visit.yaml").open("a", encoding="utf-8") as file:
         file.write(
             "    after: {message: ask, wait: 1d12h}\n    to: unanswered\n    complete_existing_sessions: true\n"
@@ -247,7 +247,7 @@ def test_timing_is_said(run: Run, visit: Path) -> None:
             "policy: {quiet_hours: legal}\n"
         )
     done = run("preview", "visit.yaml", "--message", "later", "--cases", "1", cwd=visit)
-    assert done.stderr == ""
+    assert "[after-ends-survey]" in done.stderr
     assert (
         "later (SMS, tag visit): 4 recipients\n"
         "  1d12h after ask, to those who have not answered\n"

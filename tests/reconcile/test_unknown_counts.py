@@ -48,7 +48,8 @@ messages:
     tag: nudge
     after: {message: ask, wait: 0s}
     to: unanswered
-    text: "And?"
+    questions:
+      - {tag: q, text: "And?"}
     complete_existing_sessions: true
 """
 CONTRADICTS = "whether they have answered is not certain, the service contradicts itself:"

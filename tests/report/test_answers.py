@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.report.answers import OWN_WORDS, build_reader, read_number, read_scale, read_scale_point
+from runner.campaign.scales import read_points, read_scale_point
+from runner.report.answers import OWN_WORDS, build_reader
 from runner.report.facts import QuestionOutline, Scale
+from runner.source.quantity import read_number
 
 COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude_on=" red ")
 
@@ -82,7 +84,8 @@ def test_labels_count_as_the_number_they_start_with(label: str, point: Fraction 
     ("scale", "responses", "points"),
     [
         ("csat", ("Bad", "Fair", "Good"), (1, 2, 3)),
-        ("ces", ("1 hard", "2", "easy"), (1, 2, 3)),
+        ("ces", ("1 hard", "2", "easy"), (1, 2, None)),
+        ("csat", ("Good", "Fair", "Bad"), (None, None, None)),
         ("csat", ("5", "3", "1"), (5, 3, 1)),
         ("number", ("none", "1", "2"), (None, 1, 2)),
         ("nps", ("0 (no)", "1", "never"), (0, 1, None)),
@@ -91,8 +94,8 @@ def test_labels_count_as_the_number_they_start_with(label: str, point: Fraction 
 def test_a_scale_reads_its_responses_alike(
     scale: Scale, responses: tuple[str, ...], points: tuple[int | None, ...]
 ) -> None:
-    """Responses of csat and ces count as numbers, or all as their places when one of them is words."""
-    assert read_scale(QuestionOutline("q", "?", responses, scale)) == points
+    """Responses count as numbers; known words of csat and ces count by place, if they get better."""
+    assert read_points(scale, responses) == points
 
 
 @pytest.mark.parametrize("response", ["Green", "green", "  GREEN\n"])

@@ -112,6 +112,14 @@ def test_csat_is_the_share_of_the_two_highest_points() -> None:
     assert (csat.satisfied, csat.counted, csat.score) == (8, 10, Fraction(4, 5))
 
 
+def test_csat_names_its_top_two() -> None:
+    """The responses of the two highest points are named in their own order; one without a point is not."""
+    points = (None, Fraction(3), Fraction(1), Fraction(2))
+    csat = satisfaction_score({Fraction(3): 1}, points, ("Don't know", "Good", "Bad", "Fair"))
+    assert csat is not None
+    assert csat.top_two == ("Good", "Fair")
+
+
 @pytest.mark.parametrize("scale", [(), (1,), (1, 2), (None, None, None)])
 def test_csat_needs_more_than_two_points(scale: tuple[int | None, ...]) -> None:
     """A scale on which everything is in the top two has no score."""

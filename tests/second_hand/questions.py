@@ -170,13 +170,15 @@ def _score_nps(numbers: Sequence[float]) -> Figures:
 
 
 def _score_csat(question: dict[str, Any], numbers: Sequence[float]) -> Figures:
-    top = sorted(_list_points(question))[-2:]
+    points = _list_points(question)
+    top = sorted(points)[-2:]
     satisfied, counted = sum(number in top for number in numbers), len(numbers)
     return {
         "score": satisfied / counted if counted else None,
         "satisfied": satisfied,
         "counted": counted,
         "interval": formulas.wilson(satisfied, counted) if counted else None,
+        "top_two": [text for text, n in zip(question["responses"], points, strict=True) if n in top],
     }
 
 

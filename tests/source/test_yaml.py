@@ -269,7 +269,7 @@ def test_locating_what_is_missing_gives_the_nearest_ancestor() -> None:
         ("a: @home\n", (1, 4), "put it in quotes"),
         ('a: "\\d"\n', (1, 5), "write a backslash twice, or the text in 'single quotes'"),
         ("a: b\n  c: d\n", (2, 4), "check this line's indentation"),
-        ("a: *\n", (1, 5), None),
+        ("a: *\n", (1, 4), "put it in quotes"),
     ],
 )
 def test_syntax_faults_say_what_to_do(text: str, place: tuple[int, int], hint: str | None) -> None:

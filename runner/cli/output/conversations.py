@@ -124,7 +124,8 @@ def _turn_words(turn: Turn, *, is_text: bool) -> str:
         return f"anything else → asked again{cost}"
     then = "the end" if turn.then is None else _name(turn.then)
     skipped = f", {count_words(turn.skipped, 'question')} skipped" if turn.skipped else ""
-    return f"{_answer_words(turn)} → {then}{skipped}"
+    taken = "" if turn.taken is None else f', taken for "{printable(turn.taken)}" by its line,'
+    return f"{_answer_words(turn)}{taken} → {then}{skipped}"
 
 
 def _answer_words(turn: Turn) -> str:

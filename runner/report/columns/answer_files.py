@@ -8,7 +8,8 @@ For each message with questions, a person's row has:
 - `disposition`: `complete` (answered the last question, or ended the survey by an answer), `partial`
   (answered, not to the end), `opted_out` (neither, and a reply opts out), `no_answer`, `not_known` (the
   launch's results were never read), empty for people who were not asked;
-- `first_answered_at`, and the latest answer to each question.
+- `first_answered_at`, and the latest answer to each question; behind it, as `TAG.value`, what it counts as on
+  the question's scale, where that is something else than it reads.
 
 The audience's columns that the campaign names (`export_columns`) follow, with present values.
 Times are UTC: in Parquet of that type, in CSV ISO 8601 with microseconds and a Z, all of one length. Phones
@@ -26,6 +27,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
+from runner.campaign.model import SCORED
+from runner.campaign.scales import read_points
 from runner.errors import RunnerError
 from runner.report.columns.dataset import read_time
 from runner.report.columns.engine import quote
@@ -34,10 +37,11 @@ from runner.report.funnel import count_completed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from fractions import Fraction
 
     from runner.report.columns.engine import Engine
     from runner.report.columns.question_columns import Asked
-    from runner.report.facts import AnswerReading, MessageOutline
+    from runner.report.facts import AnswerReading, MessageOutline, QuestionOutline
 
 Shape = Literal["answers", "results"]
 """`answers`: a row a person asked, a column a question; `results`: a row a result."""
@@ -57,7 +61,7 @@ CREATE OR REPLACE TEMP MACRO pseudonym(participant) AS left(sha256({key} || part
 _KEEP_RESULTS = """
 INSERT INTO kept_results
 SELECT ?::VARCHAR, arm, participant, question_tag, texts.question, question_text, question_display_order,
-  if(is_kept, answer, NULL), labels.label, answer, response, nullif(created_us, 0), result_guid
+  if(is_kept, answer, NULL), labels.label, answer, response, labels.value, nullif(created_us, 0), result_guid
 FROM read_replies
 LEFT JOIN labels ON labels.reading = read_replies.reading
 LEFT JOIN texts ON texts.place = read_replies.place
@@ -65,19 +69,23 @@ LEFT JOIN texts ON texts.place = read_replies.place
 _RESULTS = """
 CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, participant VARCHAR,
   question_tag VARCHAR, question VARCHAR, question_text VARCHAR, question_display_order INTEGER,
-  answer VARCHAR, response VARCHAR, result_answer VARCHAR, result_response VARCHAR, created_us BIGINT,
-  result_guid VARCHAR)
+  answer VARCHAR, response VARCHAR, result_answer VARCHAR, result_response VARCHAR, value VARCHAR,
+  created_us BIGINT, result_guid VARCHAR)
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A message whose answers are in a table of the engine."""
+    """A message whose answers are in a table of the engine.
+
+    `valued` are the places of questions whose responses count as something else than they read.
+    """
 
     message: str
     table: str
     tags: tuple[str, ...]
     has_arms: bool
+    valued: frozenset[int]
 
 
 @dataclass(slots=True)
@@ -105,8 +113,8 @@ class AnswerFiles:
         labels = [_label(reading) for reading in readings]
         self.engine.run(
             "CREATE OR REPLACE TEMP TABLE labels AS SELECT unnest(?::INTEGER[]) AS reading, "
-            "unnest(?::VARCHAR[]) AS label",
-            [list(range(len(labels))), labels],
+            "unnest(?::VARCHAR[]) AS label, unnest(?::VARCHAR[]) AS value",
+            [list(range(len(labels))), labels, [_write_number(reading.number) for reading in readings]],
         )
         self.engine.run(
             "CREATE OR REPLACE TEMP TABLE texts AS SELECT unnest(?::INTEGER[]) AS place, "
@@ -117,7 +125,9 @@ class AnswerFiles:
         self._keep_ends(outline)
         table = f"kept_answers_{len(self._kept)}"
         self.engine.run(self._gather_answers(table, len(asked.tags)))
-        self._kept.append(_Kept(outline.id, table, asked.tags, bool(outline.ways and outline.ways[0].arm)))
+        valued = frozenset(place for place, one in enumerate(asked.questions) if _has_values(one))
+        has_arms = bool(outline.ways and outline.ways[0].arm)
+        self._kept.append(_Kept(outline.id, table, asked.tags, has_arms, valued))
 
     def write(self, shape: Shape, file_format: FileFormat, file: Path) -> None:
         """Write one whole file, and its folder, readable by this user alone.
@@ -156,6 +166,8 @@ class AnswerFiles:
         shown = "coalesce(labels.label, response)" if self.include_pii else "labels.label"
         latest = "".join(
             f", arg_max(shown, rank) FILTER (WHERE place = {place}) AS answer_{place}"
+            f", nullif(arg_max(coalesce(value, ''), rank) FILTER (WHERE place = {place}), '')"
+            f" AS point_{place}"
             for place in range(places)
         )
         # The empty text stands for one that is not shown, as `arg_max` would skip a missing one.
@@ -163,7 +175,7 @@ class AnswerFiles:
             CREATE OR REPLACE TEMP TABLE {table} AS
             SELECT answered.*, ends.is_complete, people.first_us FROM (
               SELECT participant, person, min(arm) AS arm{latest}
-              FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown FROM read_answers
+              FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown, value FROM read_answers
                 LEFT JOIN labels ON labels.reading = read_answers.reading)
               GROUP BY participant, person) answered
             JOIN people ON people.person = answered.person
@@ -203,7 +215,8 @@ class AnswerFiles:
               answer AS result_answer, response AS result_response"""
         members = " LEFT JOIN members USING (participant)" if self.include_pii else ""
         created = _write_time("created_us", is_csv=is_csv)
-        return f"""SELECT {columns}, {created} AS created, result_guid FROM kept_results{members}
+        return f"""SELECT {columns}, {created} AS created, result_guid, value
+            FROM kept_results{members}
             ORDER BY message, created_us NULLS FIRST, result_guid"""
 
 
@@ -223,6 +236,8 @@ def _list_cells(kept: _Kept, *, is_csv: bool) -> Iterator[tuple[str, str]]:
     yield _write_time(f"{answers}.first_us", is_csv=is_csv), "first_answered_at"
     for place, tag in enumerate(kept.tags):
         yield f"{answers}.answer_{place}", tag or "untagged"
+        if place in kept.valued:
+            yield f"{answers}.point_{place}", f"{tag}.value"
 
 
 def _join(kept: _Kept) -> str:
@@ -250,11 +265,20 @@ def _write_phone(*, is_csv: bool) -> str:
 
 def _label(reading: AnswerReading) -> str | None:
     """Return an answer as text; None for one in the participant's own words."""
-    if reading.label is not None:
-        return reading.label
-    if reading.number is None:
-        return None
-    return f"{round_exactly(reading.number, _NUMBER_PLACES).normalize():f}"
+    return _write_number(reading.number) if reading.label is None else reading.label
+
+
+def _write_number(number: Fraction | None) -> str | None:
+    return None if number is None else f"{round_exactly(number, _NUMBER_PLACES).normalize():f}"
+
+
+def _has_values(question: QuestionOutline) -> bool:
+    """Return whether a question's responses count as something else than they read."""
+    points = read_points(question.scale, question.responses, question.values)
+    is_scored = any(point is not None for point in points) and question.scale in SCORED
+    return is_scored and any(
+        _write_number(point) != text.strip() for point, text in zip(points, question.responses, strict=True)
+    )
 
 
 def _distinguish(names: Iterable[str]) -> list[str]:

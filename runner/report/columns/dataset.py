@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.ledger.report_model import ORDER_UNKNOWN, AskedRow, FeedRow, ResultVersion
-from runner.report.answers import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 from runner.report.columns.engine import SPILL, Engine, quote, stage_rows
+from runner.source.normalize import PLAIN, TYPED
+from runner.source.quantity import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -167,7 +168,7 @@ class ResultColumns:
         )
 
 
-LAYOUT = 6
+LAYOUT = 7
 """The version of the columns: a copy of another one is rebuilt."""
 
 # Characters that Python strips from a text's ends, as the readers do.
@@ -175,6 +176,11 @@ _BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
 _LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
 # Letters and the marks that follow them, with apostrophes inside; anything else ends a word.
 _WORD = r"\p{L}[\p{L}\p{M}]*(?:''[\p{L}\p{M}]+)*"
+# As `fold_answer`, but for case folding and compatibility forms.
+_PLAIN_TEXT = f"""translate(replace(response, '…', '...'), {quote(TYPED)}, {quote(PLAIN)})"""
+_CLOSE_MARKS = f"""regexp_replace({_PLAIN_TEXT}, '{_BLANK}*(["-]){_BLANK}*', '\\1', 'g')"""
+_SINGLE_BLANKS = f"""trim(regexp_replace({_CLOSE_MARKS}, '{_BLANK}+', ' ', 'g'))"""
+_FOLDED = f"lower(nfc_normalize({_SINGLE_BLANKS}))"
 _FOLDED_TEXT = "nfc_normalize(lower(replace(response, '’', '''')))"
 
 
@@ -195,7 +201,7 @@ def derive_columns(select: str) -> str:
           coalesce({read_time("created")}, 0) AS created_us,
           ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
           length(response)::INTEGER AS characters,
-          lower(regexp_replace(response, '^{_BLANK}+|{_BLANK}+$', '', 'g')) AS folded,
+          {_FOLDED} AS folded,
           list_distinct(regexp_extract_all({_FOLDED_TEXT}, '{_WORD}')) AS words,
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
           regexp_full_match(response, '{_BLANK}*(?:{PLAIN_NUMBER}|{GROUPED_NUMBER}){_BLANK}*')

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runner.report.answers import OWN_WORDS, build_reader, normalise
+from runner.report.answers import OWN_WORDS, build_reader
+from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -184,8 +185,8 @@ def _list_offered(question: QuestionOutline | None) -> set[str]:
         return set()
     ending = () if question.conclude_on is None else (question.conclude_on,)
     texts = (*question.responses, *ending)
-    # The engine has no case folding: its lower or upper case is either of these, as with ß.
-    return {folded for text in texts for folded in (normalise(text), text.strip().lower())}
+    # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
+    return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
 
 
 def _insert(engine: Engine, table: str, rows: Sequence[tuple[object, ...]]) -> None:

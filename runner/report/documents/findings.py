@@ -327,7 +327,10 @@ def _write_basis(question: QuestionReport, score: Score) -> str:
         parts = (f"{name} {write_percent(divide(count, nps.counted))}" for name, count in groups.items())
         return f": {', '.join(parts)}, of {answers}"
     if score.measure == "csat" and csat is not None:
-        return f": {csat.satisfied:,} of {csat.counted:,} chose one of the top two responses"
+        top = " or ".join(f"“{text}”" for text in csat.top_two)
+        return f": {csat.satisfied:,} of {csat.counted:,} chose one of the top two responses" + (
+            f", {top}" if top else ""
+        )
     return f", median {write_number(None if numbers is None else numbers.median)}, of {answers}"
 
 

@@ -77,7 +77,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
 
 
 def _is_file(campaign: str) -> bool:
-    return Path(campaign).suffix in ENDINGS
+    return Path(campaign).suffix.lower() in ENDINGS
 
 
 def _find_names(campaign: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -22,6 +23,8 @@ from tests.report.counted import make_row
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from runner.campaign.model import ResponseValue
 
 COLOUR = QuestionOutline("colour", "Which colour?", ("Red", "=Blue"))
 AGE = QuestionOutline("age", "How old?", scale="number")
@@ -191,11 +194,11 @@ def test_results_are_a_row_a_result(tmp_path: Path) -> None:
     """Every result by time, those that were answered anew among them; questions as the campaign has them."""
     assert read_csv(export(tmp_path, ROWS, ASK, name="results.csv")) == [
         ["message", "arm", "participant", "question_tag", "question_text", "question_display_order",
-         "result_answer", "result_response", "created", "result_guid"],
-        ["ask", "", P2, "colour", "Which colour?", "1", "1", "Red", f"{DAY}T10:00:00.000000Z", "1"],
-        ["ask", "", P1, "age", "How old?", "1", "-7.50", "-7.5", f"{DAY}T10:01:00.000000Z", "4"],
-        ["ask", "", P2, "colour", "Which colour?", "1", "2", "'=Blue", f"{DAY}T10:05:00.000000Z", "2"],
-        ["ask", "", P2, "why", "Why?", "1", "", "", f"{DAY}T10:06:00.000000Z", "3"],
+         "result_answer", "result_response", "created", "result_guid", "value"],
+        ["ask", "", P2, "colour", "Which colour?", "1", "1", "Red", f"{DAY}T10:00:00.000000Z", "1", ""],
+        ["ask", "", P1, "age", "How old?", "1", "-7.50", "-7.5", f"{DAY}T10:01:00.000000Z", "4", "-7.5"],
+        ["ask", "", P2, "colour", "Which colour?", "1", "2", "'=Blue", f"{DAY}T10:05:00.000000Z", "2", ""],
+        ["ask", "", P2, "why", "Why?", "1", "", "", f"{DAY}T10:06:00.000000Z", "3", ""],
     ]  # fmt: skip
 
 
@@ -216,8 +219,25 @@ def test_parquet_has_the_texts_as_they_are(tmp_path: Path) -> None:
         (P2, None, "complete", time, "=Blue", None, ""),
     ]
     found = read_parquet(export(tmp_path, ROWS, ASK, name="results.parquet"))
-    assert found[1][5:] == (1, "1", "Red", time, "1")
+    assert found[1][5:] == (1, "1", "Red", time, "1", None)
     assert found[-1][6:8] == (None, None)
+
+
+def test_values_stand_beside_what_was_said(tmp_path: Path) -> None:
+    """A response has its value on the scale in a column of its own; one without a value has none."""
+    values: tuple[ResponseValue, ...] = (Fraction(3), Fraction(1), "none")
+    mood = QuestionOutline("mood", "How?", ("Good", "Bad", "Don't know"), "csat", values=values)
+    rows = [
+        make_row("p1", "mood", "Good", "1", guid="1"),
+        make_row("p2", "mood", "Don't know", "3", guid="2"),
+    ]
+    outline = MessageOutline("ask", "tag", (mood,))
+    header, *found = read_csv(export(tmp_path, rows, outline))
+    assert header[-2:] == ["mood", "mood.value"]
+    assert sorted(row[-2:] for row in found) == [["Don't know", ""], ["Good", "3"]]
+    header, *found = read_csv(export(tmp_path, rows, outline, name="results.csv"))
+    column = header.index("value")
+    assert [row[column] for row in found] == ["3", ""]
 
 
 def test_several_messages_stand_side_by_side(tmp_path: Path) -> None:

@@ -1,0 +1,147 @@
+"""Texts that are not what their author sees: cut by YAML, in quotes that are none, with hidden characters."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from types import NoneType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.source.diagnostic import Position
+from runner.source.yaml import write_quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.source.diagnostic import Diagnostic
+    from runner.source.yaml import Place, YamlDocument
+
+_TEXT_KEYS = frozenset(("text", "introduction", "conclusion", "conclude_on", "responses"))
+_OWN_NAMES = frozenset(("name", "id", "renamed_from"))
+_NAME_KEYS = frozenset(("tag", "opt_out_words", "export_columns", "vars")) | _OWN_NAMES
+_COMMENT = re.compile(r"(?:^|[ \t])(#.*)$")
+_JINJA = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
+_HIDDEN = re.compile("[\u00ad\u200b\u2060\u2061-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_LATIN, _FOREIGN = re.compile("[A-Za-z]"), re.compile("[\u0370-\u03ff\u0400-\u052f]")
+_OPENING, _CLOSING = "“„‟«»‘‚‹›´`’", "”“»«’‘›‹´`"
+
+
+class _Scalar(NamedTuple):
+    """A text of a document, and the key that it is the value of."""
+
+    key: str
+    place: Place
+    value: str
+
+    @property
+    def is_sent(self) -> bool:
+        """True for a text that people get."""
+        return self.key in _TEXT_KEYS
+
+
+def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
+    """Yield texts, tags and names of a campaign that are not what their author sees."""
+    yield from _find_hidden(document)
+    if not isinstance(document.data, dict):
+        return
+    has_comments = re.search(r"[ \t]#", document.text) is not None
+    is_plain = "\\n" not in document.text and set(_OPENING).isdisjoint(document.text)
+    if is_plain and not has_comments and not document.unused:
+        return
+    for scalar in _iterate_texts(document, document.data, ""):
+        if has_comments and not scalar.place.style:
+            yield from _check_comment(document, scalar)
+        if not scalar.place.style and _is_wrapped(scalar.value):
+            words = "these are no quotes of YAML: they would be sent"
+            hint = f"write {_write_line(document, scalar, scalar.value[1:-1].strip())}"
+            yield scalar.place.at_value(document.file).problem("yaml-quotes", words, hint, "warning")
+        if scalar.place.style != '"' and "\\n" in _JINJA.sub("", scalar.value):
+            yield _explain_escape(document, scalar)
+        if anchor := document.unused.get((scalar.place.line, scalar.place.column)):
+            words = f"`&{anchor}` is an anchor to YAML, and no part of this text: no `*{anchor}` repeats it"
+            hint = f"write {_write_line(document, scalar, f'&{anchor} {scalar.value}')}, or leave it out"
+            yield scalar.place.at_value(document.file).problem("yaml-anchor", words, hint)
+
+
+def _find_hidden(document: YamlDocument) -> Iterator[Diagnostic]:
+    """Yield characters that nobody who reviews the file can see, and letters that only look Latin."""
+    if document.text.isascii():
+        return
+    for number, line in enumerate(document.lines, start=1):
+        for found in _HIDDEN.finditer(line):
+            name = unicodedata.name(found[0], "a character without a name")
+            words = f"U+{ord(found[0]):04X} ({name}) cannot be seen here, and would be sent"
+            hint = f"remove it; in double quotes, `\\u{ord(found[0]):04X}` is the same for all to see"
+            yield Position(document.file, number, found.start() + 1).problem(
+                "text-hidden", words, hint, "warning"
+            )
+        for word in _WORD.finditer(line):
+            odd = _FOREIGN.search(word[0])
+            if odd is not None and _LATIN.search(word[0]):
+                name = unicodedata.name(odd[0])
+                words = f"{odd[0]!r} in {word[0]!r} is {name}, between Latin letters"
+                place = Position(document.file, number, word.start() + odd.start() + 1)
+                yield place.problem(
+                    "text-lookalike", words, "write the whole word in one alphabet", "warning"
+                )
+
+
+def _iterate_texts(document: YamlDocument, container: Any, role: str) -> Iterator[_Scalar]:
+    """Yield the texts of a container whose key has `role`."""
+    for key, value in container.items() if isinstance(container, dict) else enumerate(container):
+        own = role if isinstance(key, int) or role == "vars" else key
+        if isinstance(value, (dict, list)):
+            yield from _iterate_texts(document, value, own)
+        elif isinstance(value, (str, NoneType)) and (own in _TEXT_KEYS or own in _NAME_KEYS):
+            place = document.place(container, key)
+            if place is not None:
+                yield _Scalar(own, place, value or "")
+
+
+def _check_comment(document: YamlDocument, scalar: _Scalar) -> Iterator[Diagnostic]:
+    """Yield the comment behind a plain text, if it may be a part of it: `#1` more than `# a remark`."""
+    place, rest = scalar.place, scalar.value.split()
+    for number in range(place.line, len(document.lines)):
+        start = place.column if number == place.line else 0
+        line = document.lines[number][start:]
+        found = _COMMENT.search(line)
+        words = line[: found.start()].split() if found else line.split()
+        if rest[: len(words)] != words:
+            return
+        rest = rest[len(words) :]
+        if found is None and rest:
+            continue
+        is_text = found is not None and found[1][1:2].strip() != ""
+        if found is not None and not rest and (is_text or scalar.is_sent):
+            message = "`#` begins a comment to YAML: the rest of this line is no part of the text"
+            whole = f"{scalar.value}{line[found.start() :].rstrip()}"
+            hint = f"write {_write_line(document, scalar, whole)}, or the comment on a line of its own"
+            if scalar.key in _OWN_NAMES:
+                hint = "names have no `#`; a comment has a blank behind it"
+            at = Position(document.file, number + 1, start + found.start(1) + 1)
+            yield at.problem("yaml-comment", message, hint, "error" if is_text else "warning")
+        return
+
+
+def _explain_escape(document: YamlDocument, scalar: _Scalar) -> Diagnostic:
+    place = scalar.place
+    words = "`\\n` stays two characters here: only text in double quotes has it for a new line"
+    hint = "break the line instead"
+    if place.style not in ("|", ">"):
+        hint = f"write {_write_line(document, scalar, scalar.value.replace(chr(92) + 'n', chr(10)))}"
+    return place.at_value(document.file).problem("yaml-escape", words, hint, "warning")
+
+
+def _is_wrapped(value: str) -> bool:
+    return len(value) > 1 and value[0] in _OPENING and value[-1] in _CLOSING
+
+
+def _write_line(document: YamlDocument, scalar: _Scalar, text: str) -> str:
+    """Return a value's line, from its key on, with a text in quotes; a variable's value may be personal."""
+    if scalar.key == "vars":
+        return 'the value in "double quotes"'
+    before = document.lines[scalar.place.line][: scalar.place.column]
+    # In flow style, only what belongs to the value.
+    key = re.search(r"(?:[\w.-]+:|-)\s*$", before)
+    return f"`{key[0].rstrip() + ' ' if key else ''}{write_quoted(text.strip(' '))}`"

@@ -1,0 +1,230 @@
+"""Checks of a campaign's texts against what its recipients have: variables, scales, conditions on cells."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeGuard
+
+from runner.audience.rows import read_header
+from runner.audience.table import normalize_name
+from runner.campaign.model import SCORED, FileRecipients
+from runner.campaign.scales import find_scale_problem
+from runner.source.json_schema import write_flow
+from runner.source.normalize import suggest
+from runner.source.quantity import read_leading_number
+from runner.text.cells import find_bare_conditions, find_text_comparisons, iterate_literal_text
+from runner.text.include import include_folder
+from runner.text.outgoing import question_as_asked
+from runner.text.payload import describe_unknown
+from runner.text.placeholders import find_foreign, write_identifier
+from runner.text.template import TextCompiler, template_diagnostic, variable_diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.campaign.model import Campaign, Message, Question, RecipientSource, TemplateText
+    from runner.source.diagnostic import Diagnostic
+
+_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\binclude\b")
+_WORDING_HINT = (
+    'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
+)
+_FOREIGN_MARKS = re.compile(r"[{\[<%*#«]")
+
+
+def find_reference_problems(campaign: Campaign, *, knows_audience: bool = True) -> Iterator[Diagnostic]:
+    """Yield problems of a campaign's texts that are the same for everybody.
+
+    Without `knows_audience`, its recipients are not all known, and nothing is said of variables.
+    """
+    checker = _Checker(campaign, knows_audience=knows_audience)
+    for message in _iterate_sent(campaign):
+        yield from checker.check(message)
+
+
+def find_unknown_variables(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Yield the variables that texts need and no recipient has, without looking at rows."""
+    checker = _Checker(campaign, knows_audience=True)
+    for message in _iterate_sent(campaign):
+        yield from checker.find_unknown(message)
+
+
+def _iterate_sent(campaign: Campaign) -> Iterator[Message]:
+    for message in campaign.messages:
+        yield from (message, *campaign.list_arms(message.id).values())
+
+
+class _Checker:
+    def __init__(self, campaign: Campaign, *, knows_audience: bool) -> None:
+        self._campaign = campaign
+        self._knows_audience = knows_audience
+        self._seen: set[TemplateText] = set()
+        self._checked: set[TemplateText] = set()
+        self._warned: set[str] = set()
+
+    def check(self, message: Message) -> Iterator[Diagnostic]:
+        for question in message.questions:
+            yield from self._check_choices(question)
+            yield from self._check_responses(question)
+        for text in message.iterate_texts():
+            if text not in self._checked and "{" in text.source:
+                yield from self._check_conditions(text)
+            if text not in self._checked:
+                yield from self._check_foreign(text)
+            self._checked.add(text)
+            if text not in self._seen and _MAY_DO_WITHOUT.search(text.source):
+                self._seen.add(text)
+                yield from self._check_defaults(text)
+
+    def find_unknown(self, message: Message) -> Iterator[Diagnostic]:
+        if not all(map(read_header, filter(_is_file, self._campaign.recipients))):
+            return
+        for text in message.iterate_texts():
+            needed = self._compiler.find_references(text)
+            for name in sorted(needed.names - needed.optional - self._warned):
+                if name not in self._campaign.vars and normalize_name(name) not in self._given:
+                    self._warned.add(name)
+                    yield describe_unknown(name, self._known, "for any recipient", text)
+
+    def _check_choices(self, question: Question) -> Iterator[Diagnostic]:
+        """Yield choices that a report cannot count, because they differ from person to person."""
+        if question.scale in SCORED:
+            lost = "no report could score the answers together"
+            for text in question.responses:
+                what = f"a response of a question with `scale: {question.scale}`"
+                yield from self._refuse_personal(text, what, lost)
+        if question.conclude_on is not None:
+            lost = "no report could tell who has come to the end"
+            yield from self._refuse_personal(question.conclude_on, "`conclude_on`", lost)
+
+    def _check_responses(self, question: Question) -> Iterator[Diagnostic]:
+        """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
+        if not question.responses or question.responses[0] in self._checked:
+            return
+        if not all(self._is_shared(text) for text in question.responses):
+            return
+        texts = [self._outline(text) for text in question.responses]
+        if question.scale in SCORED:
+            written = [text.source for text in question.responses]
+            problem = find_scale_problem(question.scale, texts, question.values, written)
+            if problem is not None:
+                place = question.responses[problem.place].position
+                yield place.problem("scale-responses", problem.words, problem.hint)
+        yield from self._check_lines(question, texts)
+
+    def _check_lines(self, question: Question, texts: Sequence[str]) -> Iterator[Diagnostic]:
+        """Yield the first response whose number is the line of another one in the list on the phone."""
+        if not question_as_asked("", texts).startswith("\n1. "):
+            return
+        numbers = [read_leading_number(text) or 0 for text in texts]
+        for index, number in enumerate(numbers):
+            if 1 <= number <= len(texts) and number != index + 1:
+                words = (
+                    f'{texts[index]!r} is listed as "{index + 1}. {texts[index]}", and line {number} is '
+                    f"{texts[number - 1]!r}: the answer {number} may be taken for either"
+                )
+                place = question.responses[index].position
+                hint = _advise_on_lines(question, numbers)
+                yield place.problem("response-other-line", words, hint, "warning")
+                return
+
+    def _check_conditions(self, text: TemplateText) -> Iterator[Diagnostic]:
+        """Yield conditions that cells, which are texts, do not fit."""
+        for tree in self._compiler.iterate_trees(text.source):
+            for slip in find_bare_conditions(tree):
+                if normalize_name(slip.name) in self._columns:
+                    hint = slip.hint.replace("'", text.inner_quote)
+                    yield variable_diagnostic("template-cell-truth", slip.words, text, slip.name, hint=hint)
+            for slip in find_text_comparisons(tree):
+                yield variable_diagnostic("template-cell-order", slip.words, text, slip.name, hint=slip.hint)
+
+    def _check_foreign(self, text: TemplateText) -> Iterator[Diagnostic]:
+        """Yield the placeholders of other tools, which would be sent as they stand."""
+        if not (self._known and _FOREIGN_MARKS.search(text.source)):
+            return
+        for tree in self._compiler.iterate_trees(text.source):
+            for line, written in iterate_literal_text(tree):
+                for found in find_foreign(written, self._known):
+                    words = f"{found.written} would be sent as it stands: it is no placeholder here"
+                    hint = f"write {{{{ {write_identifier(found.name)} }}}}"
+                    yield template_diagnostic("template-foreign", words, text, line, hint=hint)
+
+    def _is_shared(self, text: TemplateText) -> bool:
+        """Return whether a text reads the same for everybody."""
+        return (
+            "{" not in text.source or self._compiler.find_references(text).names <= self._campaign.vars.keys()
+        )
+
+    def _outline(self, text: TemplateText) -> str:
+        return (
+            self._compiler.outline(text, self._campaign.vars) if "{" in text.source else text.source.strip()
+        )
+
+    def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
+        if "{" not in text.source or text in self._seen:
+            return
+        names = self._compiler.find_references(text).names
+        personal = sorted(name for name in names if normalize_name(name) in self._given)
+        if personal:
+            self._seen.add(text)
+            words = f"{what} refers to `{personal[0]}`, which differs from person to person: {lost}"
+            yield variable_diagnostic("choice-personal", words, text, personal[0], hint=_WORDING_HINT)
+
+    def _check_defaults(self, text: TemplateText) -> Iterator[Diagnostic]:
+        """Yield variables that have a default and that no recipient has."""
+        if not self._knows_audience:
+            return
+        for name in sorted(self._compiler.find_references(text).optional - self._warned):
+            if name in self._campaign.vars or normalize_name(name) in self._given:
+                continue
+            self._warned.add(name)
+            known = self._known
+            words = f"no recipient has a variable `{name}`, so that all get what stands in for it"
+            words += suggest(name, known)
+            hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"
+            problem = variable_diagnostic("template-default-for-all", words, text, name, hint=hint)
+            yield replace(problem, severity="warning")
+
+    @cached_property
+    def _compiler(self) -> TextCompiler:
+        return TextCompiler(include_folder(self._campaign))
+
+    @cached_property
+    def _columns(self) -> dict[str, str]:
+        """The columns of audience files as written, by their normalized names."""
+        return {
+            normalize_name(name): name
+            for source in self._campaign.recipients
+            if isinstance(source, FileRecipients)
+            for name in read_header(source)
+        }
+
+    @cached_property
+    def _given(self) -> dict[str, str]:
+        """The recipients' own variables as written, by their normalized names."""
+        given = dict(self._columns)
+        for source in self._campaign.recipients:
+            for name in () if isinstance(source, FileRecipients) else source.vars:
+                given.setdefault(normalize_name(name), name)
+        return given
+
+    @cached_property
+    def _known(self) -> list[str]:
+        return [*self._campaign.vars, *self._given.values()]
+
+
+def _is_file(source: RecipientSource) -> TypeGuard[FileRecipients]:
+    return isinstance(source, FileRecipients)
+
+
+def _advise_on_lines(question: Question, numbers: Sequence[int]) -> str:
+    """Return how to put each number at its own line, or how to do without lines."""
+    if sorted(numbers) == list(range(1, len(numbers) + 1)) and not question.values:
+        order = [numbers.index(number) for number in range(1, len(numbers) + 1)]
+        texts = write_flow([question.responses[index].source for index in order])
+        return f"put each at its own line: `responses: {texts}`"
+    if question.scale in ("number", "choice") and question.conclude_on is None:
+        return "write words, or ask openly: `scale: number` without `responses` takes any number"
+    return "write words in the place of the numbers"

@@ -1,0 +1,90 @@
+"""Placeholders in other tools' forms, and what else people write in tags that Jinja2 cannot read."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+_NAME = r"(\w[\w .-]{0,60})"
+_FOREIGN = re.compile(
+    "|".join(
+        form.replace("NAME", _NAME)
+        for form in (
+            r"\*\|NAME\|\*",
+            r"<<\s*NAME\s*>>",
+            r"<NAME>",
+            r"\$?\{\s*NAME\s*\}",
+            r"\[\[\s*NAME\s*\]\]",
+            r"\[NAME\]",
+            r"%%NAME%%",
+            r"%NAME%",
+            r"#NAME#",
+            r"«NAME»",
+        )
+    )
+)
+_SHORT = {"fname": "firstname", "lname": "lastname", "mname": "middlename"}
+_PARTS = re.compile(r"[^\W_]+")
+_CLOSE = 0.75
+_TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
+_CURLY = re.compile(r"[“”„‟‘’‚‛«»]")
+_BLANK_IN_NAME = re.compile(r"\s*([^\W\d]\w*(?: +\w+)+)\s*(?:\|.*)?", re.DOTALL)
+_WORDS_OF_TAGS = re.compile(r"\b(?:if|else|not|and|or|is|in|for)\b")
+
+
+class ForeignPlaceholder(NamedTuple):
+    """A placeholder as another tool writes it, and the known name that it seems to mean."""
+
+    written: str
+    name: str
+
+
+def find_foreign(text: str, known: Collection[str]) -> Iterator[ForeignPlaceholder]:
+    """Yield the placeholders of other tools in a text whose name is, or resembles, a known one."""
+    for found in _FOREIGN.finditer(text):
+        written = next(filter(None, found.groups())).strip()
+        name = _find_alike(written, known)
+        if name is not None:
+            yield ForeignPlaceholder(found[0], name)
+
+
+def write_identifier(name: str) -> str:
+    """Return a column's name as templates write it: `first_name` for `First Name`."""
+    return "_".join(_PARTS.findall(name)).lower()
+
+
+def _find_alike(written: str, known: Collection[str]) -> str | None:
+    folded = {_fold(name): name for name in known}
+    wanted = _SHORT.get(_fold(written), _fold(written))
+    if wanted in folded:
+        return folded[wanted]
+    parts = {part.casefold() for part in _PARTS.findall(written)}
+    for name in known:
+        own = {part.casefold() for part in _PARTS.findall(name)}
+        if own and parts and (own <= parts or parts <= own):
+            return name
+    close = difflib.get_close_matches(wanted, folded, n=1, cutoff=_CLOSE)
+    return folded[close[0]] if close else None
+
+
+def _fold(name: str) -> str:
+    return "".join(_PARTS.findall(name)).casefold()
+
+
+def advise_on_tags(line: str, quote: str) -> str | None:
+    """Return what to write in a line that Jinja2 cannot read because of curly quotes or blanks in names.
+
+    `quote` is the straight one that the text may hold.
+    """
+    for tag in _TAG.finditer(line):
+        if _CURLY.search(tag[1]):
+            mended = _CURLY.sub(quote, tag[0])
+            return f"the quotes are curly: write straight ones, as in `{mended}`"
+        found = _BLANK_IN_NAME.fullmatch(tag[1]) if tag[0].startswith("{{") else None
+        if found and not _WORDS_OF_TAGS.search(found[1]):
+            return f"a variable's name has no blanks: write `{{{{ {write_identifier(found[1])} }}}}`"
+    return None
