@@ -450,7 +450,7 @@ class Planner:
     def _compile(self, problems: Problems) -> AudiencePass:
         going = AudiencePass.compile(self._campaign, self._options, self.context, problems)
         folder = include_folder(self._campaign)
-        included = (str(folder / name) for name in going.included if name.isprintable())
+        included = (str(folder / name) for name in map(str, going.included) if name.isprintable())
         self.stamps = {**_stamp_files(included), **self.stamps}
         return going
 

@@ -75,16 +75,16 @@ def _fold(name: str) -> str:
     return "".join(_PARTS.findall(name)).casefold()
 
 
-def advise_on_tags(line: str, quote: str) -> str | None:
-    """Return what to write in a line that Jinja2 cannot read because of curly quotes or blanks in names.
+def explain_tag(line: str, quote: str) -> tuple[str, str] | None:
+    """Return what is wrong, and what to do, in a line with curly quotes or a blank in a variable's name.
 
-    `quote` is the straight one that the text may hold.
+    `quote` is the straight one that the text may hold. None if there is neither.
     """
     for tag in _TAG.finditer(line):
         if _CURLY.search(tag[1]):
             mended = _CURLY.sub(quote, tag[0])
-            return f"the quotes are curly: write straight ones, as in `{mended}`"
+            return "the quotes are curly", f"write straight ones, as in `{mended}`"
         found = _BLANK_IN_NAME.fullmatch(tag[1]) if tag[0].startswith("{{") else None
         if found and not _WORDS_OF_TAGS.search(found[1]):
-            return f"a variable's name has no blanks: write `{{{{ {write_identifier(found[1])} }}}}`"
+            return "a variable's name has no blanks", f"write `{{{{ {write_identifier(found[1])} }}}}`"
     return None

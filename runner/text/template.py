@@ -21,7 +21,7 @@ from runner.source.diagnostic import Diagnostic
 from runner.text.faults import UNSUITABLE, AbsentError, BoundError, MisuseError
 from runner.text.include import MAX_SOURCE, explain_missing, read_included
 from runner.text.language import MAX_LENGTH, CampaignEnvironment, find_variables
-from runner.text.placeholders import advise_on_tags
+from runner.text.placeholders import explain_tag
 from runner.text.syntax import explain_syntax, quote_library
 
 if TYPE_CHECKING:
@@ -305,7 +305,9 @@ class TextCompiler:
         except jinja2.TemplateSyntaxError as error:
             source = text.source if error.name is None else self._load(error.name) or ""
             line, fault, hint = explain_syntax(source, error)
-            hint = hint or advise_on_tags("".join(source.split("\n")[line - 1 : line]), text.inner_quote)
+            if hint is None:
+                found = explain_tag("".join(source.split("\n")[line - 1 : line]), text.inner_quote)
+                fault, hint = found or (fault, None)
             message = f"this template is wrong: {fault}"
             raise self._problem("template-syntax", message, text, error.name, line, hint) from None
         except _TOO_DEEP:
