@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.delivery.settle import digest_definition, is_same_text, write_moment
+from runner.delivery.settle import write_moment
+from runner.delivery.verdict import digest_definition, is_same_text
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.entry import adopt_in_part, enter_adopted
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.campaign_ref import ListedCampaign
-    from runner.delivery.settle import Candidate, Verdict
+    from runner.delivery.verdict import Candidate, Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.record.unexplained import UnexplainedLaunch
     from runner.workflow.scope import Scope

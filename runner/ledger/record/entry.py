@@ -25,27 +25,26 @@ from runner.errors import RunLockedError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.lockfile.checkpoints import remove_people
 from runner.ledger.record.deliveries import read_guids
 from runner.ledger.record.open_launches import asks_something
 from runner.ledger.record.renaming import find_first_name
-from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, adopt_launch, drop_unexplained
+from runner.ledger.record.unsettled import ADOPTED, OPEN, UNEXPLAINED, adopt_launch, drop_unexplained
 from runner.ledger.results.runs import fill_in_runs
 from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
-from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from runner.ledger.model import Intent, LaunchEntry, LaunchRecord, ReservedLaunch, Unsettled
+    from runner.ledger.record.unsettled import AdoptedLaunch
 
 
 _CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
-_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None}
+_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None, "detail": None}
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
-    [column.name for column in launches.c if column.name not in ("detail", "mark")],
+    [column.name for column in launches.c if column.name != "mark"],
     winner="first",
 )
 _RELEASE = (
@@ -183,6 +182,14 @@ def enter_adopted(
         _ADOPT.run(connection, rows)
 
 
+def add_recipients(
+    connection: Connection, campaign_id: int, launch: AdoptedLaunch, people: Collection[str]
+) -> int:
+    """Enter people whom an adopted launch has reached as well, unless on record; return their number."""
+    rows = list(list_deliveries(campaign_id, launch.message, launch.id, sorted(people)))
+    return _ADOPT.run(connection, rows)
+
+
 def adopt_in_part(
     connection: Connection, campaign: str, launch: Unsettled, guid: str, at: str, reached: frozenset[str]
 ) -> None:
@@ -207,24 +214,6 @@ def adopt_in_part(
         _ADOPT.run(connection, list(rows))
 
 
-def dispute_launches(connection: Connection, campaign_id: int, guids: Collection[str]) -> None:
-    """Record that the service has used a guid twice, so that its launch has an unknown outcome."""
-    for guid in guids:
-        # In any letter case.
-        is_it = (launches.c.campaign_id == campaign_id) & (
-            func.lower(launches.c.project_launch_guid) == normalize_guid(guid)
-        )
-        query = select(launches.c.id).where(is_it)
-        remove_people(connection, campaign_id, connection.execute(query).scalars().all())
-        connection.execute(
-            update(launches)
-            .where(is_it)
-            .values(
-                state="unknown", project_launch_guid=None, detail="the service named a later launch so, too"
-            )
-        )
-
-
 def _add_accepted(
     connection: Connection,
     campaign_id: int,
@@ -244,6 +233,7 @@ def _add_accepted(
             "project_launch_guid": record.project_launch_guid,
             "intent_at": record.sent_at,
             "outcome_at": record.sent_at,
+            "detail": None if definition is None else ADOPTED,
         },
     )
     return rows
