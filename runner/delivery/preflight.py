@@ -13,12 +13,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runner.delivery.settle import ListReader, parse_moment, write_moment
-from runner.delivery.verdict import is_same_definition, is_tagged
+from runner.delivery.verdict import is_akin, is_same_definition, is_tagged, make_candidates
 from runner.ledger.model import LaunchRecord
-from runner.ledger.people.forgotten import read_forgotten
 from runner.ledger.record.entry import add_recipients, enter_adopted
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
-from runner.ledger.record.unsettled import drop_unexplained, list_adopted, list_claimed
+from runner.ledger.record.unsettled import drop_unexplained, list_adopted, list_claimed, list_unsettled
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -160,14 +159,12 @@ class Preflight:
         """Add recipients to adopted launches that were listed without them; return the number of launches."""
         subject = self._subject
         listed = {normalize_guid(stat.project_launch_guid): stat for stat in stats}
-        adopted = list_adopted(connection, subject.campaign_id)
-        forgotten = read_forgotten(connection, subject.campaign_id, set()) if adopted else set()
         grown = 0
-        for one in adopted:
+        for one in list_adopted(connection, subject.campaign_id):
             stat = listed.get(normalize_guid(one.project_launch_guid))
             if stat is not None and len(stat.recipients) > len(one.people):
-                people = set(map(subject.fingerprint, stat.recipients)) - one.people - forgotten
-                grown += bool(people and add_recipients(connection, subject.campaign_id, one, people))
+                people = set(map(subject.fingerprint, stat.recipients)) - one.people
+                grown += bool(add_recipients(connection, subject.campaign_id, one, people))
         return grown
 
     def _adopt(
@@ -177,21 +174,26 @@ class Preflight:
         planned: _Planned,
         tags: Mapping[str, set[str]],
     ) -> tuple[set[tuple[str, str]], list[StatRecord]]:
-        """Record the launches that match the plan; return their deliveries, and the other launches."""
+        """Record the launches that match the plan; return their deliveries, and the other launches.
+
+        One that may be an unsettled launch, which is listed with other people, is left to a person.
+        """
         reached: set[tuple[str, str]] = set()
         others = []
+        unsettled = list_unsettled(connection, self._subject.campaign_id)
         for stat in unclaimed:
             found = planned.find_message(stat, reached, tags)
-            if found is None:
+            (candidate,) = make_candidates([stat], self._subject.fingerprint)
+            if found is None or any(is_akin(launch, candidate) for launch in unsettled):
                 others.append(stat)
                 continue
             reached |= {(found.message.id, phone) for phone in stat.recipients}
-            record = self._record(stat, found)
+            record = self._record(stat, found, candidate.recipients)
             enter_adopted(connection, self._subject.campaign_id, record, stat.project_definition)
         return reached, others
 
-    def _record(self, stat: StatRecord, found: Offer) -> LaunchRecord:
-        fingerprints = tuple(sorted({self._subject.fingerprint(p) for p in stat.recipients}))
+    def _record(self, stat: StatRecord, found: Offer, people: Collection[str]) -> LaunchRecord:
+        fingerprints = tuple(sorted(people))
         message, digest = found.message, found.payload.digest
         return LaunchRecord(
             message=message.id,

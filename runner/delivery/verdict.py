@@ -132,13 +132,13 @@ def is_same(launch: Unsettled, candidate: Candidate) -> bool:
 
 
 def is_tagged(stat: StatRecord, tag: str) -> bool:
-    """Return whether a launch has a project tag, which may be listed in another case, or in its definition."""
+    """Return whether a launch has a project tag: perhaps in another case, or in its definition."""
     told = stat.project_tag.strip() or stat.project_definition.get("tag")
     return isinstance(told, str) and _fold(told) == _fold(tag)
 
 
 def may_have_tag(stat: StatRecord, tag: str) -> bool:
-    """Return whether a launch is listed with a project tag, there or in its definition, or with none at all."""
+    """Return whether a launch may have a project tag: in its definition, too, or if it has none at all."""
     tags = _list_tags(stat)
     return not tags or _fold(tag) in tags
 
@@ -153,13 +153,18 @@ def _fold(tag: str) -> str:
     return unicodedata.normalize("NFC", tag).strip().casefold()
 
 
-def _is_part(launch: Unsettled, candidate: Candidate) -> bool:
-    """Return whether a listed launch may be an unsettled one, some of whose people are not listed."""
+def is_akin(launch: Unsettled, candidate: Candidate) -> bool:
+    """Return whether a listed launch says the same as an unsettled one to some of the same people."""
     return (
-        candidate.recipients < launch.recipients
+        not candidate.recipients.isdisjoint(launch.recipients)
         and is_tagged(candidate.stat, launch.tag)
         and is_same_text(launch, candidate)
     )
+
+
+def _is_part(launch: Unsettled, candidate: Candidate) -> bool:
+    """Return whether a listed launch may be an unsettled one, some of whose people are not listed."""
+    return candidate.recipients < launch.recipients and is_akin(launch, candidate)
 
 
 def _may_be(launch: Unsettled, candidate: Candidate, everybody: AbstractSet[str], *, is_odd: bool) -> bool:
@@ -194,12 +199,7 @@ def _is_contested(launch: Unsettled, candidate: Candidate, claim: Claim, campaig
         is_as_recorded = len(claim.people) == len(candidate.recipients)
     if is_as_recorded:
         return False
-    return is_same(launch, candidate) or (
-        claim.is_adopted
-        and is_tagged(candidate.stat, launch.tag)
-        and is_same_text(launch, candidate)
-        and not candidate.recipients.isdisjoint(launch.recipients)
-    )
+    return is_same(launch, candidate) or (claim.is_adopted and is_akin(launch, candidate))
 
 
 def find_misnamed(

@@ -254,9 +254,7 @@ class _Resolving:
     def _adopt(self, case: Case, verdict: Verdict, candidate: Candidate) -> None:
         launch, guid = verdict.launch, candidate.stat.project_launch_guid
         at = write_moment(candidate.stat.project_launch_start, utc_now())
-        # If the service does not list all recipients, everybody counts as reached.
-        others = frozenset() if candidate.stat.is_whole else launch.recipients
-        reached = candidate.recipients | others
+        reached = candidate.recipients | launch.recipients
         with self.session.ledger.writing() as connection:
             adopt_in_part(connection, case.campaign.name, launch, guid, at, reached)
         self._say(case, f"{launch.key} ({count_words(len(reached), 'recipient')}) was sent")

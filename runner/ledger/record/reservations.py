@@ -20,7 +20,7 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.lockfile.integrity import without_mac
 from runner.ledger.model import Reservation, ReservedLaunch, Run
 from runner.ledger.record.deliveries import iterate_held
-from runner.ledger.record.entry import enter_reserved_launches
+from runner.ledger.record.entry import BARE, enter_reserved_launches
 from runner.ledger.record.unsettled import OPEN, list_unsettled
 from runner.ledger.results.runs import enter_runs, store_run
 from runner.ledger.tables import deliveries, launches, reservations
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _TEXTS = ("message", "key", "tag", "payload_digest", "definition_digest", "reserved_at")
 _FIELDS = sorted(one.name for one in fields(ReservedLaunch))
-BARE = "other launches have its recipients"
 
 
 def note_own(connection: Connection, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, delete, exists, func, or_, select, update
 
@@ -16,7 +16,7 @@ from runner.source.normalize import normalize_guid
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
 _GROUP = 5_000
 OPEN = ("intent", "unknown")
@@ -281,6 +281,14 @@ def list_adopted(connection: Connection, campaign_id: int) -> list[AdoptedLaunch
     for *one, fingerprint in connection.execute(query):
         found.setdefault(tuple(one), set()).update([fingerprint] if fingerprint is not None else [])
     return [AdoptedLaunch(*one, frozenset(people)) for one, people in found.items()]
+
+
+def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any] | None:
+    """Return number and message of the launch of a campaign that a guid is on record for, or None."""
+    query = select(launches.c.id, launches.c.message).where(
+        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(_list_forms([guid]))
+    )
+    return connection.execute(query).first()
 
 
 def correct_guids(connection: Connection, campaign_id: int, guids: Mapping[int, str]) -> None:
