@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.deliver.conftest import PHONES
+from tests.deliver.machines import World, assert_everybody_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from tests.deliver.conftest import Applied, Behaviour, FaultyService, Repository, Request, StatJson
 
@@ -103,11 +107,13 @@ def leave_out(people: slice, *, counts: bool) -> Callable[[int, StatJson], objec
     return change
 
 
-@pytest.mark.parametrize("content", [TEXT, SURVEY], ids=["text", "survey"])
+@pytest.mark.parametrize(
+    "content", [TEXT, pytest.param(SURVEY, marks=pytest.mark.slow)], ids=["text", "survey"]
+)
 @pytest.mark.parametrize("accepts", [False, True], ids=["unaccepted", "accepted"])
 @pytest.mark.parametrize("counts", [True, False], ids=["counted", "uncounted"])
 @pytest.mark.parametrize("comes", ["late", "never"])
-@pytest.mark.parametrize("kind", ["second", "follow-up", "variant"])
+@pytest.mark.parametrize("kind", ["second", "follow-up", pytest.param("variant", marks=pytest.mark.slow)])
 def test_an_answer_outranks_a_list(
     sending: Sending, content: dict[str, Any], kind: str, comes: str, *, accepts: bool, counts: bool
 ) -> None:
@@ -173,8 +179,12 @@ def test_two_lost_launches_in_the_same_words(
 REFUSALS = (400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431)
 
 
-@pytest.mark.parametrize("status", REFUSALS)
-@pytest.mark.parametrize("content", [TEXT, SURVEY], ids=["text", "survey"])
+@pytest.mark.parametrize(
+    "status", [*REFUSALS[:2], *(pytest.param(x, marks=pytest.mark.slow) for x in REFUSALS[2:])]
+)
+@pytest.mark.parametrize(
+    "content", [TEXT, pytest.param(SURVEY, marks=pytest.mark.slow)], ids=["text", "survey"]
+)
 def test_what_was_refused_is_looked_for(sending: Sending, status: int, content: dict[str, Any]) -> None:
     """A 4xx after accepting, listed late, is adopted: nothing that has left is sent again without proof."""
     faulty = sending.faulty
@@ -193,6 +203,82 @@ def test_what_was_refused_is_looked_for(sending: Sending, status: int, content: 
     faulty.behave({})
     rested = sending.run_to_rest()
     assert (rested.code, faulty.accepted) == (0, {A: 1, B: 1, C: 1})
+
+
+@pytest.mark.slow
+def test_another_machine_looks_for_what_was_refused(
+    tmp_path: Path, service_env: dict[str, str], faulty: FaultyService
+) -> None:
+    """A launch that one machine saw refused, and that is listed late, is not sent by the next one."""
+    world = World(tmp_path / "world", service_env)
+    first, second = world.clone("first"), world.clone("second")
+    faulty.decide = lambda number, _request: {"status": 422} if number < 3 else {}
+    faulty.choose_listed = lambda _number, launches: launches[2:]
+    assert first.apply(*ONE_BY_ONE).returncode == 3
+    faulty.behave({})
+    before = len(faulty.reads)
+    faulty.choose_listed = lambda number, launches: launches if number > before + 3 else launches[2:]
+    done = second.apply()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_everybody_once(world, faulty)
+    assert first.apply().returncode == 0
+    assert_everybody_once(world, faulty)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("status", [200, 422])
+def test_on_postgresql(
+    sending: Sending, postgres_ledger: str, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """A shared ledger holds to the same: an answer outranks a list, and a refused launch is looked for."""
+    monkeypatch.setenv("RUNNER_LEDGER", postgres_ledger)
+    faulty = sending.faulty
+    hello, again = {"id": "hello", **TEXT}, {"id": "again", **TEXT}
+    sending.write([hello], [A, B], per_send=2)
+    faulty.behave({"status": status})
+    sending.repository.apply()
+    faulty.choose_listed = list_as(leave_out(slice(1), counts=False))
+    faulty.decide = lambda _number, request: (
+        {"end": "reset", "accepts": False} if request.data["phone"] == [A] else {}
+    )
+    sending.write([hello, again], [A, B])
+    sending.check({A: 2, B: 2}, sending.repository.apply(*ONE_BY_ONE))
+    faulty.behave({})
+    sending.check({A: 2, B: 2}, sending.run_to_rest())
+    faulty.choose_listed = lambda _number, launches: launches
+    sending.check({A: 2, B: 2}, sending.run_to_rest())
+
+
+@pytest.mark.parametrize(
+    ("message", "code"), [("hello", 0), ("again", 1)], ids=["same message", "another message"]
+)
+def test_a_guid_that_was_given_twice_is_settled_by_a_person(
+    sending: Sending, message: str, code: int
+) -> None:
+    """A launch whose guid another one was given is held; a person has it recorded with that one, or sent."""
+    faulty = sending.faulty
+    sending.write([{"id": "hello", **TEXT}, {"id": "again", **TEXT}], [A, B])
+
+    def name_wrongly(number: int, _request: Request) -> Behaviour:
+        if number == 1:
+            return {"end": "drop"}
+        return {"body": json.dumps({"project_launch_guid": faulty.guids[0]}).encode(), "accepts": False}
+
+    faulty.decide = name_wrongly
+    assert sending.repository.apply(*ONE_BY_ONE, "--only", "hello").code == 4
+    with closing(sqlite3.connect(sending.repository.ledger)) as connection, connection:
+        sent = "(SELECT id FROM launches WHERE state = 'sent')"
+        connection.execute(f"UPDATE launches SET message = ? WHERE id IN {sent}", [message])
+        connection.execute(f"UPDATE deliveries SET message = ? WHERE launch_id IN {sent}", [message])
+    said = sending.repository.run("resolve", "--adopt", faulty.guids[0])
+    assert said.code == code, said.err
+    if code:
+        assert "on record" in said.err
+        words = said.err.split("have it sent: runner ")[1].split()
+        assert sending.repository.run(*words).code == 0
+    faulty.behave({})
+    sending.repository.apply("--only", "hello")
+    assert faulty.accepted[A] == 1 + code
 
 
 def test_what_was_refused_and_is_absent_is_sent_again(sending: Sending) -> None:
@@ -249,8 +335,8 @@ def write_phones(form: Callable[[str], str]) -> Callable[[int, list[StatJson]], 
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("known", [0, 2, 4])
-@pytest.mark.parametrize("record", ["kept", "lost", "edited"])
+@pytest.mark.parametrize("known", [0, 2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("record", ["kept", "lost", pytest.param("edited", marks=pytest.mark.slow)])
 def test_people_who_cannot_be_matched_are_held(
     sending: Sending, form: Callable[[str], str], known: int, record: str
 ) -> None:
