@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runner.delivery.settle import ListReader, parse_moment, write_moment
-from runner.delivery.verdict import is_akin, is_same_definition, is_tagged, make_candidates
+from runner.delivery.verdict import is_akin, is_same_definition, is_tagged, make_candidates, may_have_tag
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.entry import add_recipients, enter_adopted
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from runner.delivery.campaign_ref import ListedCampaign
+    from runner.delivery.settle import LaunchListing
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.model import StatRecord
@@ -106,12 +107,12 @@ class Preflight:
         """
         subject = self._subject
         own = set[str]().union(*tags.values())
-        listing = self._lists.read(own, subject.now(), trusts_counts=True)
-        if is_behind:
-            listing = self._lists.widen(listing, subject.now())
+        listing = self._read(own, is_behind=is_behind)
         with subject.ledger.reading() as connection:
             explained = self._list_explained(connection)
         unclaimed, elsewhere = _divide(_leave_out(listing.launches, explained), own)
+        if not is_behind:
+            elsewhere = [stat for stat in elsewhere if any(may_have_tag(stat, tag) for tag in own)]
         elsewhere = self._leave_out_others(elsewhere) if elsewhere else []
         partial = sum(not stat.is_whole for stat in unclaimed)
         planned = _Planned(find_payloads, [*unclaimed, *elsewhere])
@@ -140,6 +141,12 @@ class Preflight:
             ),
             gap=listing.gap,
         )
+
+    def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
+        now = self._subject.now()
+        listing = self._lists.read(own, now, trusts_counts=True)
+        # What a tag's list lacks may be listed without its tag.
+        return self._lists.widen(listing, now) if is_behind or listing.gap is not None else listing
 
     def _list_explained(self, connection: LedgerConnection) -> set[str]:
         """Return the guids on record, and those dismissed, as `normalize_guid` writes them."""

@@ -75,7 +75,8 @@ def judge_launches(
         claims: the records that have candidates, by guid as `normalize_guid` writes them.
         campaign_id: of the launches.
     """
-    listed, claimed = [], []
+    listed: list[Candidate] = []
+    claimed: list[Candidate] = []
     for one in candidates:
         (claimed if one.guid in claims else listed).append(one)
     by_people: dict[frozenset[str], list[Candidate]] = {}

@@ -110,10 +110,11 @@ def _read_definition(value: Any) -> dict[str, Any]:
 
 
 def _read_phone(value: Any) -> str:
-    # The service writes numbers with and without a leading +.
+    # The service writes numbers with and without a leading +, or with 00 in its place.
     if isinstance(value, float):
         raise TypeError
-    digits = _MARKS.sub("", _read_text(value)).removeprefix("+")
+    written = _MARKS.sub("", _read_text(value))
+    digits = written[1:] if written.startswith("+") else written.removeprefix("00")
     # JSON can hold half a surrogate pair, which cannot be encoded.
     return f"+{digits}".encode(errors="replace").decode()
 

@@ -283,7 +283,7 @@ def list_adopted(connection: Connection, campaign_id: int) -> list[AdoptedLaunch
     return [AdoptedLaunch(*one, frozenset(people)) for one, people in found.items()]
 
 
-def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any] | None:
+def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, Any] | None:
     """Return number and message of the launch of a campaign that a guid is on record for, or None."""
     query = select(launches.c.id, launches.c.message).where(
         launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(_list_forms([guid]))
