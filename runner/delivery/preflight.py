@@ -111,9 +111,7 @@ class Preflight:
         with subject.ledger.reading() as connection:
             explained = self._list_explained(connection)
         unclaimed, elsewhere = _divide(_leave_out(listing.launches, explained), own)
-        if not is_behind:
-            elsewhere = [stat for stat in elsewhere if any(may_have_tag(stat, tag) for tag in own)]
-        elsewhere = self._leave_out_others(elsewhere) if elsewhere else []
+        elsewhere = self._choose_recent(elsewhere, None if is_behind else own) if elsewhere else []
         partial = sum(not stat.is_whole for stat in unclaimed)
         planned = _Planned(find_payloads, [*unclaimed, *elsewhere])
         with subject.ledger.writing() as connection:
@@ -123,11 +121,7 @@ class Preflight:
             reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
             found = [(stat, planned.find_people(stat, reached, tags)) for stat in unexplained]
             found += [(stat, planned.find_people(stat, reached)) for stat in elsewhere]
-            # Found anew: a launch listed without its people before has held everybody.
-            drop_unexplained(connection, subject.campaign_id, [one.project_launch_guid for one, _ in found])
-            known = {one.project_launch_guid: one for one in earlier}
-            for stat, people in found:
-                self._hold(connection, stat, people, known.get(stat.project_launch_guid))
+            self._hold_all(connection, found, earlier)
             kept = list_unexplained(connection, subject.campaign_id)
         before, after = _list_held(earlier), _list_held(kept)
         return PreflightSummary(
@@ -153,14 +147,20 @@ class Preflight:
         dismissed = read_dismissed(connection, self._subject.campaign_id)
         return list_claimed(connection, self._subject.target) | set(map(normalize_guid, dismissed))
 
-    def _leave_out_others(self, elsewhere: Iterable[StatRecord]) -> list[StatRecord]:
-        """Return the launches under other tags that no other campaign's lockfile has, and that are recent."""
+    def _choose_recent(
+        self, elsewhere: Iterable[StatRecord], own: Collection[str] | None
+    ) -> list[StatRecord]:
+        """Return the recent launches under other tags that no other campaign's lockfile has.
+
+        With `own` tags, they are those that may have one of these all the same.
+        """
         since = datetime.fromisoformat(self._subject.now()) - self._history
-        started = [
-            (stat, parse_moment(stat.project_launch_start))
+        return [
+            stat
             for stat in _leave_out(elsewhere, self._list_told())
+            if (own is None or any(may_have_tag(stat, tag) for tag in own))
+            and ((moment := parse_moment(stat.project_launch_start)) is None or moment >= since)
         ]
-        return [stat for stat, moment in started if moment is None or moment >= since]
 
     def _take_in(self, connection: LedgerConnection, stats: Iterable[StatRecord]) -> int:
         """Add recipients to adopted launches that were listed without them; return the number of launches."""
@@ -212,6 +212,19 @@ class Preflight:
             recipients=fingerprints,
             arm=found.arm,
         )
+
+    def _hold_all(
+        self,
+        connection: LedgerConnection,
+        found: Collection[tuple[StatRecord, Mapping[str, set[str]]]],
+        earlier: Iterable[UnexplainedLaunch],
+    ) -> None:
+        # Found anew: a launch listed without its people before has held everybody.
+        guids = [stat.project_launch_guid for stat, _ in found]
+        drop_unexplained(connection, self._subject.campaign_id, guids)
+        known = {one.project_launch_guid: one for one in earlier}
+        for stat, people in found:
+            self._hold(connection, stat, people, known.get(stat.project_launch_guid))
 
     def _hold(
         self,

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from runner.delivery.verdict import find_misnamed, is_tagged, judge_launches, make_candidates, may_have_tag
 from runner.errors import ServiceError
 from runner.ledger.model import format_moment
+from runner.ledger.people.forgotten import read_forgotten
 from runner.ledger.record.unexplained import read_dismissed
 from runner.ledger.record.unsettled import (
     adopt_launch,
@@ -270,7 +271,9 @@ class Settler:
         with subject.ledger.reading() as connection:
             dismissed = set(map(normalize_guid, read_dismissed(connection, subject.campaign_id)))
             claimed = list_claimed(connection, subject.target)
-        found = [one for one in make_candidates(theirs, subject.fingerprint) if one.guid not in dismissed]
+            forgotten = read_forgotten(connection, subject.campaign_id)
+        found = make_candidates(theirs, subject.fingerprint, forgotten)
+        found = [one for one in found if one.guid not in dismissed]
         unsettled = frozenset[str]().union(*(launch.recipients for launch in launches))
         recorded = [one for one in found if one.guid in claimed]
         # Of the others on record, a few show how the list writes people.

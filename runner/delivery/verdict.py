@@ -75,47 +75,65 @@ def judge_launches(
         claims: the records that have candidates, by guid as `normalize_guid` writes them.
         campaign_id: of the launches.
     """
-    listed: list[Candidate] = []
-    claimed: list[Candidate] = []
-    for one in candidates:
-        (claimed if one.guid in claims else listed).append(one)
-    by_people: dict[frozenset[str], list[Candidate]] = {}
-    for one in listed:
-        by_people.setdefault(one.recipients, []).append(one)
-    exact = {
-        launch.id: [c for c in by_people.get(launch.recipients, ()) if is_same(launch, c)]
-        for launch in launches
-    }
-    fitting = {c.guid for found in exact.values() for c in found}
-    by_person: dict[str, list[Unsettled]] = {}
-    for launch in launches:
-        for person in launch.recipients:
-            by_person.setdefault(person, []).append(launch)
-    # A list may leave out sessions: in the same words, a launch may be one to more people.
-    parts = {c.guid for c in listed if any(_is_part(one, c) for one in by_person.get(c.anybody, ()))}
-    is_odd = any(_is_in_other_form(one, claims[one.guid], campaign_id) for one in claimed)
-    taken: set[str] = set()
-    verdicts = []
-    for launch in launches:
-        found = exact[launch.id]
-        peers = sum(exact[peer.id] == found for peer in launches)
-        if len(found) > peers or any(c.guid in parts for c in found):
-            verdicts.append(Verdict(launch, doubtful=tuple(found)))
-            continue
-        match = next((c for c in found if c.guid not in taken), None)
+    comparison = _Comparison(launches, list(candidates), claims, campaign_id)
+    return [comparison.judge(launch) for launch in launches]
+
+
+class _Comparison:
+    """All unsettled launches and all listed ones, by their people."""
+
+    def __init__(
+        self,
+        launches: Sequence[Unsettled],
+        candidates: Sequence[Candidate],
+        claims: Mapping[str, Claim],
+        campaign_id: int,
+    ) -> None:
+        self._claims, self._campaign_id = claims, campaign_id
+        self._listed = [one for one in candidates if one.guid not in claims]
+        self._claimed = [one for one in candidates if one.guid in claims]
+        by_people: dict[frozenset[str], list[Candidate]] = {}
+        for one in self._listed:
+            by_people.setdefault(one.recipients, []).append(one)
+        self._exact = {
+            launch.id: [c for c in by_people.get(launch.recipients, ()) if is_same(launch, c)]
+            for launch in launches
+        }
+        self._fitting = {c.guid for found in self._exact.values() for c in found}
+        self._by_person: dict[str, list[Unsettled]] = {}
+        for launch in launches:
+            for person in launch.recipients:
+                self._by_person.setdefault(person, []).append(launch)
+        # A list may leave out sessions: in the same words, a launch may be one to more people.
+        self._parts = {
+            c.guid
+            for c in self._listed
+            if any(_is_part(one, c) for one in self._by_person.get(c.anybody, ()))
+        }
+        self._is_odd = any(_is_in_other_form(c, claims[c.guid], campaign_id) for c in self._claimed)
+        self._taken: set[str] = set()
+
+    def judge(self, launch: Unsettled) -> Verdict:
+        """Return the verdict on one of the launches, each of which is asked for once."""
+        found = self._exact[launch.id]
+        peers = sum(one == found for one in self._exact.values())
+        if len(found) > peers or any(c.guid in self._parts for c in found):
+            return Verdict(launch, doubtful=tuple(found))
+        match = next((c for c in found if c.guid not in self._taken), None)
         if match is not None:
-            taken.add(match.guid)
-            verdicts.append(Verdict(launch, match=match))
-            continue
-        doubtful = [
-            c
-            for c in listed
-            if (c.guid in parts and _is_part(launch, c))
-            or (c.guid not in fitting and _may_be(launch, c, by_person.keys(), is_odd=is_odd))
+            self._taken.add(match.guid)
+            return Verdict(launch, match=match)
+        doubtful = [c for c in self._listed if self._may_be(launch, c)]
+        doubtful += [
+            c for c in self._claimed if _is_contested(launch, c, self._claims[c.guid], self._campaign_id)
         ]
-        doubtful += [c for c in claimed if _is_contested(launch, c, claims[c.guid], campaign_id)]
-        verdicts.append(Verdict(launch, doubtful=tuple(doubtful)))
-    return verdicts
+        return Verdict(launch, doubtful=tuple(doubtful))
+
+    def _may_be(self, launch: Unsettled, candidate: Candidate) -> bool:
+        if candidate.guid in self._parts and _is_part(launch, candidate):
+            return True
+        is_free = candidate.guid not in self._fitting
+        return is_free and _may_be(launch, candidate, self._by_person.keys(), is_odd=self._is_odd)
 
 
 def is_same(launch: Unsettled, candidate: Candidate) -> bool:
@@ -284,6 +302,12 @@ def _normalize(value: Any) -> Any:
     return [_normalize(one) for one in value] if isinstance(value, list) else value
 
 
-def make_candidates(stats: Iterable[StatRecord], fingerprint: Callable[[str], str]) -> list[Candidate]:
-    """Return listed launches with the fingerprints of their recipients."""
-    return [Candidate(stat, frozenset(map(fingerprint, stat.recipients))) for stat in stats]
+def make_candidates(
+    stats: Iterable[StatRecord],
+    fingerprint: Callable[[str], str],
+    forgotten: AbstractSet[str] = frozenset(),
+) -> list[Candidate]:
+    """Return listed launches with the fingerprints of their recipients, less the forgotten ones."""
+    found = [Candidate(stat, frozenset(map(fingerprint, stat.recipients)) - forgotten) for stat in stats]
+    # A launch without recipients may be anybody's, but not if all of them are forgotten.
+    return [one for one in found if one.recipients or not one.stat.recipients]
