@@ -212,7 +212,7 @@ def test_people_of_an_edited_text_are_held_when_the_record_is_lost(
     applied = repository.apply("--format", "json")
     assert (applied.code, applied.campaign["sent"], applied.campaign["unresolved"]) == (4, 1, 2)
     assert applied.err == (
-        "Warning: pulse: no record explains 2 launches known to the service under its tags, first: "
+        "Warning: pulse: no record explains 2 launches known to the service, first: "
         f"{faulty.guids[0]}. The people that they may have reached are held: `runner resolve` shows them, and "
         "settles it\n"
     )

@@ -356,6 +356,5 @@ def _describe_unexplained(campaign: str, found: PreflightSummary) -> Iterator[st
         if guids:
             launches = count_words(len(guids), "launch", "launches")
             yield (
-                f"{campaign}: no record explains {launches} known to the service under its tags, "
-                f"first: {guids[0]}. {what}"
+                f"{campaign}: no record explains {launches} known to the service, first: {guids[0]}. {what}"
             )
