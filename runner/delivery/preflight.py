@@ -8,12 +8,14 @@ so is whoever may be one of them, written in another form.
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runner.delivery.settle import ListReader, parse_moment, write_moment
 from runner.delivery.verdict import is_akin, is_same_definition, is_tagged, make_candidates, may_have_tag
+from runner.errors import ServiceError
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.entry import add_recipients, enter_adopted
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
@@ -139,8 +141,13 @@ class Preflight:
     def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
         now = self._subject.now()
         listing = self._lists.read(own, now, trusts_counts=True)
-        # What a tag's list lacks may be listed without its tag.
-        return self._lists.widen(listing, now) if is_behind or listing.gap is not None else listing
+        if is_behind:
+            return self._lists.widen(listing, now)
+        if listing.gap is not None:
+            # What a tag's list lacks may be listed without its tag; if that can't be read, the gap is told.
+            with suppress(ServiceError):
+                return self._lists.widen(listing, now)
+        return listing
 
     def _list_explained(self, connection: LedgerConnection) -> set[str]:
         """Return the guids on record, and those dismissed, as `normalize_guid` writes them."""
