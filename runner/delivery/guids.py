@@ -1,4 +1,4 @@
-"""The service's names of launches: each is of one launch, and a doubtful one proves nothing."""
+"""The service's names of launches: each is of one launch, the first that it was given to."""
 
 from __future__ import annotations
 
@@ -51,19 +51,14 @@ def doubt_guid(reply: SendReply) -> SendReply:
 
 
 class Guids:
-    """The guids of a target's launches, as they become known during a run.
-
-    `disputed` guids (as `normalize_guid` writes them) were given for two launches: either may be the right
-    one.
-    """
+    """The guids of a target's launches, as they become known during a run."""
 
     def __init__(self, find_claims: FindClaims = lambda _guids: Claims()) -> None:
         self._find_claims = find_claims
         self._named: set[str] = set()
-        self.disputed: set[str] = set()
 
     def judge(self, replies: Sequence[tuple[int, SendReply]]) -> list[SendReply]:
-        """Return replies in their order, with an unknown outcome where the guid is disputed.
+        """Return replies in their order, with an unknown outcome where the guid is another launch's.
 
         Each reply comes with the ledger's number of its launch.
 
@@ -79,9 +74,8 @@ class Guids:
             return reply
         guid = normalize_guid(reply.project_launch_guid)
         # A late reply's launch may have been settled meanwhile: its own guid is on record then.
-        if guid in self._named or claims.own.get(guid, launch_id) != launch_id:
-            self.disputed.add(guid)
-        elif guid not in claims.earlier:
+        is_own = claims.own.get(guid, launch_id) == launch_id
+        if is_own and guid not in self._named and guid not in claims.earlier:
             self._named.add(guid)
             return reply
         return SendReply("unknown", detail=REPEATED_GUID, status=reply.status)

@@ -27,11 +27,11 @@ from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.recent import read_open_sessions, read_recent
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
-from runner.ledger.record.entry import add_intents, dispute_launches
+from runner.ledger.record.entry import add_intents
 from runner.ledger.results.runs import enter_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign, FrequencyCap
@@ -253,12 +253,11 @@ class IntentLog:
         self,
         replies: Sequence[tuple[InFlightLaunch, SendReply]],
         due: Sequence[PlannedLaunch],
-        disputed: Collection[str],
         now: datetime,
     ) -> tuple[list[InFlightLaunch], Admission]:
         """Make outcomes and intents durable, together; return the launches that may leave, and the admission.
 
-        `disputed` are guids that the service has given twice; `now` is any aware time.
+        `now` is any aware time.
 
         Raises:
             RunnerError: nothing of it is recorded.
@@ -267,7 +266,6 @@ class IntentLog:
         campaign_id = self.campaign.campaign_id
         with self.campaign.ledger.writing() as connection:
             record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in replies])
-            dispute_launches(connection, campaign_id, disputed)
             if due:
                 self.lock.require_held(connection)
                 admission = self.gate.admit(connection, due, now) if self.gate else admission

@@ -357,7 +357,7 @@ class Delivery:
             return []
         asked_at = self._pace.now()
         try:
-            flights, admission = self._journal.commit(recorded, due, self._guids.disputed, self._now())
+            flights, admission = self._journal.commit(recorded, due, self._now())
         except RunnerError:
             self._unrecorded = recorded
             raise

@@ -2,32 +2,34 @@
 
 A launch that is listed is adopted. One that is missing from two full lists, a settle window apart, was not
 sent and can be sent again. A listed launch is ours if it says the same to the same people; a partial match is
-held for a person to decide.
+held for a person to decide, and so is one whose people cannot be matched with anybody.
 A service may answer 200 with an old or an empty list. So a list is proof only if it has as many different
-launches as it claims, and shows the launches that the ledger knows as accepted at about that time.
+launches as it claims, and shows the launches that the ledger knows as accepted at about that time. Absence
+also takes the list of all tags: a service may list launches without theirs.
+No list takes back what the service has answered: a launch with a guid of its own stays sent.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from itertools import islice
+from typing import TYPE_CHECKING
 
+from runner.delivery.verdict import find_misnamed, is_tagged, judge_launches, make_candidates, may_have_tag
 from runner.errors import ServiceError
 from runner.ledger.model import format_moment
-from runner.ledger.record.entry import dispute_launches
+from runner.ledger.people.forgotten import read_forgotten
 from runner.ledger.record.unexplained import read_dismissed
 from runner.ledger.record.unsettled import (
     adopt_launch,
+    correct_guids,
     count_known,
     drop_unexplained,
     list_claimed,
     list_known,
     list_unsettled,
-    read_recipients,
+    read_claims,
     release_launch,
 )
 from runner.service.paging import list_launches
@@ -37,153 +39,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from runner.delivery.campaign_ref import ListedCampaign
+    from runner.delivery.verdict import Verdict
     from runner.ledger.model import Unsettled
     from runner.ledger.record.unsettled import KnownLaunch
     from runner.service.model import StatRecord
-
-
-_DEFAULTS: dict[str, Any] = {"method": "SMS", "complete_existing_sessions": False}
-_FIELDS = ("text", "introduction", "questions", "conclusion", "method", "complete_existing_sessions")
-_QUESTION_FIELDS = ("text", "tag", "responses", "conclude_on", "webhook")
-"""The fields that can be sent; those that the service adds are ignored."""
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A launch that the service lists and no record claims, with fingerprints of listed recipients."""
-
-    stat: StatRecord
-    recipients: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The evidence of a list on one unsettled launch: the one launch that it is, or those that it may be."""
-
-    launch: Unsettled
-    match: Candidate | None = None
-    doubtful: tuple[Candidate, ...] = ()
-
-    @property
-    def is_absent(self) -> bool:
-        """True if no listed launch can be this one."""
-        return self.match is None and not self.doubtful
-
-
-def judge_launches(launches: Sequence[Unsettled], candidates: Iterable[Candidate]) -> list[Verdict]:
-    """Return a verdict on each unsettled launch, by a full list of unclaimed launches.
-
-    Two messages can have the same text for the same people. Their launches are interchangeable: as many as
-    are listed were sent.
-    """
-    listed = list(candidates)
-    exact = {launch.id: [c for c in listed if is_same(launch, c)] for launch in launches}
-    fitting = {c.stat.project_launch_guid for found in exact.values() for c in found}
-    others = [c for c in listed if c.stat.project_launch_guid not in fitting]
-    taken: set[str] = set()
-    verdicts = []
-    for launch in launches:
-        found = exact[launch.id]
-        if len(found) > sum(exact[peer.id] == found for peer in launches):
-            verdicts.append(Verdict(launch, doubtful=tuple(found)))
-            continue
-        match = next((c for c in found if c.stat.project_launch_guid not in taken), None)
-        if match is not None:
-            taken.add(match.stat.project_launch_guid)
-            verdicts.append(Verdict(launch, match=match))
-        else:
-            verdicts.append(Verdict(launch, doubtful=tuple(c for c in others if _may_be(launch, c))))
-    return verdicts
-
-
-def is_same(launch: Unsettled, candidate: Candidate) -> bool:
-    """Return whether a listed launch is, for sure, an unsettled one.
-
-    The start doesn't matter: clocks differ, and the same text of this message to these recipients is the same
-    launch. The tag matters: messages with the same text may differ in nothing else.
-    """
-    return (
-        is_same_tag(candidate.stat.project_tag, launch.tag)
-        and bool(candidate.recipients)
-        and candidate.recipients == launch.recipients
-        and is_same_text(launch, candidate)
-    )
-
-
-def is_same_tag(one: str, other: str) -> bool:
-    """Return whether two project tags are equal: a service may list them in another case."""
-    return one.casefold() == other.casefold()
-
-
-def _may_be(launch: Unsettled, candidate: Candidate) -> bool:
-    """Return whether a listed launch may be an unsettled one, at any time and with any text.
-
-    Without listed recipients it may be anybody's: the service doesn't name them, or not yet.
-    """
-    return is_same_tag(candidate.stat.project_tag, launch.tag) and (
-        not candidate.recipients or not candidate.recipients.isdisjoint(launch.recipients)
-    )
-
-
-def is_same_text(launch: Unsettled, candidate: Candidate) -> bool:
-    """Return whether a listed launch has the text of an unsettled one."""
-    listed = candidate.stat.project_definition
-    if launch.definition is None:
-        return launch.definition_digest == digest_definition(listed)
-    return is_same_definition(launch.definition, listed)
-
-
-def digest_definition(definition: dict[str, Any]) -> str:
-    """Return a digest that is equal for equal definitions, for places that must not keep the text.
-
-    Unlike a payload's digest it can also be made of a listed launch.
-    """
-    text = json.dumps(_canonicalize(definition), sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=16, person=b"runner def").hexdigest()
-
-
-def is_same_definition(ours: dict[str, Any], listed: dict[str, Any]) -> bool:
-    """Return whether two project definitions say the same.
-
-    Absent, null, `""`, `[]` and a documented default are equal; texts compare in NFC, regardless of line ends
-    and outer blanks. The tag, and fields that a service adds, are not compared.
-    """
-    return _canonicalize(ours) == _canonicalize(listed)
-
-
-def _canonicalize(definition: dict[str, Any]) -> dict[str, Any]:
-    known = _normalize_fields(definition, _FIELDS)
-    if isinstance(method := known.get("method"), str):
-        known["method"] = method.upper()
-    if isinstance(questions := known.get("questions"), list):
-        known["questions"] = [
-            _normalize_fields(one, _QUESTION_FIELDS) if isinstance(one, dict) else one for one in questions
-        ]
-    return {name: value for name, value in known.items() if value != _DEFAULTS.get(name)}
-
-
-def _normalize_fields(item: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the fields of an item that are not empty."""
-    known = ((name, _normalize(item.get(name))) for name in names)
-    return {name: value for name, value in known if value not in (None, "", [])}
-
-
-def _normalize(value: Any) -> Any:
-    if isinstance(value, str):
-        # Line ends differ between systems.
-        return unicodedata.normalize("NFC", "\n".join(value.splitlines()).strip())
-    return [_normalize(one) for one in value] if isinstance(value, list) else value
-
-
-def make_candidates(
-    stats: Iterable[StatRecord], claimed: set[str], fingerprint: Callable[[str], str]
-) -> list[Candidate]:
-    """Return the listed launches that no record claims, by guids as `normalize_guid` writes them."""
-    return [
-        Candidate(stat, frozenset(map(fingerprint, stat.recipients)))
-        for stat in stats
-        if normalize_guid(stat.project_launch_guid) not in claimed
-    ]
 
 
 def parse_moment(text: str) -> datetime | None:
@@ -203,9 +62,9 @@ MANY_LAUNCHES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LaunchListing:
-    """All launches that the service lists under some project tags.
+    """All launches that the service lists under some project tags, or under all of them.
 
-    `gap` names known launches that are missing, `uncounted` a tag without a count of launches.
+    `gap` names known launches that are missing, `uncounted` the list that has no count of its launches.
     """
 
     launches: tuple[StatRecord, ...]
@@ -216,7 +75,7 @@ class LaunchListing:
     def doubt(self) -> str | None:
         """The reason why the list does not prove that a launch was not sent; None if it does."""
         if self.gap is None and self.uncounted is not None:
-            return f"the service does not say how many launches it knows under the tag {self.uncounted!r}"
+            return f"the service does not say how many launches it knows under {self.uncounted}"
         return self.gap
 
 
@@ -243,20 +102,41 @@ class ListReader:
         since = datetime.fromisoformat(moment) - _ABOUT
         if trusts_counts:
             asked = [tag for tag in asked if not self._is_accounted_for(tag, since)]
-        # Before the lists: they must have every launch known by then. If only the embedded
-        # sandbox's database was removed, the lists may lack some for good.
-        known = [] if self._subject.is_embedded else self._list_known(asked, since)
+        known = self._list_known(asked, since)
         found: dict[str, StatRecord] = {}
         uncounted = None
         for tag in asked:
             listed = list_launches(self._subject.client, tag)
-            theirs = (stat for stat in listed.launches if is_same_tag(stat.project_tag, tag))
+            theirs = (stat for stat in listed.launches if is_tagged(stat, tag))
             found |= {normalize_guid(stat.project_launch_guid): stat for stat in theirs}
             if not listed.is_counted:
-                uncounted = tag
+                uncounted = f"the tag {tag!r}"
         return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
 
-    def _list_known(self, tags: Collection[str], since: datetime) -> list[KnownLaunch]:
+    def widen(self, listing: LaunchListing, moment: str) -> LaunchListing:
+        """Return a list with the launches under all other tags, and under none.
+
+        It has to show what is known to have been sent around that time under any tag.
+
+        Raises:
+            ServiceError: as for `read`.
+        """
+        since = datetime.fromisoformat(moment) - _ABOUT
+        known = self._list_known(None, since)
+        found = {normalize_guid(stat.project_launch_guid): stat for stat in listing.launches}
+        uncounted = listing.uncounted
+        if self._subject.client.count_launches(None) != len(found):
+            listed = list_launches(self._subject.client, None)
+            # Those that are found under a tag have it, even if they are listed without.
+            found = {normalize_guid(stat.project_launch_guid): stat for stat in listed.launches} | found
+            uncounted = uncounted if listed.is_counted else "all tags"
+        return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
+
+    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[KnownLaunch]:
+        """Return what a list that is read after this has to show."""
+        if self._subject.is_embedded:
+            # If only the embedded sandbox's database was removed, the lists may lack some for good.
+            return []
         with self._subject.ledger.reading() as connection:
             return list_known(connection, self._subject.target, tags, format_moment(since))
 
@@ -286,6 +166,7 @@ class ListReader:
         return self._subject.client.read_stat(launch.project_launch_guid) is not None
 
 
+_SOME = 100
 ABSENT = "the service did not list it in two full lists"
 _LOOKS = 4
 """Readings of the lists before unclear launches are left to the next run."""
@@ -337,7 +218,7 @@ class Settler:
         # Launches missing from the latest list that is proof.
         lacked: set[int] = set()
         failure = None
-        verdicts, listing = self._look(disputes=True)
+        verdicts, listing = self._look()
         for look in range(_LOOKS):
             adopted |= self._adopt(verdicts)
             absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
@@ -352,7 +233,7 @@ class Settler:
             if not absent or is_last or self._wait(self._window_s):
                 break
             try:
-                verdicts, listing = self._look(disputes=True)
+                verdicts, listing = self._look()
             except ServiceError as error:
                 # The findings so far are on record: the caller has to get them, too.
                 failure = error
@@ -364,45 +245,51 @@ class Settler:
         """Return the verdicts of one full list on each unsettled launch, and change nothing."""
         return self._look()[0]
 
-    def _look(self, *, disputes: bool = False) -> tuple[list[Verdict], LaunchListing]:
-        """Read the lists, and compare the unsettled launches with them.
-
-        With `disputes`, take back guids that the service named for one launch and lists for another.
-        """
+    def _look(self) -> tuple[list[Verdict], LaunchListing]:
+        """Read the lists, and compare the unsettled launches with them."""
         subject = self._subject
         with subject.ledger.reading() as connection:
             launches = list_unsettled(connection, subject.campaign_id)
-            claimed = list_claimed(connection, subject.target)
-            claimed |= set(map(normalize_guid, read_dismissed(connection, subject.campaign_id)))
         if not launches:
             return [], LaunchListing(())
-        tags = {launch.tag for launch in launches}
-        listing = self._lists.read(tags, min(launch.intent_at for launch in launches))
-        if disputes and (wrong := self._find_wrong_claims(launches, listing, claimed)):
-            with subject.ledger.writing() as connection:
-                dispute_launches(connection, subject.campaign_id, wrong)
-            return self._look()
-        candidates = make_candidates(listing.launches, claimed, subject.fingerprint)
-        return judge_launches(launches, candidates), listing
+        since = min(launch.intent_at for launch in launches)
+        listing = self._lists.read({launch.tag for launch in launches}, since)
+        verdicts = self._compare(launches, listing)
+        if any(verdict.is_absent for verdict in verdicts):
+            try:
+                listing = self._lists.widen(listing, since)
+            except ServiceError as error:
+                # What the first list shows counts all the same.
+                return verdicts, replace(listing, gap=error.message)
+            verdicts = self._compare(launches, listing)
+        return verdicts, listing
 
-    def _find_wrong_claims(
-        self, launches: Sequence[Unsettled], listing: LaunchListing, claimed: Collection[str]
-    ) -> list[str]:
-        """Return guids on record that the service lists for an unsettled launch.
-
-        The service named a launch by the guid of another one, whose own answer never came.
-        """
+    def _compare(self, launches: Sequence[Unsettled], listing: LaunchListing) -> list[Verdict]:
         subject = self._subject
-        others = [stat for stat in listing.launches if normalize_guid(stat.project_launch_guid) in claimed]
-        candidates = make_candidates(others, set(), subject.fingerprint)
-        same = {
-            normalize_guid(one.stat.project_launch_guid): one.recipients
-            for one in candidates
-            if any(is_same(launch, one) for launch in launches)
-        }
+        tags = {launch.tag for launch in launches}
+        theirs = [stat for stat in listing.launches if any(may_have_tag(stat, tag) for tag in tags)]
         with subject.ledger.reading() as connection:
-            recorded = read_recipients(connection, subject.campaign_id, same)
-        return [guid for guid, people in recorded.items() if people != same[guid]]
+            dismissed = set(map(normalize_guid, read_dismissed(connection, subject.campaign_id)))
+            claimed = list_claimed(connection, subject.target)
+            forgotten = read_forgotten(connection, subject.campaign_id)
+        found = make_candidates(theirs, subject.fingerprint, forgotten)
+        found = [one for one in found if one.guid not in dismissed]
+        unsettled = frozenset[str]().union(*(launch.recipients for launch in launches))
+        recorded = [one for one in found if one.guid in claimed]
+        # Of the others on record, a few show how the list writes people.
+        some = islice((one for one in recorded if unsettled.isdisjoint(one.recipients)), _SOME)
+        recorded = [*(one for one in recorded if not unsettled.isdisjoint(one.recipients)), *some]
+        candidates = [*recorded, *(one for one in found if one.guid not in claimed)]
+        guids = [one.stat.project_launch_guid for one in recorded]
+        with subject.ledger.reading() as connection:
+            claims = read_claims(connection, subject.target, guids)
+        misnamed = find_misnamed(launches, candidates, claims, subject.campaign_id)
+        if misnamed:
+            with subject.ledger.writing() as connection:
+                subject.lock.require_held(connection)
+                correct_guids(connection, subject.campaign_id, misnamed)
+                claims = read_claims(connection, subject.target, [*guids, *misnamed.values()])
+        return judge_launches(launches, candidates, claims, subject.campaign_id)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]

@@ -426,7 +426,7 @@ class Planner:
             hint="what was sent is recorded; run the same command again to send the rest",
         )
 
-    def find_payloads(self, phones: set[str] | None) -> dict[str, list[Offer]]:
+    def find_payloads(self, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return the messages that recipients lack, by phone (E.164), whether or not they are sent now.
 
         `phones` is None for everybody; those that lack nothing are left out.
@@ -434,7 +434,7 @@ class Planner:
         whole = Planner(self._campaign, self._target, self._known, self._key, PlanOptions())
         return whole._collect_offers(phones)
 
-    def _collect_offers(self, phones: set[str] | None) -> dict[str, list[Offer]]:
+    def _collect_offers(self, phones: Container[str] | None) -> dict[str, list[Offer]]:
         self._going = self._compile(Problems())
         decider = self._make_assigner(Problems())
         return {

@@ -112,10 +112,11 @@ def _read_definition(value: Any) -> dict[str, Any]:
 
 
 def _read_phone(value: Any) -> str:
-    # The service writes numbers with and without a leading +.
+    # The service writes numbers with and without a leading +, or with 00 in its place.
     if isinstance(value, float):
         raise TypeError
-    digits = _MARKS.sub("", _read_text(value)).removeprefix("+")
+    written = _MARKS.sub("", _read_text(value))
+    digits = written[1:] if written.startswith("+") else written.removeprefix("00")
     # JSON can hold half a surrogate pair, which cannot be encoded.
     return f"+{digits}".encode(errors="replace").decode()
 
@@ -177,12 +178,12 @@ _RESULTS, _STATS = "/api/results", "/api/stats/"
 _NO_ACCESS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _FINAL = {*_NO_ACCESS, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED}
 """Answers that every further request of the run would get too."""
-_SUCCESS, _REFUSAL, _FAILURE = 2, 4, 5
-"""The classes of HTTP statuses: 2xx, 4xx and 5xx."""
+_SUCCESS, _FAILURE = 2, 5
+"""The classes of HTTP statuses: 2xx and 5xx."""
 _BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 """Answers that ask to be left alone for a while."""
-_NO_PROOF = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, *_BUSY, 499}
-"""Answers that a gateway may give after it has passed a request on; 499 is nginx's, of a client that left."""
+_REJECTED = {*_NO_ACCESS, 400, 404, 405, 406, 410, 411, 413, 414, 415, 422, 431}
+"""Answers that blame the request. A gateway may give any other one after it has passed the request on."""
 _PHONE = re.compile(r"\+?\(?\d(?:[\s().-]{0,2}\d){6,14}")
 _SHOWN = 200
 _JSON = {"format": "json"}
@@ -285,10 +286,14 @@ class ServiceClient:
                 )
             return SendReply("sent", guid, status=status)
         detail = f"HTTP {status}{self._describe_redirect(answer)}{self._quote(answer.body)}"
-        if status // 100 == _REFUSAL and status not in _NO_PROOF:
-            return SendReply("rejected", detail=detail, status=status, is_final_for_run=status in _FINAL)
-        wait = read_retry_after(answer.headers, self._now()) if status in _BUSY else None
-        return SendReply("unknown", detail=detail, status=status, is_busy=status in _BUSY, retry_after_s=wait)
+        return SendReply(
+            "rejected" if status in _REJECTED else "unknown",
+            detail=detail,
+            status=status,
+            is_final_for_run=status in _FINAL,
+            is_busy=status in _BUSY,
+            retry_after_s=read_retry_after(answer.headers, self._now()) if status in _BUSY else None,
+        )
 
     def read_stats(self, project_tag: str | None, offset: int) -> Page[StatRecord]:
         """Return the page of launches from `offset` on; for all tags with None.

@@ -306,7 +306,9 @@ class _Search:
         """Keep the launches of a page; return True if any was new."""
         before, found = self._count, len(self.found)
         for stat in page.records:
-            self._keep(stat if stat.project_tag else replace(stat, project_tag=self.tag or ""))
+            told = stat.project_definition.get("tag")
+            tag = stat.project_tag or (told if isinstance(told, str) else "") or self.tag or ""
+            self._keep(stat if stat.project_tag else replace(stat, project_tag=tag))
         self.observe_progress(len(self.found) - found)
         for record in page.unreadable:
             self.observe_unreadable(record)

@@ -58,7 +58,7 @@ _PORTS = {"http": 80, "https": 443}
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _WAITS = ("connect_timeout", "read_timeout", "settle_window")
 """The limits in seconds."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -149,6 +149,8 @@ class Target:
         read_timeout: seconds from the end of the request to the end of the answer.
         settle_window: seconds the service may take to list a launch; one that is missing before and after
             them was not sent.
+        settle_history: age in seconds up to which a launch that no record has may be of a lost run, whatever
+            its tag.
         insecure: allows http to another machine.
         username_env: environment variable of the username.
         api_key_env: environment variable of the API key.
@@ -165,6 +167,7 @@ class Target:
     connect_timeout: float = 10.0
     read_timeout: float = 60.0
     settle_window: float = 60.0
+    settle_history: float = 30 * 86_400.0
     insecure: bool = False
     username_env: str = "RUNNER_USERNAME"
     api_key_env: str = "RUNNER_API_KEY"
@@ -326,7 +329,7 @@ def _read_credentials(
 
 
 def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
-    readers = {"rate": parse_rate, **dict.fromkeys(_WAITS, parse_duration)}
+    readers = {"rate": parse_rate, **dict.fromkeys((*_WAITS, "settle_history"), parse_duration)}
     return {name: readers.get(name, int)(value) for name, value in limits.items()}
 
 
@@ -336,7 +339,7 @@ def parse_duration(text: str) -> float:
     Raises:
         ValueError: it is not written like that.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", text)
     if match is None:
         raise ValueError(text)
     return float(match[1]) * _SECONDS[match[2]]

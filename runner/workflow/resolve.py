@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.delivery.settle import digest_definition, is_same_text, write_moment
+from runner.delivery.settle import write_moment
+from runner.delivery.verdict import digest_definition, is_same_text
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.entry import adopt_in_part, enter_adopted
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.campaign_ref import ListedCampaign
-    from runner.delivery.settle import Candidate, Verdict
+    from runner.delivery.verdict import Candidate, Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.record.unexplained import UnexplainedLaunch
     from runner.workflow.scope import Scope
@@ -253,9 +254,7 @@ class _Resolving:
     def _adopt(self, case: Case, verdict: Verdict, candidate: Candidate) -> None:
         launch, guid = verdict.launch, candidate.stat.project_launch_guid
         at = write_moment(candidate.stat.project_launch_start, utc_now())
-        # If the service does not list all recipients, everybody counts as reached.
-        others = frozenset() if candidate.stat.is_whole else launch.recipients
-        reached = candidate.recipients | others
+        reached = candidate.recipients | launch.recipients
         with self.session.ledger.writing() as connection:
             adopt_in_part(connection, case.campaign.name, launch, guid, at, reached)
         self._say(case, f"{launch.key} ({count_words(len(reached), 'recipient')}) was sent")

@@ -109,7 +109,7 @@ def test_foreign_launches_are_said(folder: Path, run: Run, serve: Serve) -> None
         done = run("apply", "--auto-approve", *SHORT, cwd=folder, env=environment)
     assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
     assert (
-        "Warning: pulse: no record explains 1 launch known to the service under its tags, first: "
+        "Warning: pulse: no record explains 1 launch known to the service, first: "
         f"{sent['project_launch_guid']}. They reached nobody who is to be texted\n"
     ) in done.stderr
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.delivery.settle import (
+from runner.delivery.settle import write_moment
+from runner.delivery.verdict import (
     Candidate,
     digest_definition,
     is_same_definition,
     judge_launches,
-    make_candidates,
-    write_moment,
 )
 from runner.ledger.model import Unsettled
+from runner.ledger.record.unsettled import Claim
 from runner.service.model import StatRecord
 
 TEXT = {"tag": "t", "text": "Hi"}
@@ -53,7 +53,7 @@ def make_candidate(
         project_launch_start=start,
         **{f"num_{name}": value for name, value in counts.items()},  # type: ignore[arg-type]
         project_tag=tag,
-        project_definition=TEXT if definition is None else definition,
+        project_definition={**TEXT, "tag": tag} if definition is None else definition,
         recipients=tuple(recipients),
     )
     return Candidate(stat, frozenset(recipients))
@@ -74,7 +74,7 @@ def test_the_same_text_to_the_same_people_is_adopted() -> None:
 
 def test_nothing_listed_is_absent() -> None:
     """A launch none of whose recipients is in a listed one is absent."""
-    (verdict,) = judge_launches([make_launch()], [make_candidate("other", "cd")])
+    (verdict,) = judge_launches([make_launch()], [make_candidate("other", "cd", {"text": "Bye"})])
     assert verdict.is_absent
 
 
@@ -219,10 +219,65 @@ def test_moments_are_written_in_utc(started: str, written: str) -> None:
     assert write_moment(started, "otherwise") == written
 
 
-def test_claimed_launches_are_no_candidates() -> None:
-    """What a record claims is somebody's already."""
-    stats = [make_candidate("mine").stat, make_candidate("free").stat]
-    assert [c.stat.project_launch_guid for c in make_candidates(stats, {"mine"}, str.upper)] == ["free"]
+OWN, OTHER = 1, 2
+
+
+@pytest.mark.parametrize(
+    ("claim", "doubtful"),
+    [
+        (Claim(7, OWN, is_adopted=False, people=frozenset("ab")), []),
+        (Claim(7, OWN, is_adopted=False, people=frozenset("abc")), ["mine"]),
+        (Claim(7, OWN, is_adopted=False, people=frozenset("cd")), ["mine"]),
+        (Claim(7, OTHER, is_adopted=False, people=frozenset("12")), []),
+        (Claim(7, OTHER, is_adopted=False, people=frozenset("1")), ["mine"]),
+    ],
+)
+def test_a_launch_on_record_is_nobody_elses(claim: Claim, doubtful: list[str]) -> None:
+    """What a record claims is somebody's already; who would claim it too is held, unless it is listed as recorded."""
+    (verdict,) = judge_launches([make_launch()], [make_candidate("mine")], {"mine": claim}, OWN)
+    assert (verdict.match, [c.guid for c in verdict.doubtful]) == (None, doubtful)
+
+
+@pytest.mark.parametrize("is_adopted", [True, False])
+def test_only_what_a_list_told_is_doubted_by_a_list(is_adopted: bool) -> None:  # noqa: FBT001  a column
+    """A launch that was found in a list, and is listed with more people now, may be one to more people."""
+    claim = Claim(7, OWN, is_adopted=is_adopted, people=frozenset("a"))
+    (verdict,) = judge_launches([make_launch(1, "abc")], [make_candidate("g", "ab")], {"g": claim}, OWN)
+    assert verdict.is_absent != is_adopted
+
+
+def test_a_list_that_may_lack_sessions_adopts_nothing() -> None:
+    """Of two launches in the same words, to A and to A and B, one that is listed for A may be either."""
+    verdicts = judge_launches([make_launch(1, "a"), make_launch(2, "ab")], [make_candidate("g", "a")])
+    assert [[c.guid for c in v.doubtful] for v in verdicts] == [["g"], ["g"]]
+
+
+@pytest.mark.parametrize(
+    ("definition", "other", "is_absent"),
+    [(TEXT, "xy", False), ({"text": "Bye"}, "xy", True), ({"text": "Bye"}, "v", False)],
+)
+def test_people_who_match_nobody_may_be_ours_in_another_form(
+    definition: dict[str, Any],
+    other: str,
+    is_absent: bool,  # noqa: FBT001  a column of the table
+) -> None:
+    """The same words to strangers may be ours; so may others, where a launch on record is listed with strangers."""
+    listed = [make_candidate("strange", "yz", definition), make_candidate("known", other)]
+    claims = {"known": Claim(7, OWN, is_adopted=False, people=frozenset("x"))}
+    (verdict,) = judge_launches([make_launch()], listed, claims, OWN)
+    assert verdict.is_absent == is_absent
+
+
+@pytest.mark.parametrize(
+    ("project_tag", "own", "match"), [("", "t", "g"), ("", None, None), ("T ", None, "g"), ("w2", "t", None)]
+)
+def test_a_launch_without_its_tag_has_its_definitions(
+    project_tag: str, own: str | None, match: str | None
+) -> None:
+    """A launch is known by its tag, or by its definition's; without any it may be one of any tag."""
+    definition = {"text": "Hi"} | ({} if own is None else {"tag": own})
+    found, doubtful = judge(make_launch(), make_candidate("g", definition=definition, tag=project_tag))
+    assert (found, doubtful) == (match, [] if match else ["g"])
 
 
 def test_launches_that_are_alike_are_interchangeable() -> None:

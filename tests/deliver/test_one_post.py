@@ -86,13 +86,16 @@ def test_a_guid_in_any_2xx_is_a_sent_launch(faulty: FaultyService, connect: Conn
         ({"status": 400, "body": "n\0o\x1b[31m\u200b\u202e".encode()}, "rejected", "HTTP 400: no[31m", False),
         ({"status": 400, "body": "nope".encode("utf-16")}, "rejected", "HTTP 400: \ufffd\ufffdnope", False),
         ({"status": 404, "body": b""}, "rejected", "HTTP 404", False),
-        ({"status": 407, "body": b""}, "rejected", "HTTP 407", True),
-        ({"status": 422, "body": b""}, "rejected", "HTTP 422", False),
+        ({"status": 407, "body": b""}, "unknown", "HTTP 407", True),
+        *(
+            ({"status": status, "body": b""}, "rejected", f"HTTP {status}", False)
+            for status in (405, 406, 410, 411, 413, 414, 415, 422, 431)
+        ),
         ({"status": 401, "body": b""}, "rejected", "HTTP 401", True),
         ({"status": 403, "body": b""}, "rejected", "HTTP 403", True),
         *(
             ({"status": status, "body": b""}, "unknown", f"HTTP {status}", False)
-            for status in (408, 409, 425, 429, 499)
+            for status in (402, 408, 409, 412, 418, 425, 429, 432, 451, 499)
         ),
         ({"status": 503, "body": b"", "headers": {"retry-after": "9"}}, "unknown", "HTTP 503", False),
     ],

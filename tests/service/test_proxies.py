@@ -240,7 +240,7 @@ def test_a_strangers_certificate_behind_a_tunnel_gets_no_byte(
 @pytest.mark.parametrize(
     ("answer", "outcome", "may_retry"),
     [
-        (write_answer(407), "rejected", False),
+        (write_answer(407), "unknown", False),
         (write_answer(503, b"", "Retry-After: 5"), "unknown", False),
         (write_answer(502), "unknown", False),
         (write_answer(503), "unknown", False),

@@ -41,6 +41,7 @@ def make_service(seed: int, rng: random.Random, folder: Path) -> CountingService
         lists_late_s=_LISTS_LATE_S,
         page_size=rng.randint(3, 12),
         skew_s=rng.uniform(-60, 60),
+        odd_lists=rng.choice((0.0, 0.0, 0.15, 0.4)),
     )
     return Service(temper)
 

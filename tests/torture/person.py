@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tests.torture.reference import ReferenceTorture
+from tests.torture.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,7 +80,7 @@ class Person:
             return None
         if None in words:
             # Not even a person can tell from these lists: somebody mends the service, and `apply` sees.
-            assert isinstance(self._service, ReferenceTorture)
+            assert isinstance(self._service, ReferenceTorture | Service)
             self._service.mend()
             return None
         return self._find_group_word(found, known) or words[0]
@@ -131,4 +132,4 @@ class Person:
     @property
     def _hides_people(self) -> bool:
         """Whether the service's lists do not say whom launches have reached."""
-        return isinstance(self._service, ReferenceTorture) and not self._service.lists_sessions
+        return isinstance(self._service, ReferenceTorture | Service) and not self._service.lists_sessions

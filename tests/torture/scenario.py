@@ -18,7 +18,7 @@ from tests.torture.records import Records, can_be_known
 from tests.torture.reference import CREDENTIALS, ReferenceTorture
 from tests.torture.repository import Repository, phone_of
 from tests.torture.schedule import make_random
-from tests.torture.service import READ_TIMEOUT_S
+from tests.torture.service import READ_TIMEOUT_S, Service
 from tests.torture.tally import Tally
 
 if TYPE_CHECKING:
@@ -330,6 +330,8 @@ class Scenario:
     def _is_known(self, kept: set[str]) -> bool:
         """Return whether what was sent can be known from these guids on record, and from the service."""
         service = self.service
+        if isinstance(service, Service) and not service.list_hidden() <= kept:
+            return False
         return can_be_known(
             service.launches,
             self._audience,

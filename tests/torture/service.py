@@ -39,6 +39,10 @@ SEND_FAULTS = (
     "accepted, then reset",
     "accepted after the connection broke",
     "accepted, answered 500",
+    "accepted, answered 400",
+    "accepted, answered 404",
+    "accepted, answered 422",
+    "accepted, answered 402",
     "accepted, answered 408",
     "accepted, answered 409",
     "accepted, answered 425",
@@ -56,7 +60,15 @@ SEND_FAULTS = (
     "answered 400",
     "answered 403",
 )
-_STATUSES = ("408", "409", "425", "429", "499", "500", "503")
+_STATUSES = ("400", "402", "404", "422", "408", "409", "425", "429", "499", "500", "503")
+ODD_LISTS = (
+    "sessions left out",
+    "phones without country code",
+    "phones with zeros",
+    "no tag",
+    "no tag at all",
+)
+"""What a list may lack, or write otherwise, of some launches; none of it is there for good."""
 LIST_FAULTS = ("list: dropped", "list: 500", "list: half a body", "list: too late", "list: order changed")
 
 
@@ -71,6 +83,7 @@ class Temper:
         lists_late_s: the most seconds between accepting a launch and listing it.
         page_size: the most records on a page.
         skew_s: how far its clock is ahead of ours.
+        odd_lists: the share of launches that lists show otherwise, each in one way of `ODD_LISTS`.
         takes_s: the most seconds that it takes to accept a launch, and again to answer.
     """
 
@@ -80,6 +93,7 @@ class Temper:
     lists_late_s: float
     page_size: int
     skew_s: float
+    odd_lists: float = 0.0
     takes_s: float = 0.0
 
 
@@ -109,13 +123,30 @@ class Service:
         self._order = 0
         self._hidden: set[str] = set()
         self._late: list[threading.Timer] = []
+        self._odd: dict[str, str] = {}
         self.door = Door(self, meter)
         self.door.open()
 
     def calm(self) -> None:
-        """Behave from now on; what is accepted is still listed late."""
+        """Behave from now on; what is accepted is still listed late, and what is listed otherwise stays so."""
         self._is_calm = True
         self._due.clear()
+
+    def mend(self) -> None:
+        """List everything as it is."""
+        with self._lock:
+            self._odd.clear()
+
+    @property
+    def lists_sessions(self) -> bool:
+        """Whether its lists say of all launches whom they have reached, and as what."""
+        return not self._odd
+
+    def list_hidden(self) -> set[str]:
+        """Return the guids of launches that nobody could recognise who has no record of them."""
+        return {
+            guid for guid, odd in self._odd.items() if odd.startswith("no tag") or _hides_counts(guid, odd)
+        }
 
     def plan_faults(self, faults: list[str]) -> None:
         """Meet the next sends with these faults of `SEND_FAULTS`, whatever the schedule says."""
@@ -157,6 +188,10 @@ class Service:
             listed_at=now + rng.uniform(0, self._temper.lists_late_s),
         )
         self.launches.append(launch)
+        if not self._is_calm and rng.random() < self._temper.odd_lists:
+            odd = rng.choice(ODD_LISTS)
+            self._odd[launch.guid] = odd
+            self.faults[odd] += 1
         return launch.guid
 
     def _accept_later(self, body: dict[str, Any], came_at: float) -> None:
@@ -206,7 +241,25 @@ class Service:
         """Meet one GET of one launch."""
         with self._lock:
             found = [launch for launch in self._listed() if launch.guid == guid]
-            return _answer(200, _make_stat(found[0])) if found else (404, {}, b"{}")
+            return _answer(200, self._show(found[0])) if found else (404, {}, b"{}")
+
+    def _show(self, launch: Launch) -> dict[str, Any]:
+        """Return a launch as it is listed now."""
+        stat, odd = _make_stat(launch), self._odd.get(launch.guid)
+        if odd == "sessions left out":
+            stat["sessions"] = stat["sessions"][: len(launch.phones) // 2]
+            if _hides_counts(launch.guid, odd):
+                stat["num_complete_sessions"] = 0
+        if odd in ("no tag", "no tag at all"):
+            stat["project_tag"] = ""
+        if odd == "no tag at all":
+            stat["project_definition"] = {k: v for k, v in launch.definition.items() if k != "tag"}
+        for session in stat["sessions"]:
+            if odd == "phones without country code":
+                session["to"] = session["to"][2:]
+            if odd == "phones with zeros":
+                session["to"] = "00" + session["to"][1:]
+        return stat
 
     def _choose(self, rng: random.Random, share: float, faults: tuple[str, ...]) -> str | None:
         if self._is_calm or rng.random() >= share:
@@ -231,7 +284,12 @@ class Service:
 
     def _make_page(self, query: dict[str, str]) -> dict[str, Any]:
         tag = query.get("project_tag")
-        listed = [launch for launch in self._listed() if tag in (None, launch.definition["tag"])]
+        listed = [
+            launch
+            for launch in self._listed()
+            if tag is None
+            or (tag == launch.definition["tag"] and not self._odd.get(launch.guid, "").startswith("no tag"))
+        ]
         make_random(self._temper.seed, "order", self._order).shuffle(listed)
         limit = min(int(query.get("limit", "20")), self._temper.page_size)
         offset = int(query.get("offset", "0"))
@@ -245,8 +303,13 @@ class Service:
                 "previous": None,
                 "plan": usage,
             },
-            "objects": [_make_stat(launch) for launch in listed[offset : offset + limit]],
+            "objects": [self._show(launch) for launch in listed[offset : offset + limit]],
         }
+
+
+def _hides_counts(guid: str, odd: str) -> bool:
+    """Return whether a launch with sessions that are left out has counts that do not show it: every second one."""
+    return odd == "sessions left out" and int(guid[0], 16) % 2 == 1
 
 
 def _spoil(fault: str, content: bytes) -> Answer | str:

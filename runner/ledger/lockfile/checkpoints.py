@@ -101,21 +101,19 @@ def rename_checkpoints(connection: Connection, campaign_id: int, renames: Mappin
 
 
 def remove_people(
-    connection: Connection, campaign_id: int, launch_ids: Collection[int], fingerprint: str | None = None
+    connection: Connection, campaign_id: int, launch_ids: Collection[int], fingerprint: str
 ) -> None:
-    """Remove people from the last checkpoints, before their deliveries go or their launches are in doubt.
-
-    `launch_ids` has some hundreds at most; without a `fingerprint`, all their people go.
-    """
-    theirs = and_(launches.c.id.in_(launch_ids), _IS_MARKED, deliveries.c.released.is_(False))
+    """Remove a person from the last checkpoints, before deliveries by some hundred launches at most go."""
+    theirs = and_(
+        launches.c.id.in_(launch_ids),
+        _IS_MARKED,
+        deliveries.c.released.is_(False),
+        deliveries.c.fingerprint == fingerprint,
+    )
     query = select(deliveries.c.message, deliveries.c.fingerprint).join(
         launches, launches.c.id == deliveries.c.launch_id
     )
-    if fingerprint is not None:
-        theirs = and_(theirs, deliveries.c.fingerprint == fingerprint)
     rows = connection.execute(query.where(theirs)).all()
-    if fingerprint is None:
-        connection.execute(update(launches).where(launches.c.id.in_(launch_ids)).values(mark=None))
     if not rows:
         return
     last, number = _begin_checkpoint(connection, campaign_id)

@@ -50,6 +50,7 @@ from runner.ledger.record.unexplained import (
 )
 from runner.ledger.record.unsettled import drop_unexplained, list_claimed
 from runner.ledger.results.runs import enter_runs
+from runner.ledger.results.sendings import note_behind
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -377,6 +378,7 @@ def _fill(
     take_told(connection, identity, campaign_id, key)
     if is_new:
         renew_checkpoints(connection, campaign_id)
+        note_behind(connection, campaign_id, is_behind=True)
     if identity.keeps_summary:
         add_checkpoints(connection, campaign_id)
     if identity.shared is not None and identity.shared.is_held:

@@ -216,9 +216,12 @@ def iterate_accepted(connection: Connection, campaign_id: int, name: str) -> Ite
 
 
 def iterate_held(
-    connection: Connection, *conditions: ColumnElement[bool]
+    connection: Connection, *conditions: ColumnElement[bool], is_released: bool = False
 ) -> Iterator[tuple[Row[Any], tuple[str, ...]]]:
-    """Yield the launches that match conditions, by message and key, each with its recipients."""
+    """Yield the launches that match conditions, by message and key, each with its recipients.
+
+    With `is_released`, these are the people who are free again, and have no later launch.
+    """
     query: Select[Any] = (
         select(
             launches.c.id,
@@ -234,7 +237,7 @@ def iterate_held(
         )
         .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
         .outerjoin(
-            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released))
         )
         .where(*conditions)
         .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)

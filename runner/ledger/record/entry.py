@@ -9,7 +9,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Insert,
-    bindparam,
     false,
     func,
     insert,
@@ -17,45 +16,44 @@ from sqlalchemy import (
     null,
     or_,
     select,
-    true,
     update,
 )
 
-from runner.errors import RunLockedError
+from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.lockfile.checkpoints import remove_people
+from runner.ledger.people.forgotten import read_forgotten
 from runner.ledger.record.deliveries import read_guids
 from runner.ledger.record.open_launches import asks_something
 from runner.ledger.record.renaming import find_first_name
-from runner.ledger.record.unsettled import OPEN, UNEXPLAINED, adopt_launch, drop_unexplained
+from runner.ledger.record.unsettled import (
+    ADOPTED,
+    OPEN,
+    UNEXPLAINED,
+    adopt_launch,
+    drop_unexplained,
+    find_owner,
+)
 from runner.ledger.results.runs import fill_in_runs
 from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
-from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from runner.ledger.model import Intent, LaunchEntry, LaunchRecord, ReservedLaunch, Unsettled
+    from runner.ledger.record.unsettled import AdoptedLaunch
 
 
 _CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
-_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None}
+_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None, "detail": None}
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
-    [column.name for column in launches.c if column.name not in ("detail", "mark")],
+    [column.name for column in launches.c if column.name != "mark"],
     winner="first",
 )
-_RELEASE = (
-    update(deliveries)
-    .where(
-        deliveries.c.launch_id == bindparam("b_launch_id"),
-        deliveries.c.fingerprint == bindparam("b_fingerprint"),
-    )
-    .values(released=true())
-)
+BARE = "other launches have its recipients"
 
 
 _IS_RELEASED = deliveries.c.released.is_(True)
@@ -164,8 +162,7 @@ def enter_reserved_launches(
             for launch_id, one in zip(ids, portion, strict=True)
         ]
         connection.execute(insert(reserved_launches), digests)
-        if rows:
-            _ADOPT.run(connection, rows)
+        _adopt_people(connection, campaign_id, rows)
 
 
 def enter_adopted(
@@ -179,50 +176,56 @@ def enter_adopted(
     text = json.dumps(definition)
     drop_unexplained(connection, campaign_id, [record.project_launch_guid])
     rows = _add_accepted(connection, campaign_id, [record], text)
-    if rows:
-        _ADOPT.run(connection, rows)
+    _adopt_people(connection, campaign_id, rows)
+
+
+def add_recipients(
+    connection: Connection, campaign_id: int, launch: AdoptedLaunch, people: Collection[str]
+) -> int:
+    """Enter people whom an adopted launch has reached as well, unless on record; return their number."""
+    rows = list_deliveries(campaign_id, launch.message, launch.id, sorted(people))
+    return _adopt_people(connection, campaign_id, rows)
 
 
 def adopt_in_part(
     connection: Connection, campaign: str, launch: Unsettled, guid: str, at: str, reached: frozenset[str]
 ) -> None:
-    """Record that an unsettled launch was sent to other people than its intent names.
+    """Record that an unsettled launch was sent, to others than its intent names as well.
 
-    People that it has not reached are free again; others that it has reached are entered with it.
+    People of the intent whom the service does not list count as reached: a list proves little. If the guid
+    is on record for another launch, that one gets the people.
+
+    Raises:
+        RunnerError: the guid is on record as another message.
     """
     query = select(launches.c.campaign_id, launches.c.payload_digest).where(launches.c.id == launch.id)
     campaign_id, digest = connection.execute(query).one()
-    name = find_first_name(connection, campaign_id) or campaign
-    key = launch_key(name, launch.message, digest, reached)
     drop_unexplained(connection, campaign_id, [guid])
-    adopt_launch(connection, launch.id, guid, at)
-    connection.execute(
-        update(launches).where(launches.c.id == launch.id).values(launch_key=key, recipients=len(reached))
-    )
-    missed = [{"b_launch_id": launch.id, "b_fingerprint": name} for name in launch.recipients - reached]
-    if missed:
-        connection.execute(_RELEASE, missed)
-    if reached:
-        rows = list_deliveries(campaign_id, launch.message, launch.id, sorted(reached))
-        _ADOPT.run(connection, list(rows))
+    owner = find_owner(connection, campaign_id, guid)
+    everybody = sorted(launch.recipients | reached)
+    if owner is None:
+        name = find_first_name(connection, campaign_id) or campaign
+        key = launch_key(name, launch.message, digest, everybody)
+        adopt_launch(connection, launch.id, guid, at)
+        changed = {"launch_key": key, "recipients": len(everybody)}
+    elif owner.message == launch.message:
+        changed = {"state": "not_sent", "detail": BARE}
+    else:
+        raise RunnerError(
+            f"the service has named a launch of the message {owner.message!r} {guid}, and that is on record",
+            hint=f"if nobody got {launch.message!r}, have it sent: "
+            f"runner resolve --launch {launch.key} --not-sent",
+        )
+    connection.execute(update(launches).where(launches.c.id == launch.id).values(changed))
+    holder = launch.id if owner is None else owner.id
+    _adopt_people(connection, campaign_id, list_deliveries(campaign_id, launch.message, holder, everybody))
 
 
-def dispute_launches(connection: Connection, campaign_id: int, guids: Collection[str]) -> None:
-    """Record that the service has used a guid twice, so that its launch has an unknown outcome."""
-    for guid in guids:
-        # In any letter case.
-        is_it = (launches.c.campaign_id == campaign_id) & (
-            func.lower(launches.c.project_launch_guid) == normalize_guid(guid)
-        )
-        query = select(launches.c.id).where(is_it)
-        remove_people(connection, campaign_id, connection.execute(query).scalars().all())
-        connection.execute(
-            update(launches)
-            .where(is_it)
-            .values(
-                state="unknown", project_launch_guid=None, detail="the service named a later launch so, too"
-            )
-        )
+def _adopt_people(connection: Connection, campaign_id: int, rows: Iterable[dict[str, Any]]) -> int:
+    """Enter deliveries that were certainly, or may have been, made; leave out forgotten people."""
+    forgotten = read_forgotten(connection, campaign_id)
+    kept = [row for row in rows if row["fingerprint"] not in forgotten]
+    return _ADOPT.run(connection, kept) if kept else 0
 
 
 def _add_accepted(
@@ -244,6 +247,7 @@ def _add_accepted(
             "project_launch_guid": record.project_launch_guid,
             "intent_at": record.sent_at,
             "outcome_at": record.sent_at,
+            "detail": None if definition is None else ADOPTED,
         },
     )
     return rows

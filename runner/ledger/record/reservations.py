@@ -20,7 +20,7 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.lockfile.integrity import without_mac
 from runner.ledger.model import Reservation, ReservedLaunch, Run
 from runner.ledger.record.deliveries import iterate_held
-from runner.ledger.record.entry import enter_reserved_launches
+from runner.ledger.record.entry import BARE, enter_reserved_launches
 from runner.ledger.record.unsettled import OPEN, list_unsettled
 from runner.ledger.results.runs import enter_runs, store_run
 from runner.ledger.tables import deliveries, launches, reservations
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 _TEXTS = ("message", "key", "tag", "payload_digest", "definition_digest", "reserved_at")
 _FIELDS = sorted(one.name for one in fields(ReservedLaunch))
-BARE = "other launches have its recipients"
 
 
 def note_own(connection: Connection, name: str) -> None:
@@ -99,25 +98,31 @@ def add_reserved(
 def list_open(
     connection: Connection, campaign_id: int, digest: Callable[[dict[str, Any]], str]
 ) -> Sequence[ReservedLaunch]:
-    """Return the launches of unknown outcome, for other machines."""
-    unsettled = {one.id: one for one in list_unsettled(connection, campaign_id)}
-    is_open = (launches.c.campaign_id == campaign_id) & launches.c.state.in_(OPEN)
-    return [
-        ReservedLaunch(
-            message=row.message,
-            key=row.launch_key,
-            tag=row.tag,
-            payload_digest=row.payload_digest,
-            definition_digest=one.definition_digest if one.definition is None else digest(one.definition),
-            reserved_at=one.intent_at,
-            recipients=recipients,
-            arm=row.arm,
-            run=row.run,
-        )
-        for row, recipients in iterate_held(connection, is_open)
-        # Launches without recipients hold nobody, here or elsewhere.
-        if recipients and (one := unsettled.get(row.id)) is not None
-    ]
+    """Return the launches of unknown outcome, for other machines, and rejected ones without proof."""
+    found = []
+    for states, is_released in ((OPEN, False), (("rejected",), True)):
+        unsettled = {
+            one.id: one
+            for one in list_unsettled(connection, campaign_id, states=states, is_released=is_released)
+        }
+        is_open = (launches.c.campaign_id == campaign_id) & launches.c.state.in_(states)
+        found += [
+            ReservedLaunch(
+                message=row.message,
+                key=row.launch_key,
+                tag=row.tag,
+                payload_digest=row.payload_digest,
+                definition_digest=one.definition_digest if one.definition is None else digest(one.definition),
+                reserved_at=one.intent_at,
+                recipients=recipients,
+                arm=row.arm,
+                run=row.run,
+            )
+            for row, recipients in iterate_held(connection, is_open, is_released=is_released)
+            # Launches without recipients hold nobody, here or elsewhere.
+            if recipients and (one := unsettled.get(row.id)) is not None
+        ]
+    return found
 
 
 def _rename(one: ReservedLaunch, message_ids: Mapping[str, str], name: str) -> ReservedLaunch:

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, delete, func, or_, select, update
+from sqlalchemy import and_, delete, exists, func, or_, select, update
 
+from runner.ledger.bulk import divide
 from runner.ledger.model import Unsettled
 from runner.ledger.tables import campaigns, deliveries, launches, reserved_launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Row
 
+_GROUP = 5_000
 OPEN = ("intent", "unknown")
 """The states of launches that may or may not have been sent."""
+ADOPTED = "the service lists it"
+"""The detail of launches that count as sent since a list had them: no answer said so."""
 UNEXPLAINED = "unexplained"
 """The state of launches that the service lists and no record explains (`ledger.record.unexplained`)."""
 
 
-def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
+def list_unsettled(
+    connection: Connection, campaign_id: int, *, states: Sequence[str] = OPEN, is_released: bool = False
+) -> list[Unsettled]:
     """Return the launches that may or may not have been sent, the oldest first.
 
     For use under the campaign's lock: then an intent without an outcome was left by a dead run.
@@ -32,9 +38,10 @@ def list_unsettled(connection: Connection, campaign_id: int) -> list[Unsettled]:
         select(launches, deliveries.c.fingerprint, reserved_launches.c.definition_digest)
         .outerjoin(reserved_launches, reserved_launches.c.launch_id == launches.c.id)
         .outerjoin(
-            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+            deliveries,
+            and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released)),
         )
-        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(OPEN))
+        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(states))
         .order_by(launches.c.id)
     )
     recipients: dict[int, set[str]] = {}
@@ -148,16 +155,20 @@ class KnownLaunch:
     sent_at: str
 
 
-def list_known(connection: Connection, target: str, tags: Collection[str], since: str) -> list[KnownLaunch]:
-    """Return the launches on a target under some project tags that are recorded as sent.
+def list_known(
+    connection: Connection, target: str, tags: Collection[str] | None, since: str
+) -> list[KnownLaunch]:
+    """Return the launches on a target under some project tags (None for all) that are recorded as sent.
 
     They are those since a moment (UTC, ISO 8601), and the last one before it.
     """
     query = (
         select(launches.c.project_launch_guid, launches.c.outcome_at)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.tag.in_(list(tags)), launches.c.state == "sent")
+        .where(campaigns.c.target == target, launches.c.state == "sent")
     )
+    if tags is not None:
+        query = query.where(launches.c.tag.in_(list(tags)))
     seconds = since[: len("2026-11-20T12:00:00")]
     recent = connection.execute(query.where(launches.c.outcome_at >= seconds)).all()
     before = query.where(launches.c.outcome_at < seconds).order_by(launches.c.outcome_at.desc()).limit(1)
@@ -190,31 +201,113 @@ def count_known(connection: Connection, target: str, tag: str) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def read_recipients(
-    connection: Connection, campaign_id: int, guids: Collection[str]
-) -> dict[str, frozenset[str]]:
-    """Return the recipients' fingerprints of recorded launches by guid, written as by `normalize_guid`."""
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The record of a listed launch: its campaign, and the fingerprints of its people by that one's key.
+
+    If it `is_adopted`, no answer of the service named it, but a list.
+    """
+
+    launch_id: int
+    campaign_id: int
+    is_adopted: bool
+    people: frozenset[str]
+
+
+def read_claims(connection: Connection, target: str, guids: Collection[str]) -> dict[str, Claim]:
+    """Return the records of some guids, written as by `normalize_guid`; unexplained launches have none."""
+    found: dict[str, tuple[int, int, bool]] = {}
+    people: dict[str, set[str]] = {}
+    for group in divide(_list_forms(guids), _GROUP):
+        query = (
+            select(
+                launches.c.project_launch_guid,
+                launches.c.id,
+                launches.c.campaign_id,
+                launches.c.detail,
+                deliveries.c.fingerprint,
+            )
+            .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+            .outerjoin(
+                deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+            )
+            .where(
+                campaigns.c.target == target,
+                launches.c.project_launch_guid.in_(group),
+                launches.c.state != UNEXPLAINED,
+            )
+        )
+        for written, launch_id, campaign_id, detail, fingerprint in connection.execute(query):
+            guid = normalize_guid(written)
+            found[guid] = launch_id, campaign_id, detail == ADOPTED
+            people.setdefault(guid, set()).update([fingerprint] if fingerprint is not None else [])
+    return {guid: Claim(*one, frozenset(people[guid])) for guid, one in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptedLaunch:
+    """A launch that a list has shown, with the fingerprints of its recipients so far."""
+
+    id: int
+    message: str
+    project_launch_guid: str
+    people: frozenset[str]
+
+
+def list_adopted(connection: Connection, campaign_id: int) -> list[AdoptedLaunch]:
+    """Return a campaign's launches that count as sent since a list had them."""
     query = (
-        select(launches.c.project_launch_guid, deliveries.c.fingerprint)
-        .join(deliveries, deliveries.c.launch_id == launches.c.id)
+        select(launches.c.id, launches.c.message, launches.c.project_launch_guid, deliveries.c.fingerprint)
+        .outerjoin(deliveries, deliveries.c.launch_id == launches.c.id)
         .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.project_launch_guid.in_(_list_forms(guids)),
-            deliveries.c.released.is_(False),
+            launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.detail == ADOPTED
         )
     )
-    found: dict[str, set[str]] = {}
-    for guid, fingerprint in connection.execute(query):
-        found.setdefault(normalize_guid(guid), set()).add(fingerprint)
-    return {guid: frozenset(people) for guid, people in found.items()}
+    found: dict[tuple[int, str, str], set[str]] = {}
+    for *one, fingerprint in connection.execute(query):
+        found.setdefault(tuple(one), set()).update([fingerprint] if fingerprint is not None else [])
+    return [AdoptedLaunch(*one, frozenset(people)) for one, people in found.items()]
+
+
+def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, Any] | None:
+    """Return number and message of the launch of a campaign that a guid is on record for, or None."""
+    query = select(launches.c.id, launches.c.message).where(
+        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(_list_forms([guid]))
+    )
+    return connection.execute(query).first()
+
+
+def correct_guids(connection: Connection, campaign_id: int, guids: Mapping[int, str]) -> None:
+    """Record the right guids of launches that the service has named by others' guids; they stay sent."""
+    for launch_id, guid in guids.items():
+        drop_unexplained(connection, campaign_id, [guid])
+        connection.execute(
+            update(launches).where(launches.c.id == launch_id).values(project_launch_guid=guid)
+        )
+
+
+def reopen_rejected(connection: Connection, campaign_id: int) -> int:
+    """Hold the people of rejected launches until lists prove that these were not sent; return their number.
+
+    A gateway may reject what the service has accepted. People whom another launch has since are left out.
+    """
+    theirs = (deliveries.c.launch_id == launches.c.id) & deliveries.c.released.is_(True)
+    is_unproven = and_(
+        launches.c.campaign_id == campaign_id, launches.c.state == "rejected", exists().where(theirs)
+    )
+    found = connection.execute(select(launches.c.id).where(is_unproven)).scalars().all()
+    for group in divide(found, _GROUP):
+        connection.execute(update(deliveries).where(deliveries.c.launch_id.in_(group)).values(released=False))
+        connection.execute(update(launches).where(launches.c.id.in_(group)).values(state="unknown"))
+    return len(found)
 
 
 def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> None:
-    """Record that an unsettled launch was sent."""
+    """Record that an unsettled launch was sent, by a list."""
     connection.execute(
         update(launches)
         .where(launches.c.id == launch_id)
-        .values(state="sent", project_launch_guid=guid, outcome_at=at, detail=None)
+        .values(state="sent", project_launch_guid=guid, outcome_at=at, detail=ADOPTED)
     )
 
 

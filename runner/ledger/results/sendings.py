@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, case, func, select
 
-from runner.ledger.database import insert_or_update
+from runner.ledger.database import insert_or_update, read_info, write_info
 from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
 from runner.ledger.tables import (
     audiences,
@@ -127,6 +127,18 @@ def was_planned(connection: Connection, campaign_id: int, *, is_shared: bool) ->
         (query if is_shared else query.where(audiences.c.campaign_id == campaign_id)).limit(1)
     )
     return found.first() is not None
+
+
+def note_behind(connection: Connection, campaign_id: int, *, is_behind: bool) -> None:
+    """Record that a ledger lacked launches of a lockfile, or that the service was asked for all since."""
+    name = f"behind/{campaign_id}"
+    if is_behind or read_info(connection, name):
+        write_info(connection, name, "true" if is_behind else "")
+
+
+def is_behind(connection: Connection, campaign_id: int) -> bool:
+    """Return whether the ledger may lack launches of a campaign, as `note_behind` has recorded."""
+    return bool(read_info(connection, f"behind/{campaign_id}"))
 
 
 def count_sent_by_day(

@@ -19,8 +19,8 @@ from runner.errors import UnusableListError
 from runner.ledger.lockfile.lockfiles import list_told_guids
 from runner.ledger.lockfile.writer import require_writable
 from runner.ledger.record.unexplained import has_unexplained
-from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
-from runner.ledger.results.sendings import was_planned
+from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
+from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.wording import count_words
@@ -30,11 +30,11 @@ from runner.workflow.observer import note, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import find_lockfiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from runner.campaign.model import Campaign
-    from runner.delivery.settle import Verdict
+    from runner.delivery.verdict import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.ledger.record.recorded import CampaignRecord, Record
@@ -122,7 +122,8 @@ class ApplySession:
     def enter_settled(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
         """Lock a campaign, import its record, and settle unresolved launches of earlier runs.
 
-        `counts_only` reads only the numbers of people texted.
+        Rejected ones are among them, once: an answer is no proof. `counts_only` reads only the numbers of
+        people texted.
 
         Raises:
             RunLockedError: another run holds the lock.
@@ -131,7 +132,10 @@ class ApplySession:
         """
         self._lock(campaign)
         record = self.enter(campaign, counts_only=counts_only)
-        if not record.is_unclear():
+        campaign_id, _ = record.require_entered()
+        with self.ledger.writing() as connection:
+            reopened = reopen_rejected(connection, campaign_id)
+        if not reopened and not record.is_unclear():
             return record
         found = self.settle(campaign, record)
         self._note_adopted(campaign, len(found.adopted))
@@ -211,6 +215,9 @@ class ApplySession:
                 "Nothing was sent",
                 hint="run the same command again later; if it stays so, ask the service's provider",
             )
+        if not found.has_changed_record:
+            with self.ledger.writing() as connection:
+                note_behind(connection, subject.campaign_id, is_behind=False)
         return found.has_changed_record
 
     @property
@@ -228,12 +235,22 @@ class ApplySession:
         with self.ledger.reading() as connection:
             return not was_planned(connection, subject.campaign_id, is_shared=self.ledger.file is None)
 
+    def _may_be_behind(self, subject: ListedCampaign) -> bool:
+        """Return whether the ledger is new, or has just lacked launches of the lockfile."""
+        if subject.is_embedded or self.workspace.state is not None:
+            return False
+        with self.ledger.reading() as connection:
+            lacked = is_behind(connection, subject.campaign_id)
+        return lacked or self._may_be_lost(subject)
+
     def _look(self, campaign: Campaign, subject: ListedCampaign) -> PreflightSummary:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
-        key = self.workspace.target.state_key
-        found = Preflight(subject, self._window_s, partial(self._list_told, campaign), key).check(
-            partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_first=not recorded
+        has_gaps = not recorded or self._may_be_behind(subject)
+        target, told = self.workspace.target, partial(self._list_told, campaign)
+        preflight = Preflight(subject, self._window_s, target.settle_history, told, target.state_key)
+        found = preflight.check(
+            partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )
         if found.adopted:
             launches = count_words(found.adopted, "launch", "launches")
@@ -250,7 +267,7 @@ class ApplySession:
         shared = state.tell_others([campaign.name]) if state is not None else {}
         return list_told_guids(find_lockfiles([campaign], target.name), shared, target.state_key)
 
-    def _find_payloads(self, campaign: Campaign, phones: set[str] | None) -> dict[str, list[Offer]]:
+    def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
         target = self.workspace.target.name
@@ -344,6 +361,5 @@ def _describe_unexplained(campaign: str, found: PreflightSummary) -> Iterator[st
         if guids:
             launches = count_words(len(guids), "launch", "launches")
             yield (
-                f"{campaign}: no record explains {launches} known to the service under its tags, "
-                f"first: {guids[0]}. {what}"
+                f"{campaign}: no record explains {launches} known to the service, first: {guids[0]}. {what}"
             )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
 from runner.delivery.intent_log import make_intent
-from runner.delivery.settle import digest_definition
+from runner.delivery.verdict import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.ledger.lockfile.writer import compose_lockfile
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
