@@ -310,6 +310,7 @@ class _Reader:
             row.get("region_column"),
             row.get("encoding"),
             skips_invalid=row.get("invalid_rows") == "skip",
+            phone_form=row.get("phone_form"),
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from runner.campaign.model import PhoneForm
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
@@ -21,6 +22,7 @@ from runner.workflow.records.opt_outs import (
     list_opt_outs,
     review_opt_outs,
 )
+from runner.workflow.records.phones import PhoneReading
 from runner.workflow.review.reply_issue import keep_reply_issue
 
 if TYPE_CHECKING:
@@ -183,7 +185,19 @@ def issue(scope: Scope, show_replies: bool) -> int:
 @click.option(
     "--region", metavar="CC", help="The country of a CSV file's national phone numbers, such as US."
 )
-def import_(scope: Scope, file: Path, format_: str, phone_column: str, region: str | None) -> int:
+@click.option(
+    "--phone-form",
+    type=click.Choice(get_args(PhoneForm)),
+    help="What phones without + or another prefix are.  [default: both; all readings are entered]",
+)
+def import_(
+    scope: Scope,
+    file: Path,
+    format_: str,
+    phone_column: str,
+    region: str | None,
+    phone_form: PhoneForm | None,
+) -> int:
     """Import opt-outs from a CSV file or an export.
 
     FILE is a CSV file with a column of phones, or a file from `runner optouts export`. It is imported
@@ -193,7 +207,9 @@ def import_(scope: Scope, file: Path, format_: str, phone_column: str, region: s
     entries about people who were let in here, and about replies that were dismissed here, are left out and
     counted.
     """
-    return _show_change("import", import_people(scope, file, phone_column, region), format_)
+    return _show_change(
+        "import", import_people(scope, file, PhoneReading(phone_column, region, phone_form)), format_
+    )
 
 
 @command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.jsonl")
