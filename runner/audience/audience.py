@@ -359,7 +359,14 @@ def _iterate_entries(
             columns = find_columns(source, table, files)
             if columns is not None:
                 yield from iterate_rows(
-                    table, columns, names, rows, findings, country=source.region, reads_consent=reads_consent
+                    table,
+                    columns,
+                    names,
+                    rows,
+                    findings,
+                    country=source.region,
+                    reads_consent=reads_consent,
+                    yes=() if source.consent is None else source.consent.yes,
                 )
     except TableProblemError as error:
         if opened is not None:

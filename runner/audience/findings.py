@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from runner.audience.phone import DAMAGE_WORDS, Damage
+from runner.audience.phone import DAMAGE_WORDS, Damage, mask_written
 from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from runner.source.diagnostic import Severity
 
-Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-markup"]
+Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-markup", "consent-unknown"]
 
 
 class _Words(NamedTuple):
@@ -45,6 +45,13 @@ _WORDS: dict[Finding, _Words] = {
         "read as blank",
         "clear such cells where the file comes from",
     ),
+    "consent-unknown": _Words(
+        "warning",
+        "a word in the column of consent is not known",
+        "words in the column of consent are not known",
+        "read as no consent",
+        "name those that are consent with `yes` below `consent`, as in `yes: [opted in]`",
+    ),
     "cell-encoding": _Words(
         "warning",
         "a cell was read in a wrong encoding before, as in RenÃ© for René",
@@ -60,14 +67,23 @@ _WORDS: dict[Finding, _Words] = {
         "write the characters themselves, without tags",
     ),
 }
+_YES_HINT = "name those that are consent with `yes` below `consent`, as in `yes: [opted in]`"
+MOST_WORDS = 1_000
+"""The most distinct words of a column of consent that are counted; a wrong column may have a million."""
+_MOST_DIGITS = 4
+"""The most digits of a word that is shown; one with more may be somebody's phone."""
 _REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
 
 
 @dataclass(slots=True)
 class Findings:
-    """The findings in the rows of one source: their number and the first lines, by kind."""
+    """The findings in the rows of one source: their number and the first lines, by kind.
+
+    `words` counts those of a column of consent, with how they were read: `consent`, `no consent`, `unknown`.
+    """
 
     counts: Counter[Finding] = field(default_factory=Counter)
+    words: Counter[tuple[str, str]] = field(default_factory=Counter)
     _lines: dict[Finding, list[int]] = field(default_factory=dict)
 
     def add(self, finding: Finding, line: int) -> None:
@@ -75,9 +91,17 @@ class Findings:
         self.counts[finding] += 1
         self._keep(finding, [line])
 
+    def add_word(self, word: str, reading: str, line: int) -> None:
+        """Count a word of a column of consent."""
+        if word and ((word, reading) in self.words or len(self.words) < MOST_WORDS):
+            self.words[word, reading] += 1
+        if reading == "unknown":
+            self.add("consent-unknown", line)
+
     def merge(self, later: Findings) -> None:
         """Add the findings in later lines of the same source."""
         self.counts.update(later.counts)
+        self.words.update(later.words)
         for finding, lines in later._lines.items():
             self._keep(finding, lines)
 
@@ -87,12 +111,25 @@ class Findings:
 
     def iterate_notes(self, file: Path, column: int, unit: str) -> Iterator[Diagnostic]:
         """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""
+        if any(reading != "consent" for _, reading in self.words):
+            message = f"the words of consent were read so: {self._list_words()}"
+            yield Diagnostic("note", "consent-words", message, file, 1, column, _YES_HINT)
         for finding, lines in self._lines.items():
             words = _WORDS.get(finding)
             severity, hint = ("note", _REPAIR_HINT) if words is None else (words.severity, words.hint)
-            code = finding if finding.startswith("cell-") else f"phone-{finding}"
+            code = finding if finding.startswith(("cell-", "consent-")) else f"phone-{finding}"
             message = self._describe(finding, lines, unit)
             yield Diagnostic(severity, code, message, file, lines[0], column, hint)
+
+    def _list_words(self) -> str:
+        parts = []
+        for reading in ("consent", "no consent", "unknown"):
+            found = sorted((word, count) for (word, one), count in self.words.items() if one == reading)
+            shown = [f"{_show_word(word)} ({count:,})" for word, count in found[:SHOWN_OF_A_KIND]]
+            shown += [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
+            name = "unknown, so no consent" if reading == "unknown" else reading
+            parts += [f"{name}: {', '.join(shown)}"] if shown else []
+        return "; ".join(parts)
 
     def _describe(self, finding: Finding, lines: list[int], unit: str) -> str:
         words, count = _WORDS.get(finding), self.counts[finding]
@@ -108,6 +145,10 @@ class Findings:
             return f"{count:,} {words.several}: {words.consequence}, {places}"
         damage = DAMAGE_WORDS[finding].format("them")  # type: ignore[index]
         return f"{count:,} phones have {damage}: repaired in {places}"
+
+
+def _show_word(word: str) -> str:
+    return word if sum(map(str.isdigit, word)) <= _MOST_DIGITS else mask_written(word)
 
 
 _NOTHING = frozenset(
@@ -146,7 +187,7 @@ def read_cell(cell: str, line: int, findings: Findings) -> str:
     if text in _NOTHING:
         findings.add("cell-blank", line)
         return ""
-    if text.isascii() and not _ODD.search(text):
+    if text.isascii() and (text.isalnum() or not _ODD.search(text)):
         return text
     seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text)).strip().strip(_JOINERS)
     if not seen and text:

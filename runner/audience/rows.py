@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, read_consent
+from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
 from runner.audience.encoding import is_utf8_name
 from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
@@ -262,6 +262,7 @@ def iterate_rows(
     *,
     country: str | None,
     reads_consent: bool,
+    yes: Collection[str] = (),
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
@@ -279,7 +280,10 @@ def iterate_rows(
     phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
     record, source = None, columns.get("consent.source_column")
     if reads_consent and source is not None:
-        record = ConsentRecord(table.file, source, columns.get("consent.date_column"), problems)
+        words = frozenset(map(fold_word, yes))
+        record = ConsentRecord(
+            table.file, source, columns.get("consent.date_column"), problems, findings, words
+        )
     width = len(table.header)
     quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:

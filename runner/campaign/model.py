@@ -43,10 +43,14 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class ConsentColumns:
-    """The columns of an audience file with the place of consent (blank for none) and its date."""
+    """The columns of an audience file with the place of consent, or whether there is any, and its date.
+
+    `yes` are further words for consent.
+    """
 
     source_column: str
     date_column: str | None = None
+    yes: tuple[str, ...] = ()
 
 
 class InlineRecipient(NamedTuple):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from runner.campaign.model import PhoneForm
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
@@ -22,11 +21,12 @@ from runner.workflow.records.opt_outs import (
     list_opt_outs,
     review_opt_outs,
 )
-from runner.workflow.records.phones import PhoneReading
+from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
 from runner.workflow.review.reply_issue import keep_reply_issue
 
 if TYPE_CHECKING:
     from runner.workflow.records.opt_outs import OptOutView
+    from runner.workflow.records.phones import PhoneForm
     from runner.workflow.scope import Scope
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -187,7 +187,7 @@ def issue(scope: Scope, show_replies: bool) -> int:
 )
 @click.option(
     "--phone-form",
-    type=click.Choice(get_args(PhoneForm)),
+    type=click.Choice(PHONE_FORMS),
     help="What phones without + or another prefix are.  [default: both; all readings are entered]",
 )
 def import_(
@@ -207,9 +207,8 @@ def import_(
     entries about people who were let in here, and about replies that were dismissed here, are left out and
     counted.
     """
-    return _show_change(
-        "import", import_people(scope, file, PhoneReading(phone_column, region, phone_form)), format_
-    )
+    reading = PhoneReading(phone_column, region, phone_form)
+    return _show_change("import", import_people(scope, file, reading), format_)
 
 
 @command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.jsonl")

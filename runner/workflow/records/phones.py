@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from runner.audience.phone import PhoneProblem, mask_written, parse_phone
 from runner.audience.rows import PhoneColumn
 from runner.audience.table import TableProblemError, open_table
+from runner.campaign.model import PhoneForm
 from runner.errors import UsageError
 from runner.source.diagnostic import Diagnostic, Problems
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.audience.table import Table
-    from runner.campaign.model import PhoneForm
 
 
 def parse_phones(written: Sequence[str]) -> list[str]:
@@ -30,6 +30,9 @@ def parse_phones(written: Sequence[str]) -> list[str]:
         refused = [f"the phone {mask_written(text)!r} is refused: {found.reason}" for text, found in wrong]
         raise UsageError("; ".join(refused), hint="write it as in +14155550101")
     return list(dict.fromkeys(found for _, found in parsed if isinstance(found, str)))
+
+
+PHONE_FORMS: tuple[PhoneForm, ...] = get_args(PhoneForm)
 
 
 class PhoneReading(NamedTuple):
