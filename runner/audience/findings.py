@@ -113,7 +113,7 @@ class Findings:
         """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""
         if any(reading != "consent" for _, reading in self.words):
             message = f"the words of consent were read so: {self._list_words()}"
-            yield Diagnostic("note", "consent-words", message, file, 1, column, _YES_HINT)
+            yield Diagnostic("warning", "consent-words", message, file, 1, column, _YES_HINT)
         for finding, lines in self._lines.items():
             words = _WORDS.get(finding)
             severity, hint = ("note", _REPAIR_HINT) if words is None else (words.severity, words.hint)

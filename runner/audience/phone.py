@@ -321,8 +321,10 @@ def read_mended(
         is_abroad = bool(_PLUS.match(text) or (abroad and abroad.match(digits)))
         return Readings(whole, is_certain=is_abroad)
     found = _choose(text, digits, region, form, whole, within=within)
-    if isinstance(found, _Ambiguous):
-        return Readings(*found.readings, is_certain=False) if takes_all else found.problem
+    if isinstance(found, Ambiguous):
+        return (
+            Readings(found.readings[0], found.readings[1:], is_certain=False) if takes_all else found.problem
+        )
     return found
 
 
@@ -347,7 +349,7 @@ def _choose(
     whole: str | PhoneProblem,
     *,
     within: bool,
-) -> Readings | PhoneProblem | _Ambiguous:
+) -> Readings | PhoneProblem | Ambiguous:
     """Return the reading of digits with neither `+` nor a leading zero that is certain, or the problem."""
     abroad = _parse_digits(f"+{digits}", None)
     international = abroad if isinstance(abroad, str) else None
@@ -368,19 +370,21 @@ def _choose(
         return Readings(whole) if isinstance(whole, str) else _say_better(text, region, whole)
     chosen = wanted or _find_certain(found, digits, region)
     if chosen is None:
-        return _Ambiguous(found)
+        return refuse_ambiguous(found, "its first digits may be a country code, or not", _FORM_HINT)
     return Readings(chosen, tuple(one for one in found if one != chosen), is_certain=False)
 
 
-class _Ambiguous:
-    """Readings of digits of which none is certain."""
+class Ambiguous(NamedTuple):
+    """Readings of digits of which none is certain, and the problem that they are."""
 
-    def __init__(self, found: Sequence[str]) -> None:
-        self.readings = (found[0], tuple(found[1:]))
-        both = " and ".join(map(mask_phone, found))
-        self.problem = PhoneProblem(
-            f"it is two numbers, {both}: one with the country code in its digits, one without", _FORM_HINT
-        )
+    readings: tuple[str, ...]
+    problem: PhoneProblem
+
+
+def refuse_ambiguous(readings: Sequence[str], why: str, hint: str) -> Ambiguous:
+    """Return readings of one phone as a problem; `why` says on what they depend."""
+    both = " and ".join(map(mask_phone, readings))
+    return Ambiguous(tuple(readings), PhoneProblem(f"it is two numbers, {both}: {why}", hint))
 
 
 def _find_certain(found: Sequence[str], digits: str, region: str | None) -> str | None:
@@ -388,16 +392,19 @@ def _find_certain(found: Sequence[str], digits: str, region: str | None) -> str 
     if len(found) == 1:
         return found[0]
     mobiles = [one for one in found if phonenumbers.number_type(phonenumbers.parse(one, None)) in _MOBILE]
-    if found[0] in mobiles and region is not None and _is_usual(digits, region):
+    if region is not None and is_written_whole(digits, region):
         return found[0]
     return mobiles[0] if len(mobiles) == 1 else None
 
 
-def _is_usual(digits: str, region: str) -> bool:
-    """Return whether a national number of these digits is usually written without a trunk prefix."""
+def is_written_whole(text: str, region: str) -> bool:
+    """Return whether a text is a mobile of a region, where such are usually written without a trunk prefix."""
     metadata = PhoneMetadata.metadata_for_region(region)
-    if metadata is None or not _read_dialling(region)[2]:
-        return metadata is not None
+    digits = phonenumbers.normalize_digits_only(text)
+    if metadata is None or not is_mobile(f"+{metadata.country_code}{digits}"):
+        return False
+    if not _read_dialling(region)[2]:
+        return True
     for form in metadata.number_format:
         leading = form.leading_digits_pattern
         if (not leading or re.match(leading[-1], digits)) and re.fullmatch(form.pattern, digits):

@@ -7,6 +7,7 @@ import io
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
@@ -18,15 +19,17 @@ from runner.audience.phone import (
     expand_national,
     find_kind,
     is_mobile,
+    is_written_whole,
     mask_phone,
     mask_written,
     mend,
     read_as_before,
     read_country_code,
     read_mended,
+    refuse_ambiguous,
     write_kind_problem,
 )
-from runner.audience.table import TableProblemError, open_table, read_table
+from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table, read_table
 from runner.campaign.model import ColumnKey, InlineRecipient, Variables
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 
 _BEGINNING = 1 << 16
+_TITLE_ROWS = 20
+"""The most rows of titles above a header."""
 _MOST_KEPT = 10_000
 """The most names to keep; there are 600 zones, and a wrong column may have a million values."""
 _MOST_DIGITS = 4
@@ -111,7 +116,7 @@ class PhoneColumn:
                 zone is None or place is not None or keeps_clock(zone, read_country_code(national))
             ):
                 return (national,)
-        places = () if place is None or is_own else tuple(dict.fromkeys(code[:2] for code in place.split()))
+        places = () if place is None else tuple(dict.fromkeys(code[:2] for code in place.split()))
         return self._read_slowly(written, line, places or (region,), zone, is_known=place is not None)
 
     def _read_slowly(
@@ -137,12 +142,20 @@ class PhoneColumn:
     def _read_by(
         self, regions: Sequence[str | None], text: str, *, is_known: bool
     ) -> Readings | PhoneProblem:
-        """Return the readings by the first of some countries that has any, or the first one's problem."""
+        """Return the reading by one of some countries, or the problem.
+
+        There are two where a row's place is a name of both a state and a country, as `DE` is.
+        """
         found = [
             read_mended(text, region, self.form, within=is_known, takes_all=self.landlines is None)
             for region in regions
         ]
-        return next((one for one in found if isinstance(one, Readings)), found[0])
+        valid = {one.phone: one for one in found if isinstance(one, Readings)}
+        first = regions[0]
+        is_usual = first == self.region and first is not None and is_written_whole(text, first)
+        if len(valid) > 1 and not (is_usual and isinstance(found[0], Readings)):
+            return refuse_ambiguous(tuple(valid)).problem
+        return next(iter(valid.values()), found[0])
 
     def _object(self, read: Readings, zone: str | None) -> PhoneProblem | None:
         """Return what speaks against a reading: the row's time zone, or the kind of the number."""
@@ -338,16 +351,19 @@ def open_source(
 
 
 def read_header(source: FileRecipients) -> list[str]:
-    """Return the columns of an audience file, from its beginning if possible; none if it is wrong."""
+    """Return the columns of an audience file by the names that templates use; none if it is wrong.
+
+    Only the file's beginning is read, if possible.
+    """
     try:
         if source.format == "csv" and is_utf8_name(source.encoding):
             with open_binary(source.location) as stream:
                 start = stream.read(_BEGINNING)
             with contextlib.suppress(UnicodeDecodeError, TableProblemError):
                 text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig", newline="")
-                return [name for name in read_table(source.path, text, source.location).header if name]
+                return list(filter(None, name_columns(read_table(source.path, text, source.location).header)))
         with open_source(source, ()) as table:
-            return [name for name in table.header if name]
+            return list(filter(None, name_columns(table.header)))
     except (OSError, TableProblemError):
         return []
 
@@ -370,4 +386,19 @@ def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
     message = f"there is no column `{name}`{suggest(name, table.header)}"
     code, held = _MEANINGS[key]
     hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"
+    if (line := _find_header(name, table)) is not None:
+        message = (
+            f"there is no column `{name}` in this row, but in line {line:,}, which looks like the header"
+        )
+        hint = f"remove what stands above line {line:,}: a file begins with the names of its columns"
     return Diagnostic("error", code, message, table.file, table.line, 1, hint)
+
+
+def _find_header(name: str, table: Table) -> int | None:
+    """Return the line of the first rows that has a column's name, as below a title; None if none has."""
+    wanted = normalize_name(name)
+    with contextlib.suppress(TableProblemError):
+        for line, cells in islice(table.rows, _TITLE_ROWS):
+            if any(normalize_name(cell) == wanted for cell in cells):
+                return line
+    return None
