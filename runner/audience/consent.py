@@ -51,9 +51,9 @@ _SAYS_YES = re.compile(
     r"|instagram|social|form|forms|formular|formulaire|formulario|modulo|paper|papier|card|contract|letter|mail"
     r"|email|e-mail|newsletter|sms|text|keyword|call|called|phone|telephone|telefon|hotline|verbal|oral|written"
     r"|sign\w*|regist\w*|enrol\w*|member\w*|checkout|till|kasse|counter|desk|reception|shop|store|in-store"
-    r"|laden|boutique|tienda|branch|clinic|office|in person|visit|appointment|booking|reservation|order|purchase"
-    r"|pos|kiosk|event|fair|booth|stand|qr|survey|raffle|loyalty|club|course|school|donation|petition)\b"
-    r"|^[1✓✔☑✅是はい]+$"
+    r"|laden|boutique|tienda|branch|clinic|office|in person|visit|appointment|booking|reservation|order"
+    r"|purchase|pos|kiosk|event|fair|booth|stand|qr|survey|raffle|loyalty|club|course|school|donation|petition)\b"
+    r"|^(?:[✓✔☑✅是]|はい|1(?:[.,]0+)?)$"
 )
 """Words for yes, and for places and ways in which people agree."""
 _ZERO = re.compile(r"[+-]?0+(?:[.,]0+)?")

@@ -398,7 +398,7 @@ def _find_certain(found: Sequence[str], digits: str, region: str | None) -> str 
 
 
 def is_written_whole(text: str, region: str) -> bool:
-    """Return whether a text is a mobile of a region, where such are usually written without a trunk prefix."""
+    """Return whether a text is a region's mobile, where such are usually written without a trunk prefix."""
     metadata = PhoneMetadata.metadata_for_region(region)
     digits = phonenumbers.normalize_digits_only(text)
     if metadata is None or not is_mobile(f"+{metadata.country_code}{digits}"):

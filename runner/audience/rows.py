@@ -154,7 +154,8 @@ class PhoneColumn:
         first = regions[0]
         is_usual = first == self.region and first is not None and is_written_whole(text, first)
         if len(valid) > 1 and not (is_usual and isinstance(found[0], Readings)):
-            return refuse_ambiguous(tuple(valid)).problem
+            why = f"the row's place is in {' or '.join(map(str, regions))}"
+            return refuse_ambiguous(tuple(valid), why, "write it with +, or the country's whole name").problem
         return next(iter(valid.values()), found[0])
 
     def _object(self, read: Readings, zone: str | None) -> PhoneProblem | None:
@@ -387,9 +388,7 @@ def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
     code, held = _MEANINGS[key]
     hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"
     if (line := _find_header(name, table)) is not None:
-        message = (
-            f"there is no column `{name}` in this row, but in line {line:,}, which looks like the header"
-        )
+        message = f"there is no column `{name}` in this row: the header seems to be line {line:,}"
         hint = f"remove what stands above line {line:,}: a file begins with the names of its columns"
     return Diagnostic("error", code, message, table.file, table.line, 1, hint)
 

@@ -171,9 +171,10 @@ def write_row(*cells: str | int) -> str:
 
 
 def normalize_name(name: str) -> str:
-    """Return a column's name for comparison, by its letters and digits: `First Name` and `first_name` are one.
+    """Return a column's name for comparison, by its letters and digits alone.
 
-    So are composed and decomposed letters, full-width and other digits, and `Order #` and `order`.
+    `First Name` and `first_name` are one. So are composed and decomposed
+    letters, full-width and other digits, and `Order #` and `order`.
     """
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name)).casefold()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gc
 import re
+import unicodedata
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -364,6 +365,7 @@ class _Builder:
             message = f"the key {_write_scalar(key)} is not text"
             self._note("yaml-key", message, event.start_mark, "put it in quotes")
             return None
+        key = unicodedata.normalize("NFC", key)
         if first := self.places.find(mapping, key):
             message = f"the key `{key}` stands twice; first in line {first.key_line + 1}"
             self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")

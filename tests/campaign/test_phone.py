@@ -65,7 +65,7 @@ def test_what_is_accepted_is_valid_and_in_e164(written: str, region: str | None)
 def test_plain_digits_are_what_the_library_says(written: str, region: str | None) -> None:
     """Digits and punctuation are accepted if the library calls one reading of them, or one rewritten, valid."""
     texts = [written.strip()]
-    if region is not None and "+" not in written:
+    if region is not None and not written.strip("-() ").startswith("+"):
         texts.append("+" + phonenumbers.normalize_digits_only(written))
     valid = {found for text in texts if (found := read_by_library(text, region)) is not None}
     parsed = parse_phone(written, region)
