@@ -90,6 +90,7 @@ _KINDS: dict[int, NumberKind] = {
     phonenumbers.PhoneNumberType.UAN: "universal",
 }
 _MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
+_NORTH_AMERICAN_DIGITS = 10
 _NORTH_AMERICA = 1
 """The country code of the North American plan, where ten digits are a national number."""
 
@@ -371,7 +372,8 @@ def _choose(
     chosen = wanted or _find_certain(found, digits, region)
     if chosen is None:
         return refuse_ambiguous(found, "its first digits may be a country code, or not", _FORM_HINT)
-    return Readings(chosen, tuple(one for one in found if one != chosen), is_certain=False)
+    others = () if wanted is not None else tuple(one for one in found if one != chosen)
+    return Readings(chosen, others, is_certain=False)
 
 
 class Ambiguous(NamedTuple):
@@ -401,7 +403,11 @@ def is_written_whole(text: str, region: str) -> bool:
     """Return whether a text is a region's mobile, where such are usually written without a trunk prefix."""
     metadata = PhoneMetadata.metadata_for_region(region)
     digits = phonenumbers.normalize_digits_only(text)
-    if metadata is None or not is_mobile(f"+{metadata.country_code}{digits}"):
+    if metadata is None:
+        return False
+    if metadata.country_code == _NORTH_AMERICA:
+        return len(digits) == _NORTH_AMERICAN_DIGITS
+    if not is_mobile(f"+{metadata.country_code}{digits}"):
         return False
     if not _read_dialling(region)[2]:
         return True

@@ -134,7 +134,7 @@ class PhoneColumn:
         if self.landlines is None:
             return (read.phone, *read.others)
         self._note_kind(written, read.phone, line)
-        if not read.others and regions == (self.region,):
+        if not read.others and self.form is None and regions == (self.region,):
             return (read.phone,)
         before = read_as_before(mended.text, self.region)
         return (read.phone,) if before is None or before == read.phone else (read.phone, before)
