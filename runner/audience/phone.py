@@ -361,7 +361,7 @@ def _choose(
             return Readings(national, (international,), is_certain=False)
         words = f"its digits are {mask_phone(international)}, which is not of the row's country, {region}"
         return PhoneProblem(words, "write it with + if it is right, or correct the country")
-    wanted = {"national": national, "international": international}.get(form or "")
+    wanted = {"national": whole if isinstance(whole, str) else None, "international": international}.get(form or "")
     found = [one for one in (national, international) if one is not None]
     if form is not None and wanted is None and found:
         other = "international" if form == "national" else "national"
