@@ -116,7 +116,8 @@ class Findings:
             yield Diagnostic("warning", "consent-words", message, file, 1, column, _YES_HINT)
         for finding, lines in self._lines.items():
             words = _WORDS.get(finding)
-            severity, hint = ("note", _REPAIR_HINT) if words is None else (words.severity, words.hint)
+            severity: Severity = "note" if words is None else words.severity
+            hint = _REPAIR_HINT if words is None else words.hint
             code = finding if finding.startswith(("cell-", "consent-")) else f"phone-{finding}"
             message = self._describe(finding, lines, unit)
             yield Diagnostic(severity, code, message, file, lines[0], column, hint)

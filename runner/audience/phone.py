@@ -361,7 +361,8 @@ def _choose(
             return Readings(national, (international,), is_certain=False)
         words = f"its digits are {mask_phone(international)}, which is not of the row's country, {region}"
         return PhoneProblem(words, "write it with + if it is right, or correct the country")
-    wanted = {"national": whole if isinstance(whole, str) else None, "international": international}.get(form or "")
+    at_home = whole if isinstance(whole, str) else None
+    wanted = {"national": at_home, "international": international}.get(form or "")
     found = [one for one in (national, international) if one is not None]
     if form is not None and wanted is None and found:
         other = "international" if form == "national" else "national"
@@ -413,7 +414,7 @@ def is_written_whole(text: str, region: str) -> bool:
         return True
     for form in metadata.number_format:
         leading = form.leading_digits_pattern
-        if (not leading or re.match(leading[-1], digits)) and re.fullmatch(form.pattern, digits):
+        if (not leading or re.match(leading[-1], digits)) and re.fullmatch(form.pattern or "", digits):
             rule = form.national_prefix_formatting_rule
             has_trunk = rule is not None and str(metadata.national_prefix) in re.sub(r"\\\d", "", rule)
             return not has_trunk or bool(form.national_prefix_optional_when_formatting)

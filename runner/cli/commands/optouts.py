@@ -26,7 +26,6 @@ from runner.workflow.review.reply_issue import keep_reply_issue
 
 if TYPE_CHECKING:
     from runner.workflow.records.opt_outs import OptOutView
-    from runner.workflow.records.phones import PhoneForm
     from runner.workflow.scope import Scope
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -196,7 +195,7 @@ def import_(
     format_: str,
     phone_column: str,
     region: str | None,
-    phone_form: PhoneForm | None,
+    phone_form: Any,
 ) -> int:
     """Import opt-outs from a CSV file or an export.
 
