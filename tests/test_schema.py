@@ -230,6 +230,7 @@ def test_the_examples_use_every_key() -> None:
     assert {key for key, _ in iterate_keys()} - used == {
         "recipient.parquet",
         "excluded.parquet",
+        "consent_columns.column",
         "analysis.per_arm",
         "analysis.sequential",
         "response.text",

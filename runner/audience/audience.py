@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.consent import ConsentChanges, RowConsent
+from runner.audience.renumbering import RENUMBERED_STARTS, list_old_forms
 from runner.audience.rows import (
     PhoneColumn,
     find_columns,
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.audience.consent import ConsentChange
-    from runner.audience.rows import Entry, Repairs
+    from runner.audience.findings import Findings
+    from runner.audience.rows import Entry
     from runner.audience.table import Table
-    from runner.campaign.model import Campaign
+    from runner.campaign.model import Campaign, Landlines
 
 RECIPIENT_PHONE = "recipient-phone-invalid"
 EXCLUDED_PHONE = "exclude-phone-invalid"
@@ -41,8 +43,10 @@ _ROW_CODES = frozenset(
         *("recipient-region-unknown", "recipient-consent-date"),
     }
 )
-Row = tuple[int, str, Variables, str | None, str | None, RowConsent]
-"""A row's line, phone in E.164 form, own variables, time zone, region, and consent."""
+Row = tuple[int, str, Variables, str | None, str | None, RowConsent, str | None]
+"""A row's line, phone in E.164 form, own variables, time zone, region, consent, and the phone that earlier
+versions read in it, if that was another.
+"""
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
 
@@ -87,6 +91,8 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
+        before: the phone that earlier versions read in the row, if that was another: who is on record under
+            it has been texted.
     """
 
     phone: str
@@ -98,6 +104,15 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
+    before: str | None = None
+
+
+def list_forms(recipient: Recipient) -> tuple[str, ...]:
+    """Return the phones under which a recipient may be on record: today's first."""
+    phone, before = recipient.phone, recipient.before
+    if before is None:
+        return (phone, *list_old_forms(phone)) if phone[:3] in RENUMBERED_STARTS else (phone,)
+    return (phone, before, *list_old_forms(phone))
 
 
 class SourcePart(NamedTuple):
@@ -106,12 +121,12 @@ class SourcePart(NamedTuple):
     Attributes:
         table: opens it; None for the whole file, whose errors are then reported with the other problems.
         is_first: whether to report the problems of the whole file: its first part does.
-        repairs: receives the repairs of its phones, which no part notes by itself.
+        findings: receives the findings in its rows, which no part notes by itself.
     """
 
     table: AbstractContextManager[Table] | None
     is_first: bool
-    repairs: Repairs
+    findings: Findings
 
 
 @dataclass(slots=True)
@@ -122,11 +137,20 @@ class AudienceTally:
         rows: `duplicates` + `invalid` + recipients, if there are no errors.
         duplicates: rows with a phone of an earlier row.
         invalid: rows that are left out because they cannot be read.
+        landlines: rows with a number that surely gets no texts, where such are warned of.
+        blanked: cells for texts that hold a program's word for nothing, read as blank.
     """
 
     rows: int = 0
     duplicates: int = 0
     invalid: int = 0
+    landlines: int = 0
+    blanked: int = 0
+
+    def merge(self, other: AudienceTally) -> None:
+        """Add the counts of other rows."""
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[int, ConsentChange]:
@@ -141,7 +165,7 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
     unseen, tally = Problems(), AudienceTally()
     for index, source in enumerate(campaign.recipients):
         rows = iterate_source(source, RECIPIENT_PHONE, frozenset(), unseen, tally, reads_consent=True)
-        for line, phone, *_, consent in rows:
+        for line, phone, *_, consent, _before in rows:
             changes.add(int(phone), consent, index, line)
     return changes.found
 
@@ -173,8 +197,16 @@ def iterate_audience(
     shared, reads_consent = leave_out_blank(campaign.vars), campaign.policy.consent == "required"
     for index, source in enumerate(campaign.recipients):
         file = source.path if isinstance(source, FileRecipients) else source.position.file
-        rows = iterate_source(source, RECIPIENT_PHONE, names, problems, tally, reads_consent=reads_consent)
-        for line, phone, given, timezone, region, own in rows:
+        rows = iterate_source(
+            source,
+            RECIPIENT_PHONE,
+            names,
+            problems,
+            tally,
+            reads_consent=reads_consent,
+            landlines=campaign.policy.landlines,
+        )
+        for line, phone, given, timezone, region, own, before in rows:
             number = int(phone)
             if number in seen:
                 tally.duplicates += 1
@@ -185,7 +217,7 @@ def iterate_audience(
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
-            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
+            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent, before))
 
 
 def list_invalid(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -234,15 +266,21 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
     return names + read_header(entry)
 
 
-def open_phone_column(source: RecipientSource, code: str, problems: Problems) -> PhoneColumn:
-    """Return the reader of a source's phones, whose problems have the code `code`."""
-    is_texted = code == RECIPIENT_PHONE
+def open_phone_column(
+    source: RecipientSource, code: str, problems: Problems, landlines: Landlines = "allow"
+) -> PhoneColumn:
+    """Return the reader of a source's phones, whose problems have the code `code`.
+
+    `landlines` is the rule for numbers that surely get no texts.
+    """
+    rule = landlines if code == RECIPIENT_PHONE else None
     if isinstance(source, FileRecipients):
+        path, form = source.path, source.phone_form
         return PhoneColumn(
-            source.path, 1, source.region, code, problems, unit=source.unit, is_texted=is_texted
+            path, 1, source.region, code, problems, unit=source.unit, landlines=rule, form=form
         )
     place = source.position
-    return PhoneColumn(place.file, place.column, source.country, code, problems, is_texted=is_texted)
+    return PhoneColumn(place.file, place.column, source.country, code, problems, landlines=rule)
 
 
 def iterate_source(
@@ -254,6 +292,7 @@ def iterate_source(
     *,
     reads_consent: bool = False,
     part: SourcePart | None = None,
+    landlines: Landlines = "allow",
 ) -> Iterator[Row]:
     """Yield the rows of one source whose phones can be read, with duplicates, in order.
 
@@ -265,27 +304,37 @@ def iterate_source(
         tally: receives the rows and those that are left out.
         reads_consent: whether to read consent on record.
         part: a part of the file, to read that alone.
+        landlines: the rule for numbers that surely get no texts.
 
     Raises:
         TableProblemError: the part cannot be read, or not beyond some line.
     """
     problems_of_rows = _RowProblems(source, problems)
-    phones = open_phone_column(source, code, problems_of_rows)
+    phones = open_phone_column(source, code, problems_of_rows, landlines)
     if part is not None:
-        phones = replace(phones, repairs=part.repairs)
+        phones = replace(phones, findings=part.findings)
+    findings, is_texted = phones.findings, code == RECIPIENT_PHONE
     read_phone, is_left_out, rows = phones.read, problems_of_rows.is_left_out, 0
-    entries = _iterate_entries(source, names, problems_of_rows, problems, part, reads_consent=reads_consent)
+    entries = _iterate_entries(
+        source, names, problems_of_rows, problems, part, findings, reads_consent=reads_consent
+    )
     for written, line, given, timezone, region, consent in entries:
-        phone = read_phone(written, line)
+        read = read_phone(written, line, region, timezone)
         if is_left_out(line):
             continue
         rows += 1
-        if phone is not None:
-            yield line, phone, given, timezone, region, consent
+        if is_texted and read:
+            before = None if len(read) == 1 else read[1]
+            yield line, read[0], given, timezone, region, consent, before
+        else:
+            for phone in read:
+                yield line, phone, given, timezone, region, consent, None
     tally.rows += rows + problems_of_rows.invalid
     tally.invalid += problems_of_rows.invalid
+    tally.landlines += findings.counts["landline"]
+    tally.blanked += findings.counts["cell-blank"]
     if part is None:
-        phones.note_repairs()
+        phones.note_findings()
 
 
 def _iterate_entries(
@@ -294,6 +343,7 @@ def _iterate_entries(
     rows: Problems,
     files: Problems,
     part: SourcePart | None,
+    findings: Findings,
     *,
     reads_consent: bool,
 ) -> Iterator[Entry]:
@@ -309,7 +359,14 @@ def _iterate_entries(
             columns = find_columns(source, table, files)
             if columns is not None:
                 yield from iterate_rows(
-                    table, columns, names, rows, country=source.region, reads_consent=reads_consent
+                    table,
+                    columns,
+                    names,
+                    rows,
+                    findings,
+                    country=source.region,
+                    reads_consent=reads_consent,
+                    yes=() if source.consent is None else source.consent.yes,
                 )
     except TableProblemError as error:
         if opened is not None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from runner.audience.findings import MOST_WORDS
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic, Position, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
+    from runner.audience.findings import Findings
     from runner.campaign.model import RecipientSource
 
 _FIRST_SMS = date(1992, 12, 3)
@@ -35,10 +37,25 @@ _REFUSALS = frozenset(
 )
 """Words for no consent in columns of consent."""
 _WITHDRAWN = re.compile(
-    r"\b(?:revoked|withdrawn|withdrew|unsubscribed|declined|refused|denied|widerrufen|opted[ -]out"
+    r"^(?:no|non|none|nein|nicht|kein\w*|not|never|нет|não|nao|nie|nej|nee|geen|hayır)\b"
+    r"|\b(?:do not|don['’]t|dnc|bounced?|blocked|suppressed|complain\w*|inactive|deleted|cancell?ed|expired"
+    r"|pending|unconfirmed|rejected|stop(?:ped)?|opt[ -]?out|unsub\w*"
+    r"|revoked|withdrawn|withdrew|declined|refused|denied|widerrufen|opted[ -]out"
     r"|(?:no|not|without|never|didn['’]t) (?:given |valid |express |written )?(?:agreed?|consent\w*))\b"
 )
 """Words for no consent beside others, as in `unsubscribed 2026-03-01` and `double opt-in: revoked`."""
+_SAYS_YES = re.compile(
+    r"\b(?:yes|y|true|t|ok|agreed?|consent(?:ed)?|granted|given|accepted|confirmed|approved|subscribed|active"
+    r"|opt(?:ed)?[ -]?in|double[ -]opt[ -]?in|ja|j|oui|sí|si|sim|sì|da|да|tak|evet|ano|kyllä|igen"
+    r"|web|website|webshop|site|online|internet|page|landing|portal|account|profile|app|chat|whatsapp|facebook"
+    r"|instagram|social|form|forms|formular|formulaire|formulario|modulo|paper|papier|card|contract|letter|mail"
+    r"|email|e-mail|newsletter|sms|text|keyword|call|called|phone|telephone|telefon|hotline|verbal|oral|written"
+    r"|sign\w*|regist\w*|enrol\w*|member\w*|checkout|till|kasse|counter|desk|reception|shop|store|in-store"
+    r"|laden|boutique|tienda|branch|clinic|office|in person|visit|appointment|booking|reservation|order"
+    r"|purchase|pos|kiosk|event|fair|booth|stand|qr|survey|raffle|loyalty|club|course|school|donation|petition)\b"
+    r"|^(?:[✓✔☑✅是]|はい|1(?:[.,]0+)?)$"
+)
+"""Words for yes, and for places and ways in which people agree."""
 _ZERO = re.compile(r"[+-]?0+(?:[.,]0+)?")
 """Zero, also as `0.0`: data frames with an empty cell write columns of 0 and 1 so."""
 _DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
@@ -62,26 +79,51 @@ class RowConsent(NamedTuple):
     day: date | None = None
 
 
+Reading = Literal["consent", "no consent", "unknown"]
+"""How a word in a column of consent was read; what is unknown is no consent."""
 NO_CONSENT = RowConsent(is_on_record=False)
 UNSAID = RowConsent(is_on_record=None)
 
 
+def read_word(written: str, yes: Collection[str] = ()) -> Reading:
+    """Return how a cell of a column of consent is read: where or how people agreed, or whether they did.
+
+    `yes` are further words for consent, from `fold_word`.
+    """
+    words = fold_word(written)
+    if words in yes:
+        return "consent"
+    if is_refusal(written):
+        return "no consent"
+    if _SAYS_YES.search(words):
+        return "consent"
+    day = _read_day(written.strip())
+    return "unknown" if day is None or day < _FIRST_SMS else "consent"
+
+
 def read_consent(source: str, written: str | None) -> RowConsent:
-    """Return the consent of one row, by its source (blank or a word for no: none) and its date.
+    """Return the consent of a person of the campaign file, by its source (a word for no: none) and its date.
 
     The date is blank if it is unknown, and None where no dates are kept.
     """
-    if is_refusal(source):
-        return NO_CONSENT
+    return NO_CONSENT if is_refusal(source) else _date_consent(written)
+
+
+def _date_consent(written: str | None) -> RowConsent:
     if written is None:
         return RowConsent(is_on_record=True)
     day = _read_day(written.strip())
     return NO_CONSENT if day is None or day < _FIRST_SMS else RowConsent(is_on_record=True, day=day)
 
 
+def fold_word(written: str) -> str:
+    """Return a word of consent for comparison: without regard to case, blanks, and a point behind it."""
+    return " ".join(unicodedata.normalize("NFKC", written).casefold().split()).rstrip(".!")
+
+
 def is_refusal(source: str) -> bool:
     """Return whether a written source of consent means none: blank, or a word for no."""
-    words = " ".join(unicodedata.normalize("NFKC", source).casefold().split()).rstrip(".!")
+    words = fold_word(source)
     if not words or words in _REFUSALS or f"{words}." in _REFUSALS:
         return True
     return _ZERO.fullmatch(words) is not None or _WITHDRAWN.search(words) is not None
@@ -118,17 +160,29 @@ class ConsentRecord:
         source: the index of the column with the source of consent.
         date: the index of the column with the date; None if the file has none.
         problems: receives dates that cannot be read.
+        findings: receives the words and how they are read.
+        yes: further words for consent, from `fold_word`.
     """
 
     file: Path
     source: int
     date: int | None
     problems: Problems
+    findings: Findings
+    yes: frozenset[str] = frozenset()
+    _known: dict[str, Reading] = field(default_factory=dict)
 
     def read(self, cells: list[str], line: int) -> RowConsent:
         """Return the consent of one row; report a wrong date."""
         written = None if self.date is None else cells[self.date].strip()
-        consent = read_consent(cells[self.source], written)
+        word = cells[self.source]
+        reading = self._known.get(word)
+        if reading is None:
+            reading = read_word(word, self.yes)
+            if len(self._known) < MOST_WORDS:
+                self._known[word] = reading
+        self.findings.add_word(word.strip(), reading, line)
+        consent = _date_consent(written) if reading == "consent" else NO_CONSENT
         if written and consent.day is None:
             problem = find_date_problem(written, Position(self.file, line, 1))
             if problem is not None:

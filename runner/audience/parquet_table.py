@@ -14,6 +14,7 @@ from runner.audience.table import (
     Table,
     check_header,
     explain_stand_in,
+    name_columns,
     normalize_name,
     table_problem,
 )
@@ -80,7 +81,11 @@ def open_parquet(
             header = [name.strip() for name in schema.names]
             check_header(file, 1, header)
             folded = set(map(normalize_name, wanted))
-            names = [name for name in schema.names if normalize_name(name.strip()) in folded]
+            names = [
+                name
+                for name, used in zip(schema.names, name_columns(header), strict=True)
+                if normalize_name(name) in folded or normalize_name(used) in folded
+            ]
             for name in names:
                 _require_text(file, name, schema.field(name).type)
             numbers = range(*(groups or (0, source.num_row_groups)))

@@ -1,8 +1,11 @@
 """Phone numbers as people and spreadsheets write them, brought to E.164 (ITU-T E.164) or refused.
 
-A fast check accepts numbers that the library's own patterns certainly allocate; the library judges and
-explains the rest, including premium and toll-free numbers. Damage by spreadsheets and address books is
+A fast check accepts mobiles by the library's own patterns; the library judges and explains the rest,
+including landlines, premium and toll-free numbers. Damage by spreadsheets and address books is
 repaired if no digit is lost.
+
+Digits with neither `+`, a prefix for abroad nor a trunk prefix may be a national number, or one with its
+country code: both are read, and only one that is certain is taken.
 """
 
 from __future__ import annotations
@@ -21,13 +24,18 @@ from phonenumbers import (
     country_code_for_region,
 )
 
+from runner.audience.renumbering import RENUMBERED_STARTS, renumber
+
 if TYPE_CHECKING:
-    from phonenumbers import PhoneNumberDesc
+    from collections.abc import Sequence
+
+    from phonenumbers import PhoneNumber, PhoneNumberDesc
+
+    from runner.campaign.model import PhoneForm
 
 
 _START = 4
 """`+` and as many digits as the longest country codes have."""
-_NUMBER_TYPES = "fixed_line mobile shared_cost voip personal_number pager uan voicemail".split()  # noqa: SIM905
 _SERVICE_PATTERNS = ("premium_rate", "toll_free")
 
 Damage = Literal["invisible", "blanks", "formula", "apostrophe", "decimal", "thousands", "punctuation"]
@@ -56,6 +64,11 @@ _LETTERS = re.compile(r"[^\W\d_]")
 _VANITY = re.compile(r"\+?[\d\s().-]{3,}[A-Za-z][A-Za-z\d\s().-]*")
 _SHORT = re.compile(r"[1-9]\d{2,5}")
 """Three to six digits, as emergency, information and premium services have them."""
+_PLUS = re.compile(r"[^\w+＋]*[+＋]")
+_BETWEEN = re.compile(r"\s*(?:[,;/|\n]|\bor\b|(?<=\d)\s+(?=\+))\s*")
+"""Between two phones in one cell."""
+_LEAST = 7
+"""The fewest digits of a phone beside another one."""
 _OPENING_WORD = re.compile(r"\W*[^\W\d_]")
 _SHOWN = 40
 _MOST_DIGITS = 15
@@ -67,12 +80,20 @@ _REASONS = {
     ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
     ValidationResult.INVALID_LENGTH: "no number has this many digits",
 }
-Service = Literal["premium", "toll-free"]
-"""Kinds of numbers that no person has."""
-_SERVICES: dict[int, Service] = {
+NumberKind = Literal["premium", "toll-free", "landline", "pager", "personal", "universal"]
+"""Kinds of numbers that are no person's mobile."""
+_KINDS: dict[int, NumberKind] = {
     phonenumbers.PhoneNumberType.PREMIUM_RATE: "premium",
     phonenumbers.PhoneNumberType.TOLL_FREE: "toll-free",
+    phonenumbers.PhoneNumberType.FIXED_LINE: "landline",
+    phonenumbers.PhoneNumberType.PAGER: "pager",
+    phonenumbers.PhoneNumberType.PERSONAL_NUMBER: "personal",
+    phonenumbers.PhoneNumberType.UAN: "universal",
 }
+_MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
+_NORTH_AMERICAN_DIGITS = 10
+_NORTH_AMERICA = 1
+"""The country code of the North American plan, where ten digits are a national number."""
 
 
 class _Region:
@@ -84,8 +105,8 @@ class _Region:
         self._guard = guard
 
     @cached_property
-    def numbers(self) -> re.Pattern[str]:
-        return _compile(self._guard + _join_patterns(self._metadata))
+    def mobiles(self) -> re.Pattern[str]:
+        return _compile(self._guard + _write_mobiles(self._metadata))
 
 
 class _Country(NamedTuple):
@@ -100,39 +121,43 @@ class _Country(NamedTuple):
     regions: tuple[_Region, ...]
 
 
-def is_allocated(text: str) -> bool:
-    """Return whether a text is the E.164 form of a number that certainly is somebody's."""
+def is_mobile(text: str) -> bool:
+    """Return whether a text is the E.164 form, as of today, of a number that certainly may be a mobile's."""
     country = _find_country(text[:_START])
     if country is None:
         return False
     start, regions = country
     for region in regions:
         if region.leading_digits is None:
-            if region.numbers.fullmatch(text, start):
-                return True
+            if region.mobiles.fullmatch(text, start):
+                return text[:3] not in RENUMBERED_STARTS or renumber(text) == text
         elif region.leading_digits.match(text, start):
-            return region.numbers.fullmatch(text, start) is not None
+            return region.mobiles.fullmatch(text, start) is not None
     return False
 
 
 def expand_national(digits: str, region: str) -> str | None:
-    """Return the E.164 form of digits that certainly are a number in national form, else None.
+    """Return the E.164 form of digits that certainly are a mobile in national form, else None.
 
-    `region` is the country's ISO 3166-1 alpha-2 code.
+    That is so where numbers have no trunk prefix. `region` is the country's ISO 3166-1 alpha-2 code.
     """
     if not (digits.isascii() and digits.isdigit()):
         return None
-    code, abroad = _read_dialling(region)
+    code, abroad, has_trunk = _read_dialling(region)
+    if has_trunk:
+        return None
     text = f"+{code}{digits}"
-    return text if is_allocated(text) and not (abroad and abroad.match(digits)) else None
+    return text if is_mobile(text) and not (abroad and abroad.match(digits)) else None
 
 
 @cache
-def _read_dialling(region: str) -> tuple[int, re.Pattern[str] | None]:
-    """Return a country's code, and the prefix dialled there before other countries' codes."""
+def _read_dialling(region: str) -> tuple[int, re.Pattern[str] | None, bool]:
+    """Return a country's code, the prefix dialled there for abroad, and whether it has a trunk prefix."""
     metadata = PhoneMetadata.metadata_for_region(region)
     abroad = metadata.international_prefix if metadata is not None else None
-    return country_code_for_region(region), _compile(abroad) if abroad else None
+    code = country_code_for_region(region)
+    has_trunk = metadata is None or (metadata.national_prefix is not None and code != _NORTH_AMERICA)
+    return code, _compile(abroad) if abroad else None, has_trunk
 
 
 @lru_cache(maxsize=10_000)
@@ -171,14 +196,11 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 
-def _join_patterns(region: PhoneMetadata) -> str:
-    # Many countries' mobile and landline patterns are equal: each is matched once.
-    kinds, services = (
-        "|".join(filter(None, dict.fromkeys(_write_pattern(getattr(region, name)) for name in names)))
-        for names in (_NUMBER_TYPES, _SERVICE_PATTERNS)
-    )
+def _write_mobiles(region: PhoneMetadata) -> str:
+    services = "|".join(filter(None, (_write_pattern(getattr(region, name)) for name in _SERVICE_PATTERNS)))
     guard = f"(?!(?:{services})$)" if services else ""
-    return f"{guard}(?={_write_pattern(region.general_desc)}$)(?:{kinds})"
+    mobile = _write_pattern(region.mobile) or "(?!)"
+    return f"{guard}(?={_write_pattern(region.general_desc)}$)(?:{mobile})"
 
 
 def _write_pattern(kind: PhoneNumberDesc | None) -> str:
@@ -238,12 +260,27 @@ _ROUNDED_PROBLEM = PhoneProblem(
 _VANITY_PROBLEM = PhoneProblem("letters stand for some of its digits", "write the digits that they stand for")
 _LETTERS_PROBLEM = PhoneProblem("it has letters in it", "write digits alone")
 _SHORT_PROBLEM = PhoneProblem("a short number is a service, not a person's phone", "remove the row")
-PREMIUM_PROBLEM = PhoneProblem(
-    "a premium number is a service that costs its callers, not a person's phone", "remove the row"
+_FORM_HINT = (
+    "write it with +, or say what all digits without + are, with `phone_form: international` or `national`"
 )
+_TWO_PROBLEM = PhoneProblem("there are two phones in it", "keep one of them, or give each a row of its own")
 _EXTENSION_PROBLEM = PhoneProblem(
     "an extension cannot be texted", "write the number without it, if it is a mobile's"
 )
+
+
+class Readings(NamedTuple):
+    """What a written phone means, in E.164 form.
+
+    Attributes:
+        phone: the certain reading, in the form of today.
+        others: other valid readings of the same digits.
+        is_certain: whether it was written with `+`, or as abroad, so that no country had to be assumed.
+    """
+
+    phone: str
+    others: tuple[str, ...] = ()
+    is_certain: bool = True
 
 
 def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
@@ -251,11 +288,50 @@ def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
 
     `region` is the ISO 3166-1 alpha-2 code for numbers in national form; None if there is none.
     """
-    return written if is_allocated(written) else parse_mended(mend(written).text, region)
+    if is_mobile(written):
+        return written
+    read = read_mended(mend(written).text, region)
+    return read if isinstance(read, PhoneProblem) else read.phone
 
 
-def parse_mended(text: str, region: str | None) -> str | PhoneProblem:
-    """Return a text from `mend` as `parse_phone` does."""
+def read_mended(
+    text: str,
+    region: str | None,
+    form: PhoneForm | None = None,
+    *,
+    within: bool = False,
+    takes_all: bool = False,
+) -> Readings | PhoneProblem:
+    """Return the readings of a text from `mend`, or the reason why it is refused.
+
+    Args:
+        text: the phone.
+        region: the ISO 3166-1 alpha-2 code for numbers in national form; None if there is none.
+        form: the form of digits without a prefix, where a person has said so.
+        within: whether the person is known to be of that region: then a number of another one must be
+            written with `+`.
+        takes_all: whether digits with several readings are to be taken for all of them, none being certain.
+    """
+    if (wrong := _find_wrong(text)) is not None:
+        return wrong
+    whole = _parse_digits(text, region)
+    digits = phonenumbers.normalize_digits_only(text)
+    if _PLUS.match(text) or not digits or digits[0] == "0" or (region is None and form != "international"):
+        if isinstance(whole, PhoneProblem):
+            return _say_better(text, region, whole)
+        abroad = region is not None and _read_dialling(region)[1]
+        is_abroad = bool(_PLUS.match(text) or (abroad and abroad.match(digits)))
+        return Readings(whole, is_certain=is_abroad)
+    found = _choose(text, digits, region, form, whole, within=within)
+    if isinstance(found, Ambiguous):
+        return (
+            Readings(found.readings[0], found.readings[1:], is_certain=False) if takes_all else found.problem
+        )
+    return found
+
+
+def _find_wrong(text: str) -> PhoneProblem | None:
+    """Return the problem of a text that is no phone whatever its digits are."""
     if not text:
         return _BLANK_PROBLEM
     if _SCIENTIFIC.fullmatch(text):
@@ -264,10 +340,96 @@ def parse_mended(text: str, region: str | None) -> str | PhoneProblem:
         return _EXTENSION_PROBLEM
     if _LETTERS.search(text):
         return _VANITY_PROBLEM if _VANITY.fullmatch(text) else _LETTERS_PROBLEM
-    parsed = _parse_digits(text, region)
-    if isinstance(parsed, PhoneProblem) and _SHORT.fullmatch(text):
+    return None
+
+
+def _choose(
+    text: str,
+    digits: str,
+    region: str | None,
+    form: PhoneForm | None,
+    whole: str | PhoneProblem,
+    *,
+    within: bool,
+) -> Readings | PhoneProblem | Ambiguous:
+    """Return the reading of digits with neither `+` nor a leading zero that is certain, or the problem."""
+    abroad = _parse_digits(f"+{digits}", None)
+    international = abroad if isinstance(abroad, str) else None
+    national = whole if isinstance(whole, str) and whole != international else None
+    own = "+" if region is None else f"+{_read_dialling(region)[0]}"
+    if within and international is not None and not international.startswith(own):
+        if national is not None:
+            return Readings(national, (international,), is_certain=False)
+        words = f"its digits are {mask_phone(international)}, which is not of the row's country, {region}"
+        return PhoneProblem(words, "write it with + if it is right, or correct the country")
+    at_home = whole if isinstance(whole, str) else None
+    wanted = {"national": at_home, "international": international}.get(form or "")
+    found = [one for one in (national, international) if one is not None]
+    if form is not None and wanted is None and found:
+        other = "international" if form == "national" else "national"
+        hint = f"leave `phone_form` out, or write `phone_form: {other}` if all are"
+        return PhoneProblem(f"it is no {form} number, as `phone_form` says", hint)
+    if not found:
+        return Readings(whole) if isinstance(whole, str) else _say_better(text, region, whole)
+    chosen = wanted or _find_certain(found, digits, region)
+    if chosen is None:
+        return refuse_ambiguous(found, "its first digits may be a country code, or not", _FORM_HINT)
+    others = () if wanted is not None else tuple(one for one in found if one != chosen)
+    return Readings(chosen, others, is_certain=False)
+
+
+class Ambiguous(NamedTuple):
+    """Readings of digits of which none is certain, and the problem that they are."""
+
+    readings: tuple[str, ...]
+    problem: PhoneProblem
+
+
+def refuse_ambiguous(readings: Sequence[str], why: str, hint: str) -> Ambiguous:
+    """Return readings of one phone as a problem; `why` says on what they depend."""
+    both = " and ".join(map(mask_phone, readings))
+    return Ambiguous(tuple(readings), PhoneProblem(f"it is two numbers, {both}: {why}", hint))
+
+
+def _find_certain(found: Sequence[str], digits: str, region: str | None) -> str | None:
+    """Return the certain one of the readings of digits, the national one first; None if there is none."""
+    if len(found) == 1:
+        return found[0]
+    mobiles = [one for one in found if phonenumbers.number_type(phonenumbers.parse(one, None)) in _MOBILE]
+    if region is not None and is_written_whole(digits, region):
+        return found[0]
+    return mobiles[0] if len(mobiles) == 1 else None
+
+
+def is_written_whole(text: str, region: str) -> bool:
+    """Return whether a text is a region's mobile, where such are usually written without a trunk prefix."""
+    metadata = PhoneMetadata.metadata_for_region(region)
+    digits = phonenumbers.normalize_digits_only(text)
+    if metadata is None:
+        return False
+    if metadata.country_code == _NORTH_AMERICA:
+        return len(digits) == _NORTH_AMERICAN_DIGITS
+    if not is_mobile(f"+{metadata.country_code}{digits}"):
+        return False
+    if not _read_dialling(region)[2]:
+        return True
+    for form in metadata.number_format:
+        leading = form.leading_digits_pattern
+        if (not leading or re.match(leading[-1], digits)) and re.fullmatch(form.pattern or "", digits):
+            rule = form.national_prefix_formatting_rule
+            has_trunk = rule is not None and str(metadata.national_prefix) in re.sub(r"\\\d", "", rule)
+            return not has_trunk or bool(form.national_prefix_optional_when_formatting)
+    return False
+
+
+def _say_better(text: str, region: str | None, problem: PhoneProblem) -> PhoneProblem:
+    """Return the problem of a short number, or of a cell with two phones, in place of a vaguer one."""
+    if _SHORT.fullmatch(text):
         return _SHORT_PROBLEM
-    return parsed
+    parts = [part for part in _BETWEEN.split(text) if len(phonenumbers.normalize_digits_only(part)) >= _LEAST]
+    if len(parts) < 2 or any(isinstance(_parse_digits(part, region), PhoneProblem) for part in parts):  # noqa: PLR2004
+        return problem
+    return _TWO_PROBLEM
 
 
 def list_readings(digits: str) -> list[str]:
@@ -279,11 +441,19 @@ def list_readings(digits: str) -> list[str]:
     return [f"+{one}" for one in found if one[:1] not in {"", "0"} and len(one) <= _MOST_DIGITS]
 
 
-def find_service(phone: str) -> Service | None:
-    """Return the kind of service of an allocated E.164 number, None if it may be a person's."""
-    if is_allocated(phone):
-        return None
-    return _SERVICES.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
+def write_kind_problem(kind: NumberKind | None) -> PhoneProblem:
+    """Return the problem of a number that is refused for its kind."""
+    if kind == "premium":
+        words = "a premium number is a service that costs its callers, not a person's phone"
+        return PhoneProblem(words, "remove the row")
+    words = f"a {kind}" if kind in ("landline", "pager") else f"a {kind} number"
+    hint = "write their mobile number, or remove the row"
+    return PhoneProblem(f"{words} gets no texts, and `landlines: refuse` keeps it out", hint)
+
+
+def find_kind(phone: str) -> NumberKind | None:
+    """Return the kind of an E.164 number that surely is no person's mobile; None if it may be one."""
+    return None if is_mobile(phone) else _KINDS.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
 
 
 def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
@@ -293,12 +463,33 @@ def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:
         return _explain_parse(error, is_national=not text.startswith("+"), region=region)
     if number.extension:
         return _EXTENSION_PROBLEM
-    if phonenumbers.is_valid_number(number):
-        return phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    if (phone := _write_today(number)) is not None:
+        return phone
     possible = phonenumbers.is_possible_number_with_reason(number)
     if possible == ValidationResult.IS_POSSIBLE_LOCAL_ONLY and text.startswith("+"):
         possible = ValidationResult.TOO_SHORT
     return PhoneProblem(_REASONS.get(possible, "nobody has such a number: its range is not allocated"))
+
+
+def _write_today(number: PhoneNumber) -> str | None:
+    """Return the E.164 form of today of a number; None if nobody has it."""
+    written = phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164)
+    today = renumber(written)
+    if today != written and phonenumbers.is_valid_number(phonenumbers.parse(today, None)):
+        return today
+    return written if phonenumbers.is_valid_number(number) else None
+
+
+def read_country_code(phone: str) -> int:
+    """Return the country code of an E.164 number."""
+    country = _find_country(phone[:_START])
+    return 0 if country is None else int(phone[1 : country.national])
+
+
+def read_as_before(text: str, region: str | None) -> str | None:
+    """Return what the library alone makes of a text from `mend`: the reading of earlier versions, if any."""
+    parsed = _parse_digits(text, region)
+    return parsed if isinstance(parsed, str) else None
 
 
 def _explain_parse(error: NumberParseException, *, is_national: bool, region: str | None) -> PhoneProblem:

@@ -4,43 +4,50 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, read_consent
+from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
 from runner.audience.encoding import is_utf8_name
+from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
-    DAMAGE_WORDS,
-    PREMIUM_PROBLEM,
-    Damage,
     PhoneProblem,
+    Readings,
     expand_national,
-    find_service,
-    is_allocated,
+    find_kind,
+    is_mobile,
+    is_written_whole,
+    mask_phone,
     mask_written,
     mend,
-    parse_mended,
+    read_as_before,
+    read_country_code,
+    read_mended,
+    refuse_ambiguous,
+    write_kind_problem,
 )
-from runner.audience.table import TableProblemError, open_table, read_table
+from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table, read_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
-from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic, Problems
+from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
 from runner.source.storage import open_binary
 from runner.timing.legal_hours import check_region
-from runner.timing.zone import NameProblem, check_zone
+from runner.timing.zone import NameProblem, check_zone, keeps_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from runner.audience.table import Table
-    from runner.campaign.model import RecipientSource
+    from runner.campaign.model import Landlines, PhoneForm, RecipientSource
 
 
 _BEGINNING = 1 << 16
+_TITLE_ROWS = 20
+"""The most rows of titles above a header."""
 _MOST_KEPT = 10_000
 """The most names to keep; there are 600 zones, and a wrong column may have a million values."""
 _MOST_DIGITS = 4
@@ -57,46 +64,6 @@ _MEANINGS: dict[ColumnKey, tuple[str, str]] = {
 """Code and words of a missing column."""
 Entry = tuple[str, int, Variables, str | None, str | None, RowConsent]
 """A phone as written, its line, variables, time zone, region, and consent."""
-_REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
-
-
-@dataclass(slots=True)
-class Repairs:
-    """Repairs of the phones of one source: their number and the first lines, by kind of damage."""
-
-    _counts: Counter[Damage] = field(default_factory=Counter)
-    _lines: dict[Damage, list[int]] = field(default_factory=dict)
-
-    def add(self, damage: Damage, line: int) -> None:
-        """Count a phone in a line that had a damage."""
-        self._counts[damage] += 1
-        self._keep(damage, [line])
-
-    def merge(self, later: Repairs) -> None:
-        """Add the repairs of later lines of the same source."""
-        self._counts.update(later._counts)
-        for damage, lines in later._lines.items():
-            self._keep(damage, lines)
-
-    def _keep(self, damage: Damage, lines: list[int]) -> None:
-        kept = self._lines.setdefault(damage, [])
-        kept += lines[: SHOWN_OF_A_KIND - len(kept)]
-
-    def iterate_notes(self, file: Path, column: int, unit: str) -> Iterator[Diagnostic]:
-        """Yield a note of each kind of damage, at its first line and `column` (from 1) of `file`."""
-        for damage, lines in self._lines.items():
-            words = self._describe(damage, lines, unit)
-            yield Diagnostic("note", f"phone-{damage}", words, file, lines[0], column, _REPAIR_HINT)
-
-    def _describe(self, damage: Damage, lines: list[int], unit: str) -> str:
-        count = self._counts[damage]
-        if count == 1:
-            return f"a phone has {DAMAGE_WORDS[damage].format('it')}: it is repaired"
-        listed = [f"{line:,}" for line in lines]
-        if more := count - len(lines):
-            listed.append(f"{more:,} more")
-        words = DAMAGE_WORDS[damage].format("them")
-        return f"{count:,} phones have {words}: repaired in {unit}s {', '.join(listed[:-1])} and {listed[-1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +75,9 @@ class PhoneColumn:
         region: ISO 3166-1 alpha-2 code for numbers in national form.
         code: of the problems.
         unit: the noun for the file's lines.
-        is_texted: whether its phones get texts: then premium numbers are refused, and toll-free ones warned
-            of.
+        landlines: the rule for numbers that surely get no texts; None for a list of people not to text. Where
+            phones are texted premium numbers are refused, and toll-free ones warned of.
+        form: the form of digits without a prefix, where a person has said so.
     """
 
     file: Path
@@ -117,29 +85,95 @@ class PhoneColumn:
     region: str | None
     code: str
     problems: Problems
-    repairs: Repairs = field(default_factory=Repairs)
+    findings: Findings = field(default_factory=Findings)
     unit: str = "line"
-    is_texted: bool = False
+    landlines: Landlines | None = None
+    form: PhoneForm | None = None
 
-    def read(self, written: str, line: int) -> str | None:
-        """Return a phone in E.164 form; report a refused one and return None."""
-        if is_allocated(written):
-            return written
-        if self.region is not None and (national := expand_national(written, self.region)):
-            return national
+    def read(
+        self, written: str, line: int, place: str | None = None, zone: str | None = None
+    ) -> tuple[str, ...]:
+        """Return what a phone means, in E.164 form; report a refused one and return nothing.
+
+        A phone to text comes first, and after it the reading of earlier versions, if that was another. From a
+        list of people not to text come all valid readings.
+
+        Args:
+            written: the phone.
+            line: its line.
+            place: the row's region from `check_region`, whose country reads national numbers; None to go by
+                the file's.
+            zone: the row's time zone, which speaks against a national number of elsewhere if the row names no
+                place.
+        """
+        if is_mobile(written):
+            return (written,)
+        region = self.region
+        is_own = place is None or (region is not None and place.startswith(region))
+        if is_own and region is not None and (national := expand_national(written, region)):
+            is_one = self.landlines is not None or not is_mobile(f"+{written}")
+            if is_one and (
+                zone is None or place is not None or keeps_clock(zone, read_country_code(national))
+            ):
+                return (national,)
+        places = () if place is None else tuple(dict.fromkeys(code[:2] for code in place.split()))
+        return self._read_slowly(written, line, places or (region,), zone, is_known=place is not None)
+
+    def _read_slowly(
+        self, written: str, line: int, regions: tuple[str | None, ...], zone: str | None, *, is_known: bool
+    ) -> tuple[str, ...]:
         mended = mend(written)
-        phone = parse_mended(mended.text, self.region)
-        if isinstance(phone, PhoneProblem):
-            self.problems.add(self._refuse(written, line, phone))
-            return None
-        if self.is_texted and (service := find_service(phone)) is not None:
-            if service == "premium":
-                self.problems.add(self._refuse(written, line, PREMIUM_PROBLEM))
-                return None
-            self.problems.add(self._warn_toll_free(written, line))
+        read = self._read_by(regions, mended.text, is_known=is_known)
+        if isinstance(read, Readings):
+            read = self._object(read, None if is_known else zone) or read
+        if isinstance(read, PhoneProblem):
+            self.problems.add(self._refuse(written, line, read))
+            return ()
         for damage in mended.damage:
-            self.repairs.add(damage, line)
-        return phone
+            self.findings.add(damage, line)
+        if self.landlines is None:
+            return (read.phone, *read.others)
+        self._note_kind(written, read.phone, line)
+        if not read.others and self.form is None and regions == (self.region,):
+            return (read.phone,)
+        before = read_as_before(mended.text, self.region)
+        return (read.phone,) if before is None or before == read.phone else (read.phone, before)
+
+    def _read_by(
+        self, regions: Sequence[str | None], text: str, *, is_known: bool
+    ) -> Readings | PhoneProblem:
+        """Return the reading by one of some countries, or the problem.
+
+        There are two where a row's place is a name of both a state and a country, as `DE` is.
+        """
+        found = [
+            read_mended(text, region, self.form, within=is_known, takes_all=self.landlines is None)
+            for region in regions
+        ]
+        valid = {one.phone: one for one in found if isinstance(one, Readings)}
+        first = regions[0]
+        is_usual = first == self.region and first is not None and is_written_whole(text, first)
+        if len(valid) > 1 and not (is_usual and isinstance(found[0], Readings)):
+            why = f"the row's place is in {' or '.join(map(str, regions))}"
+            return refuse_ambiguous(tuple(valid), why, "write it with +, or the country's whole name").problem
+        return next(iter(valid.values()), found[0])
+
+    def _object(self, read: Readings, zone: str | None) -> PhoneProblem | None:
+        """Return what speaks against a reading: the row's time zone, or the kind of the number."""
+        if zone is not None and not read.is_certain and not keeps_clock(zone, read_country_code(read.phone)):
+            words = f"its digits are {mask_phone(read.phone)}, and the row's time zone is elsewhere: {zone}"
+            return PhoneProblem(words, "write it with + if it is right, or correct the time zone")
+        kind = None if self.landlines is None else find_kind(read.phone)
+        if kind == "premium" or (kind not in (None, "toll-free") and self.landlines == "refuse"):
+            return write_kind_problem(kind)
+        return None
+
+    def _note_kind(self, written: str, phone: str, line: int) -> None:
+        kind = find_kind(phone)
+        if kind == "toll-free":
+            self.problems.add(self._warn_toll_free(written, line))
+        elif kind is not None and self.landlines == "warn":
+            self.findings.add("landline", line)
 
     def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
         is_blank = not mend(written).text
@@ -155,9 +189,9 @@ class PhoneColumn:
         hint = "write the number of a person, or remove the row"
         return Diagnostic("warning", "recipient-phone-toll-free", words, self.file, line, self.column, hint)
 
-    def note_repairs(self) -> None:
-        """Note each kind of repaired damage once, at its first line, after the source's end."""
-        self.problems.extend(self.repairs.iterate_notes(self.file, self.column, self.unit))
+    def note_findings(self) -> None:
+        """Note each kind of finding once, at its first line, after the source's end."""
+        self.problems.extend(self.findings.iterate_notes(self.file, self.column, self.unit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,13 +272,16 @@ def iterate_rows(
     columns: FoundColumns,
     names: frozenset[str],
     problems: Problems,
+    findings: Findings,
     *,
     country: str | None,
     reads_consent: bool,
+    yes: Collection[str] = (),
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
-    Rows of another width than the header are reported and left out. `country` is for numbers in national
+    Rows of another width than the header are reported and left out. `findings` receives what is wrong in
+    cells for texts. `country` is for numbers in national
     form, and states without a country; None if it is not given.
 
     Raises:
@@ -257,7 +294,10 @@ def iterate_rows(
     phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
     record, source = None, columns.get("consent.source_column")
     if reads_consent and source is not None:
-        record = ConsentRecord(table.file, source, columns.get("consent.date_column"), problems)
+        words = frozenset(map(fold_word, yes))
+        record = ConsentRecord(
+            table.file, source, columns.get("consent.date_column"), problems, findings, words
+        )
     width = len(table.header)
     quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:
@@ -267,7 +307,7 @@ def iterate_rows(
         for index in quoted:
             if cells[index].startswith(' "'):
                 problems.add(table.quote_problem(line))
-        given = {name: text for name, index in variables if (text := cells[index].strip())}
+        given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
         consent = UNSAID if record is None else record.read(cells, line)
@@ -312,16 +352,19 @@ def open_source(
 
 
 def read_header(source: FileRecipients) -> list[str]:
-    """Return the columns of an audience file, from its beginning if possible; none if it is wrong."""
+    """Return the columns of an audience file by the names that templates use; none if it is wrong.
+
+    Only the file's beginning is read, if possible.
+    """
     try:
         if source.format == "csv" and is_utf8_name(source.encoding):
             with open_binary(source.location) as stream:
                 start = stream.read(_BEGINNING)
             with contextlib.suppress(UnicodeDecodeError, TableProblemError):
                 text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig")
-                return [name for name in read_table(source.path, text, source.location).header if name]
+                return list(filter(None, name_columns(read_table(source.path, text, source.location).header)))
         with open_source(source, ()) as table:
-            return [name for name in table.header if name]
+            return list(filter(None, name_columns(table.header)))
     except (OSError, TableProblemError):
         return []
 
@@ -353,4 +396,17 @@ def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
     message = f"there is no column `{name}`{suggest(name, table.header)}"
     code, held = _MEANINGS[key]
     hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"
+    if (line := _find_header(name, table)) is not None:
+        message = f"there is no column `{name}` in this row: the header seems to be line {line:,}"
+        hint = f"remove what stands above line {line:,}: a file begins with the names of its columns"
     return Diagnostic("error", code, message, table.file, table.line, 1, hint)
+
+
+def _find_header(name: str, table: Table) -> int | None:
+    """Return the line of the first rows that has a column's name, as below a title; None if none has."""
+    wanted = normalize_name(name)
+    with contextlib.suppress(TableProblemError):
+        for line, cells in islice(table.rows, _TITLE_ROWS):
+            if any(normalize_name(cell) == wanted for cell in cells):
+                return line
+    return None

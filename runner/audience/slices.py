@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import AudienceTally
     from runner.audience.consent import RowConsent
-    from runner.audience.rows import Repairs
+    from runner.audience.findings import Findings
     from runner.audience.table import Table
     from runner.campaign.model import Campaign, RecipientSource, Variables
     from runner.source.diagnostic import Problems
@@ -341,6 +341,7 @@ class SlicedRow(NamedTuple):
         timezone: an IANA name; None to go by the region, or the number.
         region: the legal region from `check_region`; None to go by the number.
         consent: on record, if the policy requires it.
+        before: the phone that earlier versions read in it, if that was another.
     """
 
     source: int
@@ -350,6 +351,7 @@ class SlicedRow(NamedTuple):
     timezone: str | None
     region: str | None
     consent: RowConsent
+    before: str | None
 
 
 def iterate_slice(
@@ -358,13 +360,13 @@ def iterate_slice(
     names: frozenset[str],
     problems: Problems,
     tally: AudienceTally,
-    repairs: Repairs,
+    findings: Findings,
 ) -> Iterator[SlicedRow]:
     """Yield the rows of a slice whose phones can be read, with duplicates, in order.
 
     All slices of a list together give the rows, lines and problems of `iterate_audience` (`read_excluded`),
     if `Problems.merge` joins their problems in that order. A file's first slice also reports the problems of
-    the file. `repairs` counts repairs in files, for `Repairs.merge` and `note_repairs`; those of inline
+    the file. `findings` counts those in files, for `Findings.merge` and `note_findings`; those of inline
     recipients are noted at once.
 
     Raises:
@@ -378,10 +380,17 @@ def iterate_slice(
         source, own = sources[index], None
         if isinstance(source, FileRecipients):
             table = None if part.kind == "whole" else _open_slice(source, part, wanted)
-            own = SourcePart(table, not part.start, repairs)
+            own = SourcePart(table, not part.start, findings)
         try:
             for row in iterate_source(
-                source, _CODES[part.role], wanted, problems, tally, reads_consent=reads_consent, part=own
+                source,
+                _CODES[part.role],
+                wanted,
+                problems,
+                tally,
+                reads_consent=reads_consent,
+                part=own,
+                landlines=campaign.policy.landlines,
             ):
                 yield SlicedRow._make((index, *row))
         except TableProblemError:
@@ -389,10 +398,12 @@ def iterate_slice(
             raise BrokenSliceError from None
 
 
-def note_repairs(campaign: Campaign, role: Role, source: int, repairs: Repairs, problems: Problems) -> None:
-    """Note the repairs of all slices of a source, by its index in its list, once."""
+def note_findings(
+    campaign: Campaign, role: Role, source: int, findings: Findings, problems: Problems
+) -> None:
+    """Note the findings in all slices of a source, by its index in its list, once."""
     column = open_phone_column(list_sources(campaign, role)[source], _CODES[role], problems)
-    replace(column, repairs=repairs).note_repairs()
+    replace(column, findings=findings).note_findings()
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import re
+import unicodedata
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -144,9 +145,12 @@ class Table:
         return Diagnostic("warning", "csv-blank-before-quote", message, self.file, line, 1, hint)
 
     def find_column(self, name: str) -> int | None:
-        """Return the index of the column `name`, without regard to case, blanks, `_` and `-`."""
-        wanted = normalize_name(name)
-        return next((i for i, column in enumerate(self.header) if normalize_name(column) == wanted), None)
+        """Return the index of a column, by its own name or the one that templates use (`name_columns`)."""
+        for names, fold in ((self.header, _fold_marks), (name_columns(self.header), normalize_name)):
+            wanted = fold(name)
+            if (found := next((i for i, one in enumerate(names) if fold(one) == wanted), None)) is not None:
+                return found
+        return None
 
     def width_problem(self, line: int, cells: list[str]) -> Diagnostic:
         """Return the problem of a row that has more or fewer cells than the header."""
@@ -169,8 +173,38 @@ def write_row(*cells: str | int) -> str:
 
 
 def normalize_name(name: str) -> str:
-    """Return a column's name for comparison: `First Name` and `first_name` are one."""
-    return re.sub(r"[\s_-]+", "", name).casefold()
+    """Return a column's name for comparison, by its letters and digits alone.
+
+    `First Name` and `first_name` are one. So are composed and decomposed
+    letters, full-width and other digits, and `Order #` and `order`.
+    """
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", name)).casefold()
+
+
+def _fold_marks(name: str) -> str:
+    """Return a column's name for comparison with its marks: `Order` and `Order #` are two."""
+    return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name)).casefold()
+
+
+def name_columns(header: Iterable[str]) -> list[str]:
+    """Return names for columns that templates can use, each once; empty for a column without a name.
+
+    All but letters and digits becomes `_`, and one is put before a leading digit: `What is your first name?`
+    is `What_is_your_first_name`, `Order #` is `Order`, `2nd name` is `_2nd_name`. A name that is taken gets a
+    number, as in `Order_2`; one without letters and digits is `column_` and its place.
+    """
+    taken, names = set[str](), list[str]()
+    for place, written in enumerate(header, start=1):
+        name = re.sub(r"[\W_]+", "_", unicodedata.normalize("NFKC", written)).strip("_")
+        name = name or (f"column_{place}" if written else "")
+        plain, number = f"_{name}" if name[:1].isdigit() else name, 1
+        name = plain
+        while name and normalize_name(name) in taken:
+            number += 1
+            name = f"{plain}_{number}"
+        taken.add(normalize_name(name))
+        names.append(name)
+    return names
 
 
 @contextmanager
@@ -351,7 +385,7 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
         )
     seen: dict[str, str] = {}
     for name in filter(None, header):
-        folded = normalize_name(name)
+        folded = _fold_marks(name)
         if folded in seen:
             also = "" if seen[folded] == name else f" (also written `{seen[folded]}`)"
             message = f"the column `{name}` stands twice in the header{also}"

@@ -347,12 +347,13 @@ class _Reader:
             row.get("region"),
             self._position(row, key),
             row.get("timezone_column"),
-            ConsentColumns(**row["consent"]) if "consent" in row else None,
+            _read_consent_columns(row["consent"]) if "consent" in row else None,
             key,
             str(path.absolute()) if has_path else written,
             row.get("region_column"),
             row.get("encoding"),
             skips_invalid=row.get("invalid_rows") == "skip",
+            phone_form=row.get("phone_form"),
         )
 
     def _variants(self, item: dict[str, Any]) -> Variants:
@@ -464,6 +465,11 @@ def _read_schedule(written: dict[str, Any]) -> Schedule:
     schedule = read_schedule(written)
     # The checks report the problem at its place.
     return schedule if isinstance(schedule, Schedule) else Schedule()
+
+
+def _read_consent_columns(written: dict[str, Any]) -> ConsentColumns:
+    column = written.get("source_column") or written["column"]
+    return ConsentColumns(column, written.get("date_column"), tuple(written.get("yes", ())))
 
 
 def _read_policy(written: dict[str, Any]) -> Policy:

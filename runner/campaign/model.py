@@ -23,6 +23,9 @@ OpenSessionRule = Literal["wait", "complete", "queue"]
 Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "Variable"] | None
 Variables: TypeAlias = Mapping[str, Variable]
 FileFormat = Literal["csv", "parquet"]
+PhoneForm = Literal["international", "national"]
+"""The form of phones that are digits with neither `+` nor another prefix."""
+Landlines = Literal["refuse", "warn", "allow"]
 ColumnKey = Literal[
     "phone_column", "timezone_column", "region_column", "consent.source_column", "consent.date_column"
 ]
@@ -40,10 +43,14 @@ class Consent:
 
 @dataclass(frozen=True, slots=True)
 class ConsentColumns:
-    """The columns of an audience file with the place of consent (blank for none) and its date."""
+    """The columns of an audience file with the place of consent, or whether there is any, and its date.
+
+    `yes` are further words for consent.
+    """
 
     source_column: str
     date_column: str | None = None
+    yes: tuple[str, ...] = ()
 
 
 class InlineRecipient(NamedTuple):
@@ -77,6 +84,7 @@ class FileRecipients:
         region_column: column of legal regions; None to use the numbers.
         encoding: of a CSV file; None to detect it.
         skips_invalid: True to skip unreadable rows instead of reporting errors.
+        phone_form: the form of digits without a prefix; None to read them both ways.
     """
 
     path: Path
@@ -90,6 +98,7 @@ class FileRecipients:
     region_column: str | None = None
     encoding: str | None = None
     skips_invalid: bool = False
+    phone_form: PhoneForm | None = None
 
     @property
     def columns(self) -> dict[ColumnKey, str]:
@@ -164,6 +173,8 @@ class Policy:
             `complete_existing_sessions`.
         opt_out_words: further words that opt out.
         read_replies_within: maximum time since replies on the target were read; otherwise texts wait.
+        landlines: the rule for numbers that surely get no texts: landlines, pagers, personal and universal
+            numbers.
         review_margin: share by which recipients may exceed the number in the pull request's comment.
     """
 
@@ -177,6 +188,7 @@ class Policy:
     opt_out_words: tuple[str, ...] = ()
     read_replies_within: timedelta = DEFAULT_READ_REPLIES_WITHIN
     review_margin: Fraction = DEFAULT_REVIEW_MARGIN
+    landlines: Landlines = "warn"
 
 
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]

@@ -10,14 +10,14 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally
-from runner.audience.rows import Repairs
+from runner.audience.findings import Findings
 from runner.audience.slices import (
     BLOCK_BYTES,
     BrokenSliceError,
     iterate_slice,
     join_slices,
     list_blocks,
-    note_repairs,
+    note_findings,
     plan_slices,
     survey_block,
 )
@@ -49,12 +49,12 @@ class Scattered:
 
     Attributes:
         tally: the counts, without duplicates.
-        repairs: repaired damage of phones.
+        findings: those in its rows.
     """
 
     problems: Problems
     tally: AudienceTally
-    repairs: Repairs
+    findings: Findings
 
 
 @pause_collector()
@@ -65,11 +65,11 @@ def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -
     """
     job, going = open_job(folder, job_name)
     names = () if part.role == "exclude" or part.kind == _INLINE else tuple(sorted(going.names))
-    problems, tally, repairs = Problems(), AudienceTally(), Repairs()
+    problems, tally, findings = Problems(), AudienceTally(), Findings()
     sheet = RowSheet(len(names))
     rows: list[SlicedRow] = []
     try:
-        for row in iterate_slice(job.campaign, part, frozenset(names), problems, tally, repairs):
+        for row in iterate_slice(job.campaign, part, frozenset(names), problems, tally, findings):
             rows.append(row)
             if len(rows) == _GROUP:
                 _add(sheet, rows, names)
@@ -79,14 +79,14 @@ def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -
     if rows:
         _add(sheet, rows, names)
     folder.write(file, sheet.finish(job.partitions))
-    return Scattered(problems, tally, repairs)
+    return Scattered(problems, tally, findings)
 
 
 def _add(sheet: RowSheet, rows: list[SlicedRow], names: tuple[str, ...]) -> None:
-    sources, lines, phones, given, zones, regions, consents = zip(*rows, strict=True)
+    sources, lines, phones, given, zones, regions, consents, before = zip(*rows, strict=True)
     consented, days = zip(*consents, strict=True)
     texts = [[one.get(name) for one in given] for name in names]
-    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, *texts])
+    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, before, *texts])
 
 
 ROWS_PER_PARTITION = 40_000
@@ -191,8 +191,10 @@ def scatter_audience(
             observe("slices read", sum(one in found for one in slices), len(slices))
     _merge_problems(campaign, role, slices, found, problems)
     files = tuple(names[each] for each in slices)
-    tallies = [found[each].tally for each in slices]
-    return files, AudienceTally(sum(one.rows for one in tallies), 0, sum(one.invalid for one in tallies))
+    tally = AudienceTally()
+    for each in slices:
+        tally.merge(found[each].tally)
+    return files, tally
 
 
 def _merge_problems(
@@ -202,10 +204,10 @@ def _merge_problems(
     found: Mapping[Slice, Scattered],
     problems: Problems,
 ) -> None:
-    repairs: dict[int, Repairs] = {}
+    findings: dict[int, Findings] = {}
     for each in slices:
         problems.merge(found[each].problems)
         if each.kind != "inline":
-            repairs.setdefault(each.source, Repairs()).merge(found[each].repairs)
-    for source, mended in repairs.items():
-        note_repairs(campaign, role, source, mended, problems)
+            findings.setdefault(each.source, Findings()).merge(found[each].findings)
+    for source, mended in findings.items():
+        note_findings(campaign, role, source, mended, problems)

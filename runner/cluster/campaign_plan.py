@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, Recipient
 from runner.audience.consent import ConsentChanges, RowConsent
+from runner.audience.renumbering import list_old_forms
 from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import scatter_audience
@@ -96,7 +97,7 @@ class PartitionAudience:
             self.slice_number = slice_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
-            for number, line, source, zone, region, has_consent, day, variables in own:
+            for number, line, source, zone, region, has_consent, day, before, variables in own:
                 if number in seen:
                     self.duplicates += 1
                     continue
@@ -107,7 +108,8 @@ class PartitionAudience:
                 consent = (has_consent, day) if change is None else change.consent
                 entire = {**shared, **variables} if shared else variables
                 place = places[source]
-                yield Recipient._make((f"+{number}", entire, source, place, line, zone, region, *consent))
+                person = f"+{number}", entire, source, place, line, zone, region, *consent, before
+                yield Recipient._make(person)
 
     def find_place(self, last: Recipient) -> int:
         """Return the place of the last person yielded, `last`, in the audience of all partitions."""
@@ -116,9 +118,10 @@ class PartitionAudience:
         return (self.slice_number << _PLACE_BITS) + (last.source if is_inline else last.line)
 
     def list_phones(self) -> list[str]:
-        """Return the phones of all rows, each once, in no order."""
+        """Return the phones of all rows, with other forms of theirs, each once, in no order."""
         numbers = {number for name in self._files for number in self._read_numbers(name)}
-        return [f"+{number}" for number in numbers]
+        phones = [f"+{number}" for number in numbers]
+        return phones + [form for phone in phones for form in list_old_forms(phone)]
 
     def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
         changes = ConsentChanges(last_day)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.audience.audience import list_forms
 from runner.campaign.variants import Draw
 from runner.plan.decisions import NEVER, Decision, Follow, Outlook, QueueRule, may_meet
 from runner.text.template import MissingVariablesError, TemplateProblemError
 from runner.timing.decision import Defer, SendNow, Timekeeper
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from runner.audience.audience import Recipient
@@ -145,11 +146,11 @@ class Decider:
             return [Decision(index, "excluded") for index in range(len(self._compiled))]
         if self._is_plain:
             return [self._render(index, None, each, recipient, reporter) for index, each in self._unvaried]
-        fingerprint = self._key.fingerprint(self._campaign.name, phone) if self._key is not None else None
+        known_as = self._list_fingerprints(recipient)
         barred = self._find_bar(recipient)
         found = [
-            self._bar(index, compiled_message, recipient, fingerprint, barred)
-            or self._assign(index, compiled_message, recipient, fingerprint, reporter)
+            self._bar(index, compiled_message, recipient, known_as, barred)
+            or self._assign(index, compiled_message, recipient, known_as, reporter)
             for index, compiled_message in enumerate(self._compiled)
         ]
         if self._queue is not None:
@@ -161,11 +162,11 @@ class Decider:
         index: int,
         compiled_message: CompiledMessage,
         recipient: Recipient,
-        fingerprint: str | None,
+        known_as: Sequence[str],
         barred: Disposition | None,
     ) -> Decision | None:
         """Return the reason not to send a message at any time; None if there is none."""
-        found = self._find_record(index, compiled_message, fingerprint)
+        found = self._find_record(index, compiled_message, known_as)
         if found is None and barred is not None:
             found = Decision(index, barred)
         if found is None or found.disposition not in _UNDECIDED:
@@ -182,11 +183,9 @@ class Decider:
 
         Opt-outs and other bars make no difference.
         """
-        fingerprint = (
-            self._key.fingerprint(self._campaign.name, recipient.phone) if self._key is not None else None
-        )
+        known_as = self._list_fingerprints(recipient)
         for index, compiled_message in enumerate(self._compiled):
-            found = self._find_record(index, compiled_message, fingerprint)
+            found = self._find_record(index, compiled_message, known_as)
             # Recipients held for a launch may have got the very text that is looked for here.
             if found is None or UNEXPLAINED in found.reasons:
                 arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
@@ -195,27 +194,37 @@ class Decider:
                 except (MissingVariablesError, TemplateProblemError):
                     continue
 
+    def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
+        """Return the fingerprints under which a recipient may be on record: the phone's, and other forms'."""
+        key, name = self._key, self._campaign.name
+        if key is None:
+            return ()
+        return tuple([key.fingerprint(name, phone) for phone in list_forms(recipient)])
+
     def _find_record(
-        self, index: int, compiled_message: CompiledMessage, fingerprint: str | None
+        self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]
     ) -> Decision | None:
-        if fingerprint is None:
-            return None
-        if fingerprint in self._known.forgotten:
-            # Forgotten people come first: nothing else may show any more that they were texted.
-            return Decision(index, "opted_out")
-        if fingerprint in self._known.sent.get(compiled_message.message.id, ()):
-            return Decision(index, "already_sent")
-        if fingerprint in self._known.unresolved.get(compiled_message.message.id, ()):
-            is_unexplained = fingerprint in self._known.unexplained.get(compiled_message.message.id, ())
-            return Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
-        return None
+        known, message = self._known, compiled_message.message.id
+        sent, unresolved = known.sent.get(message, ()), known.unresolved.get(message, ())
+        found = None
+        for fingerprint in known_as:
+            if fingerprint in known.forgotten:
+                # Forgotten people come first: nothing else may show any more that they were texted.
+                return Decision(index, "opted_out")
+            if found is None and fingerprint in sent:
+                found = Decision(index, "already_sent")
+            if found is None and fingerprint in unresolved:
+                is_unexplained = fingerprint in known.unexplained.get(message, ())
+                found = Decision(index, "unresolved", reasons=(UNEXPLAINED,) if is_unexplained else ())
+        return found
 
     def _find_bar(self, recipient: Recipient) -> Disposition | None:
         """Return the bar to all messages for a recipient, if any."""
         if self._context is not None and self._context.suppressions is not None:
-            suppressed = self._context.suppressions.find(recipient.phone)
-            if suppressed is not None:
-                return "opted_out" if suppressed == "confirmed" else "opt_out_doubtful"
+            suppressions = self._context.suppressions
+            suppressed = [suppressions.find(phone) for phone in list_forms(recipient)]
+            if any(suppressed):
+                return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
         if self._draw is not None and self._draw.is_held_out(recipient.phone):
             return "held_out"
         if self._must_consent and not recipient.has_consent:
@@ -227,10 +236,10 @@ class Decider:
         index: int,
         compiled_message: CompiledMessage,
         recipient: Recipient,
-        fingerprint: str | None,
+        known_as: Sequence[str],
         reporter: RowReporter,
     ) -> Decision:
-        ready = self._find_ready(index, compiled_message.message, fingerprint)
+        ready = self._find_ready(index, compiled_message.message, known_as)
         arm, renderer = self._choose_renderer(compiled_message, recipient.phone)
         # Recipients who wait are rendered, too, so that problems of follow-ups show before the first message.
         rendered = self._render(index, arm, renderer, recipient, reporter)
@@ -277,13 +286,14 @@ class Decider:
         return arm.id, compiled_message.renderers[arm.id]
 
     def _find_ready(
-        self, index: int, message: Message, fingerprint: str | None
+        self, index: int, message: Message, known_as: Sequence[str]
     ) -> datetime | Decision | None:
         """Return the earliest time for a message (None: any time), or the decision not to send it."""
         if message.after is None or not self._is_timed or self._context is None:
             return None
         earlier = self._context.earlier.get(message.after.message)
-        launch = earlier.launches.get(fingerprint) if earlier and fingerprint else None
+        launches = {} if earlier is None else earlier.launches
+        launch = next((found for one in known_as if (found := launches.get(one)) is not None), None)
         if earlier is None or launch is None:
             return Decision(index, "awaiting")
         earliest = launch.sent_at + message.after.wait
@@ -291,7 +301,8 @@ class Decider:
             return earliest
         is_due = (self._context.planned_at or self._context.now) >= earliest
         # Read answers stay valid; a missing answer is certain only up to the last complete reading.
-        has_answered, read_at = fingerprint in earlier.answered, launch.reconciled_at
+        has_answered = any(one in earlier.answered for one in known_as)
+        read_at = launch.reconciled_at
         if has_answered or (read_at is not None and message.to == "answered"):
             is_meant = has_answered and message.to == "answered"
             return earliest if is_meant else Decision(index, "not_qualified")

@@ -118,6 +118,8 @@ class MessagePlan:
     Attributes:
         rows: `duplicates` + `invalid` + `recipients`.
         invalid: rows that are left out because they cannot be read.
+        landlines: rows with a number that surely gets no texts, where the policy warns of them.
+        blanked: cells for texts that hold a program's word for nothing.
         recipients: the sum of the dispositions.
         opt_out_doubtful: recipients whose opt-out a person must confirm or reject.
         held_out: the experiment's holdout.
@@ -156,6 +158,8 @@ class MessagePlan:
     rows: int = 0
     duplicates: int = 0
     invalid: int = 0
+    landlines: int = 0
+    blanked: int = 0
     recipients: int = 0
     excluded: int = 0
     opted_out: int = 0

@@ -110,6 +110,8 @@ class PlanTally:
             rows=audience.rows,
             duplicates=audience.duplicates,
             invalid=audience.invalid,
+            landlines=audience.landlines,
+            blanked=audience.blanked,
             recipients=dispositions.total(),
             **dispositions,
             # Without those over the limit: approval of a limited plan does not cover everybody.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import unicodedata
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -446,6 +447,7 @@ class _Builder:
             message = f"the key {_write_scalar(key)} is not text"
             self._note("yaml-key", message, event.start_mark, "put it in quotes")
             return None
+        key = unicodedata.normalize("NFC", key)
         if first := self.places.find(mapping, key):
             message = f"the key `{key}` stands twice; first in line {first.key_line + 1}"
             self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")

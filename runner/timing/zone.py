@@ -13,6 +13,7 @@ import re
 import zoneinfo
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import cache
 from importlib import resources
 from itertools import chain
@@ -26,7 +27,6 @@ from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime
     from importlib.resources.abc import Traversable
 
     from phonenumbers import PhoneNumberDesc
@@ -316,6 +316,24 @@ def read_country_zones() -> dict[str, tuple[str, ...]]:
     for country, _, zone, *_ in _read_table_of_files("zone.tab"):
         found.setdefault(country, []).append(zone)
     return {country: tuple(zones) for country, zones in found.items()}
+
+
+@cache
+def keeps_clock(zone: str, country_code: int) -> bool:
+    """Return whether a time zone's clocks, summer and winter, are those of a place with a calling code.
+
+    True also if no place is known.
+    """
+    countries = COUNTRY_CODE_TO_REGION_CODE.get(country_code, ())
+    own = chain.from_iterable(read_country_zones().get(country, ()) for country in countries)
+    clocks = set(map(_read_clock, own))
+    return not clocks or _read_clock(zone) in clocks
+
+
+@cache
+def _read_clock(zone: str) -> tuple[timedelta | None, ...]:
+    data = load_zone(zone)
+    return tuple(datetime(2026, month, 1, tzinfo=data).utcoffset() for month in (1, 7))
 
 
 def _read_table_of_files(name: str) -> list[list[str]]:

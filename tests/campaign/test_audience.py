@@ -77,7 +77,7 @@ def test_names_are_known_by_source(people: Campaign) -> None:
     """What a source's recipients can have is what stands in the file and in the campaign."""
     shared = ["company", "plan", "blank", "nothing"]
     assert known_names(people, 0) == [*shared, "first_name", "plan"]
-    assert known_names(people, 1) == [*shared, "Mobile Phone", "First Name", "plan", "secret"]
+    assert known_names(people, 1) == [*shared, "Mobile_Phone", "First_Name", "plan", "secret"]
 
 
 def test_bad_rows_are_left_out_and_reported(people: Campaign, tmp_path: Path) -> None:

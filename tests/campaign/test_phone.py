@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from phonenumbers import PhoneNumberFormat, PhoneNumberType
 
 from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
+from runner.audience.renumbering import renumber
 
 REGIONS = ["US", "GB", "DE", "FR", "IT", "BR", "IN", "MX", "AU", "CH", "SG", "NG"]
 
@@ -62,13 +63,40 @@ def test_what_is_accepted_is_valid_and_in_e164(written: str, region: str | None)
 @settings(max_examples=500)
 @given(st.text(st.sampled_from("0123456789+-() "), max_size=16), st.sampled_from([None, *REGIONS]))
 def test_plain_digits_are_what_the_library_says(written: str, region: str | None) -> None:
-    """Digits and punctuation are accepted exactly if the library calls them a valid number."""
-    try:
-        number = phonenumbers.parse(written.strip(), region)
-        is_valid = phonenumbers.is_valid_number(number)
-    except phonenumbers.NumberParseException:
-        is_valid = False
-    assert isinstance(parse_phone(written, region), str) is is_valid
+    """Digits and punctuation are accepted if the library calls one reading of them, or one rewritten, valid."""
+    texts = [written.strip()]
+    if region is not None and not written.strip("-() ").startswith("+"):
+        texts.append("+" + phonenumbers.normalize_digits_only(written))
+    valid = {found for text in texts if (found := read_by_library(text, region)) is not None}
+    parsed = parse_phone(written, region)
+    if isinstance(parsed, str):
+        assert parsed in valid or parsed in map(renumber, list_unchecked(texts, region))
+    else:
+        assert len(valid) != 1
+
+
+def read_by_library(text: str, region: str | None) -> str | None:
+    """Return the valid number that the library makes of a text."""
+    return next(
+        (
+            one
+            for one in list_unchecked([text], region)
+            if phonenumbers.is_valid_number(phonenumbers.parse(one))
+        ),
+        None,
+    )
+
+
+def list_unchecked(texts: list[str], region: str | None) -> list[str]:
+    """Return what the library makes of texts, valid or not."""
+    found = []
+    for text in texts:
+        try:
+            number = phonenumbers.parse(text, region)
+        except phonenumbers.NumberParseException:
+            continue
+        found.append(phonenumbers.format_number(number, phonenumbers.PhoneNumberFormat.E164))
+    return found
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
-from runner.audience.rows import Repairs
+from runner.audience.findings import Findings
 from runner.audience.slices import (
     BrokenSliceError,
     Role,
@@ -20,7 +20,7 @@ from runner.audience.slices import (
     iterate_slice,
     join_slices,
     list_blocks,
-    note_repairs,
+    note_findings,
     plan_slices,
     survey_block,
 )
@@ -96,19 +96,19 @@ def _read(campaign: Campaign, role: Role, slices: list[Slice]) -> Reading:
     rows: list[SlicedRow] = []
     count = invalid = 0
     problems = Problems()
-    repairs: dict[int, Repairs] = {}
+    findings: dict[int, Findings] = {}
     for part in slices:
-        own, tally, mended = Problems(), AudienceTally(), Repairs()
+        own, tally, mended = Problems(), AudienceTally(), Findings()
         try:
             rows += iterate_slice(campaign, pickle.loads(pickle.dumps(part)), NAMES, own, tally, mended)  # noqa: S301
         except BrokenSliceError:
             raise _Broken(part) from None
         problems.merge(pickle.loads(pickle.dumps(own)))  # noqa: S301
-        repairs.setdefault(part.source, Repairs()).merge(pickle.loads(pickle.dumps(mended)))  # noqa: S301
+        findings.setdefault(part.source, Findings()).merge(pickle.loads(pickle.dumps(mended)))  # noqa: S301
         count += tally.rows
         invalid += tally.invalid
-    for source, mended in repairs.items():
-        note_repairs(campaign, role, source, mended, problems)
+    for source, mended in findings.items():
+        note_findings(campaign, role, source, mended, problems)
     found: list[Row] = [
         (row.source, row.line, row.phone, row.vars, row.timezone, row.consent) for row in rows
     ]

@@ -79,10 +79,11 @@ def rotate(
     """
     # Imported here: `key new` needs none of it.
     from runner.workflow.records.key_rotation import PhoneColumns, rotate_key
+    from runner.workflow.records.phones import PhoneReading
 
     rotated = rotate_key(
         scope,
-        PhoneColumns(files, phone_column, region),
+        PhoneColumns(files, PhoneReading(phone_column, region)),
         lock_timeout,
         partial(require_approval, is_approved=auto_approve),
     )

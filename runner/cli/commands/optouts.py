@@ -22,6 +22,7 @@ from runner.workflow.records.opt_outs import (
     list_opt_outs,
     review_opt_outs,
 )
+from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
 from runner.workflow.review.reply_issue import keep_reply_issue
 
 if TYPE_CHECKING:
@@ -184,7 +185,19 @@ def issue(scope: Scope, show_replies: bool) -> int:
 @click.option(
     "--region", metavar="CC", help="The country of a CSV file's national phone numbers, such as US."
 )
-def import_(scope: Scope, file: Path, format_: str, phone_column: str, region: str | None) -> int:
+@click.option(
+    "--phone-form",
+    type=click.Choice(PHONE_FORMS),
+    help="What phones without + or another prefix are.  [default: both; all readings are entered]",
+)
+def import_(
+    scope: Scope,
+    file: Path,
+    format_: str,
+    phone_column: str,
+    region: str | None,
+    phone_form: Any,
+) -> int:
     """Import opt-outs from a CSV file or an export.
 
     FILE is a CSV file with a column of phones, or a file from `runner optouts export`. It is imported
@@ -194,7 +207,8 @@ def import_(scope: Scope, file: Path, format_: str, phone_column: str, region: s
     entries about people who were let in here, and about replies that were dismissed here, are left out and
     counted.
     """
-    return _show_change("import", import_people(scope, file, phone_column, region), format_)
+    reading = PhoneReading(phone_column, region, phone_form)
+    return _show_change("import", import_people(scope, file, reading), format_)
 
 
 @command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.jsonl")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.audience import AudienceTally, iterate_audience, list_forms
 from runner.errors import ConfigurationError, LockfileError, RunnerError
 from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.git.recording import ASIDE
@@ -38,7 +38,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.plans.context_reader import find_lockfiles
-from runner.workflow.records.phones import iterate_phones
+from runner.workflow.records.phones import PhoneReading, iterate_phones
 from runner.workflow.records.record_push import find_branch, list_waiting
 from runner.workflow.workspace.state_remote import campaign_of
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
@@ -61,18 +61,15 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class PhoneColumns:
-    """CSV files with phones of recorded people; `region` is the country of national numbers, if any."""
+    """CSV files with phones of recorded people."""
 
     files: Sequence[Path]
-    column: str
-    region: str | None
+    reading: PhoneReading
 
     def read(self, *, quiet: bool) -> list[str]:
         """Return the phones; raise InvalidCampaignError if a row has none."""
         problems = Problems()
-        phones = [
-            phone for file in self.files for phone in iterate_phones(file, self.column, self.region, problems)
-        ]
+        phones = [phone for file in self.files for phone in iterate_phones(file, self.reading, problems)]
         refuse_errors(problems, quiet=quiet)
         return phones
 
@@ -327,4 +324,4 @@ class Rotation:
 def _list_phones(campaign: Campaign) -> Iterator[str]:
     """Yield the phones in a campaign's audience, up to the first error."""
     for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
-        yield recipient.phone
+        yield from list_forms(recipient)

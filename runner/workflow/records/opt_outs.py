@@ -28,7 +28,7 @@ from runner.ledger.target_key import KeySource
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
-from runner.workflow.records.phones import iterate_phones, parse_phones
+from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -215,11 +215,11 @@ def _decide(connection: LedgerConnection, target: str, guid: str, state: State, 
     return is_proposal or decide_reply(connection, target, guid, state, at)
 
 
-def import_people(scope: Scope, file: Path, column: str, region: str | None) -> tuple[int, OptOutView]:
+def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int, OptOutView]:
     """Enter the people of a CSV file, or the content of an export, all or nothing.
 
-    `column` has the phones of a CSV file, and `region` is the country of national numbers, if any. Returns
-    the number of new entries, and the new state.
+    `reading` says how the phones of a CSV file are read. Returns the number of new entries, and the new
+    state.
 
     Raises:
         RunnerError: the file cannot be read, has invalid rows, or is an export of another target or key.
@@ -233,7 +233,7 @@ def import_people(scope: Scope, file: Path, column: str, region: str | None) -> 
             imported = _enter_export(connection, people, file)
         else:
             problems = Problems()
-            phones = iterate_phones(file, column, region, problems)
+            phones = iterate_phones(file, reading, problems)
             imported = Imported(add_opt_outs(connection, people.enter(connection), phones, "import", at))
             show_problems(problems, quiet=scope.quiet)
             if problems.error_count:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from runner.audience.phone import PhoneProblem, mask_written, parse_phone
 from runner.audience.rows import PhoneColumn
 from runner.audience.table import TableProblemError, open_table
+from runner.campaign.model import PhoneForm
 from runner.errors import UsageError
 from runner.source.diagnostic import Diagnostic, Problems
 
@@ -31,12 +32,29 @@ def parse_phones(written: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found for _, found in parsed if isinstance(found, str)))
 
 
-def iterate_phones(file: Path, column: str, region: str | None, problems: Problems) -> Iterator[str]:
-    """Yield the phones of a CSV file in E.164 form, as a stream.
+PHONE_FORMS: tuple[PhoneForm, ...] = get_args(PhoneForm)
 
-    `region` is the ISO 3166-1 alpha-2 code for national numbers, if any. Invalid rows are left out and go to
-    `problems`.
+
+class PhoneReading(NamedTuple):
+    """How the phones of a CSV file are read.
+
+    Attributes:
+        column: the column that has them.
+        region: the ISO 3166-1 alpha-2 code for national numbers, if any.
+        form: the form of digits without a prefix, where a person has said so.
     """
+
+    column: str
+    region: str | None = None
+    form: PhoneForm | None = None
+
+
+def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Iterator[str]:
+    """Yield the phones of a CSV file in E.164 form, as a stream; of digits with several readings, all.
+
+    Invalid rows are left out and go to `problems`.
+    """
+    column = reading.column
     try:
         with open_table(file) as table:
             problems.extend(table.iterate_notes())
@@ -44,13 +62,15 @@ def iterate_phones(file: Path, column: str, region: str | None, problems: Proble
             if index is None:
                 problems.add(_no_column(table, column))
                 return
-            phones = PhoneColumn(file, 1, region, "opt-out-phone-invalid", problems)
+            phones = PhoneColumn(
+                file, 1, reading.region, "opt-out-phone-invalid", problems, form=reading.form
+            )
             for line, cells in table.rows:
                 if len(cells) != len(table.header):
                     problems.add(table.width_problem(line, cells))
-                elif (phone := phones.read(cells[index], line)) is not None:
-                    yield phone
-            phones.note_repairs()
+                else:
+                    yield from phones.read(cells[index], line)
+            phones.note_findings()
     except TableProblemError as error:
         problems.add(error.diagnostic)
 

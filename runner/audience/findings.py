@@ -1,0 +1,214 @@
+"""What is repaired or doubtful in the rows of one source, counted, and the reading of cells for texts."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from runner.audience.phone import DAMAGE_WORDS, Damage, mask_written
+from runner.source.diagnostic import SHOWN_OF_A_KIND, Diagnostic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from runner.source.diagnostic import Severity
+
+Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-markup", "consent-unknown"]
+
+
+class _Words(NamedTuple):
+    """How a kind of finding is said: of one, of several; with the consequence between them and the lines."""
+
+    severity: Severity
+    one: str
+    several: str
+    consequence: str
+    hint: str
+
+
+_WORDS: dict[Finding, _Words] = {
+    "landline": _Words(
+        "warning",
+        "a phone is a landline, a pager, or a personal or universal number",
+        "phones are landlines, pagers, or personal or universal numbers",
+        "no text may arrive there",
+        "write their mobile numbers, or refuse such rows with `landlines: refuse` below `policy`",
+    ),
+    "cell-blank": _Words(
+        "warning",
+        "a cell holds a program's word for nothing, such as #N/A or NULL",
+        "cells hold a program's word for nothing, such as #N/A or NULL",
+        "read as blank",
+        "clear such cells where the file comes from",
+    ),
+    "consent-unknown": _Words(
+        "warning",
+        "a word in the column of consent is not known",
+        "words in the column of consent are not known",
+        "read as no consent",
+        "name those that are consent with `yes` below `consent`, as in `yes: [opted in]`",
+    ),
+    "cell-encoding": _Words(
+        "warning",
+        "a cell was read in a wrong encoding before, as in RenÃ© for René",
+        "cells were read in a wrong encoding before, as in RenÃ© for René",
+        "texted as written",
+        "export the file again as “CSV UTF-8” from where its letters are still right",
+    ),
+    "cell-markup": _Words(
+        "warning",
+        "a cell has HTML in it, such as &amp; or <b>",
+        "cells have HTML in them, such as &amp; or <b>",
+        "texted as written",
+        "write the characters themselves, without tags",
+    ),
+}
+_YES_HINT = "name those that are consent with `yes` below `consent`, as in `yes: [opted in]`"
+MOST_WORDS = 1_000
+"""The most distinct words of a column of consent that are counted; a wrong column may have a million."""
+_MOST_DIGITS = 4
+"""The most digits of a word that is shown; one with more may be somebody's phone."""
+_REPAIR_HINT = "format the column as text in the spreadsheet to be rid of this"
+
+
+@dataclass(slots=True)
+class Findings:
+    """The findings in the rows of one source: their number and the first lines, by kind.
+
+    `words` counts those of a column of consent, with how they were read: `consent`, `no consent`, `unknown`.
+    """
+
+    counts: Counter[Finding] = field(default_factory=Counter)
+    words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    _lines: dict[Finding, list[int]] = field(default_factory=dict)
+
+    def add(self, finding: Finding, line: int) -> None:
+        """Count a phone or cell in a line."""
+        self.counts[finding] += 1
+        self._keep(finding, [line])
+
+    def add_word(self, word: str, reading: str, line: int) -> None:
+        """Count a word of a column of consent."""
+        if word and ((word, reading) in self.words or len(self.words) < MOST_WORDS):
+            self.words[word, reading] += 1
+        if reading == "unknown":
+            self.add("consent-unknown", line)
+
+    def merge(self, later: Findings) -> None:
+        """Add the findings in later lines of the same source."""
+        self.counts.update(later.counts)
+        self.words.update(later.words)
+        for finding, lines in later._lines.items():
+            self._keep(finding, lines)
+
+    def _keep(self, finding: Finding, lines: list[int]) -> None:
+        kept = self._lines.setdefault(finding, [])
+        kept += lines[: SHOWN_OF_A_KIND - len(kept)]
+
+    def iterate_notes(self, file: Path, column: int, unit: str) -> Iterator[Diagnostic]:
+        """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""
+        if any(reading != "consent" for _, reading in self.words):
+            message = f"the words of consent were read so: {self._list_words()}"
+            yield Diagnostic("warning", "consent-words", message, file, 1, column, _YES_HINT)
+        for finding, lines in self._lines.items():
+            words = _WORDS.get(finding)
+            severity: Severity = "note" if words is None else words.severity
+            hint = _REPAIR_HINT if words is None else words.hint
+            code = finding if finding.startswith(("cell-", "consent-")) else f"phone-{finding}"
+            message = self._describe(finding, lines, unit)
+            yield Diagnostic(severity, code, message, file, lines[0], column, hint)
+
+    def _list_words(self) -> str:
+        parts = []
+        for reading in ("consent", "no consent", "unknown"):
+            found = sorted((word, count) for (word, one), count in self.words.items() if one == reading)
+            shown = [f"{_show_word(word)} ({count:,})" for word, count in found[:SHOWN_OF_A_KIND]]
+            shown += [f"{len(found) - len(shown):,} more"] if len(found) > len(shown) else []
+            name = "unknown, so no consent" if reading == "unknown" else reading
+            parts += [f"{name}: {', '.join(shown)}"] if shown else []
+        return "; ".join(parts)
+
+    def _describe(self, finding: Finding, lines: list[int], unit: str) -> str:
+        words, count = _WORDS.get(finding), self.counts[finding]
+        if count == 1:
+            if words is not None:
+                return f"{words.one}: {words.consequence}"
+            return f"a phone has {DAMAGE_WORDS[finding].format('it')}: it is repaired"  # type: ignore[index]
+        listed = [f"{line:,}" for line in lines]
+        if more := count - len(lines):
+            listed.append(f"{more:,} more")
+        places = f"{unit}s {', '.join(listed[:-1])} and {listed[-1]}"
+        if words is not None:
+            return f"{count:,} {words.several}: {words.consequence}, {places}"
+        damage = DAMAGE_WORDS[finding].format("them")  # type: ignore[index]
+        return f"{count:,} phones have {damage}: repaired in {places}"
+
+
+def _show_word(word: str) -> str:
+    return word if sum(map(str.isdigit, word)) <= _MOST_DIGITS else mask_written(word)
+
+
+_NOTHING = frozenset(
+    {
+        *("#N/A", "#N/A N/A", "#NA", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!", "#ERROR!"),
+        *("#SPILL!", "#CALC!", "#FIELD!", "#BUSY!", "#GETTING_DATA", "#BLOCKED!", "#CONNECT!", "#UNKNOWN!"),
+        *("NULL", "null", "(null)", "(NULL)", "<null>", "<NULL>", "[null]", "[NULL]", "\\N", "nil", "<nil>"),
+        *("nan", "NaN", "-nan", "-NaN", "NAN", "<NA>", "NA", "N/A", "n/a", "N.A.", "n.a.", "NaT", "None"),
+        *("none", "NONE", "(none)", "undefined", "UNDEFINED", "(blank)", "(empty)", "[object Object]"),
+        *("-", "--", "---", "–", "—", "?", "??", "???", ".", "_", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    }
+)
+"""Words for nothing, as programs write them: spreadsheets' errors, databases' and languages' nothing. Their
+case counts: Nan and Null are names.
+"""
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e"
+    "\u2060-\u2069\u2800\u3164\ufeff\uffa0]"
+)
+"""Characters that nobody sees, wherever they stand."""
+_JOINERS = "\u200c\u200d\ufe0e\ufe0f"
+"""Characters that shape their neighbours: between letters and in emoji they have a meaning."""
+_ODD = re.compile(r"[&<?\x00-\x08\x0e-\x1b\x7f]")
+_MARKUP = re.compile(r"&(?:#\d{1,7}|#x[0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,7});|</?[A-Za-z][^<>]*>")
+_LOST = re.compile(r"(?<!\S)\?[^\W\d_]{2}|[^\W\d_]\?[^\W\d_]|\ufffd")
+"""A question mark where a letter was, as in `?ukasz`."""
+_ADDRESS = re.compile(r"://|www\.|/\S*\?")
+
+
+def read_cell(cell: str, line: int, findings: Findings) -> str:
+    """Return a cell as a text may use it: composed (NFC), without outer blanks and unseen characters.
+
+    Words for nothing are blank. `findings` counts what is wrong in it.
+    """
+    text = cell.strip()
+    if text in _NOTHING:
+        findings.add("cell-blank", line)
+        return ""
+    if text.isascii() and (text.isalnum() or not _ODD.search(text)):
+        return text
+    seen = _UNSEEN.sub("", unicodedata.normalize("NFC", text)).strip().strip(_JOINERS)
+    if not seen and text:
+        findings.add("cell-blank", line)
+    elif _MARKUP.search(seen):
+        findings.add("cell-markup", line)
+    elif _is_garbled(seen):
+        findings.add("cell-encoding", line)
+    return seen
+
+
+def _is_garbled(text: str) -> bool:
+    """Return whether a text was once decoded in a wrong encoding."""
+    if _LOST.search(text):
+        return not _ADDRESS.search(text)
+    if text.isascii():
+        return False
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return not text.encode(encoding).decode("utf-8").isascii()
+        except UnicodeError:
+            continue
+    return False
