@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from runner.wording import disarm
 
 if TYPE_CHECKING:
@@ -52,6 +50,9 @@ def _write_plainly(error: UnicodeError) -> tuple[str, int]:
 
 def print_text(text: str = "", *, nl: bool = True, err: bool = False, **style: Any) -> None:
     """Write text, in which nothing that came from a file or the service can act (`disarm`)."""
+    # Imported here: an interrupt of the start must find its handler before this is imported.
+    import click
+
     click.echo(disarm(click.style(text, **style) if style else text), nl=nl, err=err)
 
 

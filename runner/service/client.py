@@ -200,6 +200,11 @@ _Record = TypeVar("_Record", StatRecord, ResultRecord)
 _REACH_HINT = "check the base URL and the network, then run the same command again"
 
 
+def _read_clock() -> float:
+    # Looked up at each call: tests freeze it.
+    return time.time()
+
+
 def read_retry_after(headers: Mapping[str, str], now: float) -> float | None:
     """Return the seconds of a `Retry-After` header (RFC 9110, section 10.2.3); None without a readable one.
 
@@ -243,14 +248,14 @@ class ServiceClient:
         target: Target,
         connection: Connection,
         *,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] | None = None,
         wait: Callable[[float], bool | None] = time.sleep,
         random: Callable[[], float] = random.random,
     ) -> None:
         self._connection = connection
         self._random = random
         self._was_reached = False
-        self._now = now
+        self._now = now or _read_clock
         self._wait = wait
         credentials = target.credentials
         secrets = (credentials.api_key, credentials.username) if credentials else ()

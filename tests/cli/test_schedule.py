@@ -168,7 +168,7 @@ def test_evenings_are_those_of_the_walls(repository: Repository, last: str, over
 @pytest.mark.slow
 def test_everybody_has_a_morning_of_their_own(repository: Repository) -> None:
     """People of several zones are texted when it is nine where they are, each once; status says who waits."""
-    repository.write(DAYTIME, NEW_YORK, CALIFORNIA, "+442079460000", "+12125550102,Asia/Tokyo")
+    repository.write(DAYTIME, NEW_YORK, CALIFORNIA, "+447400123456", "+12125550102,Asia/Tokyo")
     found = []
     for hour in range(24):
         at = f"2026-11-20T{hour:02}:00:00-05:00"
@@ -311,7 +311,7 @@ class TestSavedPlan:
     @pytest.fixture
     def saved(self, repository: Repository) -> Repository:
         """A repository with a saved plan, made while two of three people are up."""
-        repository.write(DAYTIME, NEW_YORK, CALIFORNIA, "+442079460000")
+        repository.write(DAYTIME, NEW_YORK, CALIFORNIA, "+447400123456")
         done = repository.run(self.EVENING, "plan", "--out", "plan.json")
         assert done.code == 0, done.err
         return repository
@@ -335,7 +335,7 @@ class TestSavedPlan:
 
     def test_another_audience_is_refused(self, saved: Repository) -> None:
         """Whoever joins or leaves meanwhile makes it another plan, whatever the time."""
-        saved.write(DAYTIME, NEW_YORK, CALIFORNIA, "+442079460000", "+12125550102")
+        saved.write(DAYTIME, NEW_YORK, CALIFORNIA, "+447400123456", "+12125550102")
         refused = saved.run(self.MORNING, "apply", "--plan", "plan.json")
         cause = "audience, template, option or who may be texted changed: who gets what is not the same"
         assert (refused.code, refused.err) == (1, OUT_OF_DATE.format(cause=cause))

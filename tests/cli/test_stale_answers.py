@@ -32,7 +32,9 @@ messages:
     tag: nudge
     after: {message: ask, wait: 2d}
     to: TO
-    text: "And, {{ first_name }}?"
+    introduction: "And, {{ first_name }}?"
+    questions:
+      - {tag: why, text: "Why, {{ first_name }}?"}
     complete_existing_sessions: true
 """
 

@@ -194,6 +194,15 @@ class FaultyService:
         meta = {"limit": limit, "offset": offset, "total_count": len(found), "plan": self.plan}
         return 200, json.dumps({"meta": meta, "objects": found[offset : offset + limit]}).encode()
 
+    def list_results(self, request: Request) -> tuple[int, bytes]:
+        """Return status and body of an answer to `GET /api/results`: nobody has answered."""
+        with self._changed:
+            self.reads.append(request)
+        if self._refuses_reads is not None:
+            return self._refuses_reads, b""
+        meta = {"limit": 20, "offset": 0, "total_count": 0, "plan": self.plan}
+        return 200, json.dumps({"meta": meta, "objects": []}).encode()
+
     def read_launch(self, guid: str) -> tuple[int, bytes]:
         """Return status and body of an answer to `GET /api/stats/{project_launch_guid}/`."""
         with self._changed:
@@ -230,13 +239,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        if not path.startswith("/api/stats/"):
-            self._answer()
-            return
         request = Request(self.command, self.path, dict(self.headers.items()), b"")
         guid = path.removeprefix("/api/stats/").strip("/")
         service = self.server.service
-        status, content = service.read_launch(guid) if guid else service.list_launches(request)
+        if path.startswith("/api/results"):
+            status, content = service.list_results(request)
+        else:
+            status, content = service.read_launch(guid) if guid else service.list_launches(request)
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

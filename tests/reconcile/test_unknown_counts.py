@@ -293,8 +293,8 @@ def test_when_no_launch_is_listed_any_more_it_fails(pulse: Pulse) -> None:
 def test_what_is_counted_and_what_is_listed_stand_side_by_side(pulse: Pulse) -> None:
     """One result more than the list shows: what is there is shown, the difference is named everywhere."""
     pulse.service.change = change(SECOND, num_results=1)
-    done = pulse.run("reconcile")
-    (difference,) = pulse.read("reconcile")["differences"]
+    done = pulse.run("reconcile", code=3)
+    (difference,) = pulse.read("reconcile", code=3)["differences"]
     minute = f"{difference['since'][:16].replace('T', ' ')} UTC"
     words = f"{SECOND}: 1 result counted, 0 listed, since {minute}"
     assert difference == {
@@ -333,7 +333,7 @@ def test_what_is_counted_and_what_is_listed_stand_side_by_side(pulse: Pulse) -> 
 def test_a_difference_that_is_accepted_lets_reminders_go(pulse: Pulse) -> None:
     """Who has not answered by what is listed is reminded then; the report goes on to say what differs."""
     pulse.service.change = change(SECOND, num_results=1)
-    pulse.run("reconcile")
+    pulse.run("reconcile", code=3)
     held = pulse.run("apply", "--auto-approve")
     assert held.stdout == "pulse: nothing sent.\n"
     assert held.stderr.startswith(
@@ -359,8 +359,8 @@ def test_a_new_difference_holds_again(pulse: Pulse) -> None:
     pulse.service.change = change(SECOND, num_results=1)
     pulse.run("reconcile", "--accept-differences")
     pulse.service.change = change(SECOND, num_results=2)
-    pulse.run("reconcile")
-    (difference,) = pulse.read("reconcile")["differences"]
+    pulse.run("reconcile", code=3)
+    (difference,) = pulse.read("reconcile", code=3)["differences"]
     assert (difference["counted"], difference["accepted_at"]) == (2, None)
     pulse.write(3)
     pulse.ask()

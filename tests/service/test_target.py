@@ -188,7 +188,6 @@ def test_the_sandbox_takes_a_state_key() -> None:
         "https://sms.example.com:0",
         "https://[::1",
         "https://sms.example.com ",
-        "https://sms.example.com\n",
         "https://sms example.com",
     ],
 )
