@@ -120,6 +120,12 @@ class UnknownOutcomesError(RunnerError):
     exit_code = 4
 
 
+class UnclearNameError(RunnerError):
+    """A campaign or message that looks new, and may have another name on record."""
+
+    exit_code = 4
+
+
 class InterruptedRunError(RunnerError):
     """A run that the user stopped; everything that was sent is recorded."""
 

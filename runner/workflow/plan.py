@@ -218,6 +218,7 @@ class _Planning:
                 reader,
                 failures,
                 maker=self._open_maker(stack, opened, reader),
+                names=RecordNames(workspace, opened),
             )
             is_compared = wishes.with_differences
             differences = find_differences(workspace, opened, planned, wishes.only) if is_compared else {}
