@@ -21,6 +21,7 @@ from runner.workflow.delivery.delivery import DeliveryRun, LocalApply
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
     count_to_send,
     describe_unread,
@@ -203,7 +204,9 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        run = _make_run(session, cluster, saved)
+        # What is settled is not sent, so it may have any name.
+        names = None if options.settle_only else RecordNames(workspace, opened)
+        run = _make_run(session, cluster, saved, names)
         reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -270,14 +273,19 @@ def _choose_cluster(scope: Scope, workspace: Workspace, saved: SavedPlan | None)
     return cluster
 
 
-def _make_run(session: ApplySession, cluster: ClusterSettings | None, saved: SavedPlan | None) -> DeliveryRun:
+def _make_run(
+    session: ApplySession,
+    cluster: ClusterSettings | None,
+    saved: SavedPlan | None,
+    names: RecordNames | None,
+) -> DeliveryRun:
     failures = Failures()
     if cluster is None:
-        return DeliveryRun(session, failures, LocalApply(session, failures))
+        return DeliveryRun(session, failures, LocalApply(session, failures, names))
     # Imported here: optional, and slow to import.
     from runner.workflow.delivery.cluster_delivery import ClusterApply
 
-    remote = ClusterApply(session, failures, cluster, saved.plan_set if saved else None)
+    remote = ClusterApply(session, failures, cluster, saved.plan_set if saved else None, names)
     return DeliveryRun(session, failures, remote)
 
 

@@ -23,6 +23,7 @@ from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, add_differences, find_differences
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
 from runner.workflow.plans.saved import SavedPlan, read_saved_plan, save_plan
 from runner.workflow.review.review import read_waiting_in_job

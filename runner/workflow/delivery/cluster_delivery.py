@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.plan.model import PlanOptions
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.plans.planning import NameCheck, PlanResult
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
 
@@ -39,19 +39,26 @@ if TYPE_CHECKING:
 class ClusterApply:
     """Plans and sends campaigns on a cluster; the ledger must be on PostgreSQL.
 
-    `saved` is the plan set to send, None to plan now.
+    `saved` is the plan set to send, None to plan now; with `names`, campaigns that may have been renamed are
+    refused.
     """
 
     most_listed = 10_000
 
     def __init__(
-        self, session: ApplySession, failures: Failures, settings: ClusterSettings, saved: PlanSet | None
+        self,
+        session: ApplySession,
+        failures: Failures,
+        settings: ClusterSettings,
+        saved: PlanSet | None,
+        names: NameCheck | None,
     ) -> None:
         self._session = session
         self._workspace = session.workspace
         self._failures = failures
         self._settings = settings
         self._saved = saved
+        self._names = names
         self._plan_set = saved
         self._opened: tuple[Cluster, SharedFolder] | None = None
 
@@ -102,6 +109,7 @@ class ClusterApply:
             reader,
             self._failures,
             maker=maker,
+            names=self._names,
         )
         if not is_saved:
             parts = {item.campaign.name: item.plan.parts for item in planned if item.plan.parts}

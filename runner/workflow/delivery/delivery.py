@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from runner.service.model import PlanUsage, SendReply
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.plans.planning import NameCheck, PlanResult
     from runner.workflow.scope import Scope
 
 
@@ -312,13 +312,14 @@ def _describe_rest(sender: PartSender, parts: Sequence[int], campaign: str) -> R
 
 
 class LocalApply:
-    """Plans and sends campaigns in this process."""
+    """Plans and sends campaigns in this process; with `names`, those that may have been renamed are refused."""
 
     most_listed = None
 
-    def __init__(self, session: ApplySession, failures: Failures) -> None:
+    def __init__(self, session: ApplySession, failures: Failures, names: NameCheck | None) -> None:
         self._session = session
         self._failures = failures
+        self._names = names
         # One for all campaigns, since the service's requests to slow down hold for all.
         self._pace = Pace(None, time.monotonic, session.stop)
 
@@ -327,7 +328,15 @@ class LocalApply:
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found."""
         find_record = self._session.enter if is_held else self._session.enter_settled
-        return plan_campaigns(self._session.workspace, scope, options, find_record, reader, self._failures)
+        return plan_campaigns(
+            self._session.workspace,
+            scope,
+            options,
+            find_record,
+            reader,
+            self._failures,
+            names=self._names,
+        )
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent.

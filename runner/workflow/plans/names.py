@@ -1,7 +1,7 @@
-"""Names that may have changed: a campaign or message that looks new, beside a record that nobody claims.
+"""Names that may have changed: what looks new beside a record that nobody claims.
 
-Deliveries are known by campaign name and message id. Under a new one everybody would look new, so what may be
-renamed is held until a person says `renamed_from`: the former name, or `none`.
+Deliveries are known by target, campaign name and message id. Under a new one everybody would look new, so what
+may be renamed is held until a person says `renamed_from`: the former name, or `none`.
 """
 
 from __future__ import annotations
@@ -12,135 +12,246 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.campaign.load import read_names
+from runner.campaign.load import NONE, read_names
 from runner.errors import LockfileError, RunnerError, UnclearNameError
-from runner.ledger.lockfile.format import parse_lockfile, read_lockfile
+from runner.ledger.lockfile.format import parse_lockfile
+from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
 from runner.ledger.record.campaign_record import read_head
-from runner.ledger.record.orphaned import iterate_reached
+from runner.ledger.record.orphaned import (
+    has_own_launches,
+    iterate_reached,
+    list_targets,
+    list_unclaimed,
+)
+from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
+from runner.plan.planner import Planner
+from runner.service.target import SANDBOX
+from runner.source.diagnostic import Problems
 from runner.text.outgoing import digest_filled
 from runner.wording import count_words
-from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.delivery.gone import find_place, make_stand_in
 from runner.workflow.plans.context_reader import find_lockfiles
+from runner.workflow.workspace.workspace import default_ledger_url
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import LaunchRecord
+    from runner.ledger.lockfile.format import Lockfile
+    from runner.ledger.model import LaunchEntry
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.workspace import Workspace
 
 
 @dataclass(slots=True)
 class _Orphan:
-    """A recorded campaign that no file has any more.
+    """A recorded campaign that none of the command's files claims.
 
-    `people` has the fingerprints of those it may have reached by payload digest.
+    `tags` has the most people that one record says were reached under a tag; `people`, from records outside of
+    the ledger, fingerprints by payload digest.
     """
 
     campaign: Campaign
-    tags: set[str] = field(default_factory=set)
+    tags: dict[str, int] = field(default_factory=dict)
     people: dict[str, set[str]] = field(default_factory=dict)
-
-    def add(self, tag: str, payload_digest: str, people: Iterable[str]) -> None:
-        """Add a launch, or a part of its recipients."""
-        self.tags.add(tag)
-        self.people.setdefault(payload_digest, set()).update(people)
 
     @property
     def name(self) -> str:
         return self.campaign.name
 
-    def count_people(self) -> int:
-        """Return the number of people whom it may have reached."""
-        return len(set().union(*self.people.values()))
+    def add_tag(self, tag: str, count: int) -> None:
+        """Note that people were reached under a tag."""
+        self.tags[tag] = max(count, self.tags.get(tag, 0))
+
+    def add_launches(self, launches: Iterable[LaunchEntry]) -> None:
+        """Add launches of a lockfile or of a run that was lost."""
+        counts: dict[str, int] = {}
+        for launch in launches:
+            counts[launch.tag] = counts.get(launch.tag, 0) + len(launch.recipients)
+            self.people.setdefault(launch.payload_digest, set()).update(launch.recipients)
+        for tag, count in counts.items():
+            self.add_tag(tag, count)
 
 
 class RecordNames:
-    """The check that what looks new has no other name on record.
-
-    `claimed` has the names, also former ones, of the command's campaigns. `ledger` is None if there is none.
-    """
+    """The check that what looks new has no other name on record. `ledger` is None if there is none."""
 
     def __init__(self, workspace: Workspace, ledger: Ledger | None) -> None:
         self._workspace = workspace
         self._ledger = ledger
-        self.claimed: Collection[str] = frozenset()
-        self.campaigns: Collection[Campaign] = ()
+        self._campaigns: Collection[Campaign] = ()
+        self._claimed: Collection[str] = ()
+
+    def begin(self, campaigns: Collection[Campaign], claimed: Collection[str]) -> None:
+        """Take the command's campaigns, with the names of all its files (`claimed`), also former ones.
+
+        Raises:
+            UnclearNameError: the target may have had another name.
+        """
+        self._campaigns, self._claimed = campaigns, claimed
+        target = self._workspace.target.name
+        entry = self._workspace.targets.get("targets", {}).get(target, {})
+        if target == SANDBOX or entry.get("renamed_from") == NONE:
+            return
+        recorded = self._find_targets()
+        gone = recorded - {target, SANDBOX, *self._workspace.targets.get("targets", {})}
+        if gone and target not in recorded:
+            raise _refuse_target(target, min(gone))
+
+    def _find_targets(self) -> set[str]:
+        """Return the targets with records."""
+        found = {file.name.split(".")[-3] for file in find_lockfiles(self._campaigns, "*")}
+        for home in {place.parent for place in self._workspace.suppressions.places}:
+            files = home.glob(f"*{SUPPRESSIONS_SUFFIX}")
+            found |= {file.name.removesuffix(SUPPRESSIONS_SUFFIX) for file in files}
+        # An opt-out alone leaves the target as new as it was: its people are known by the other name.
+        found.discard(target := self._workspace.target.name)
+        if any(find_lockfiles(self._campaigns, target)):
+            found.add(target)
+        if self._workspace.state is not None and self._workspace.state.list_campaigns():
+            found.add(target)
+        if self._ledger is not None:
+            # A ledger outside of the repository may have other repositories' targets.
+            is_own = self._workspace.ledger_url == default_ledger_url()
+            with self._ledger.reading() as connection:
+                found |= list_targets(connection, target, None if is_own else self._claimed)
+        return found
 
     def require_clear(self, item: PlanResult) -> None:
         """Ensure that a plan texts nobody who may have been texted under a former name.
 
         Raises:
             UnclearNameError: a record without a campaign, or without a message, may be of this one.
-            GitError: the state remote cannot be read.
+            RunnerError: a record cannot be read.
         """
         _require_known_ids(item)
-        if item.campaign.is_new or not item.record.is_empty() or not _sends(item):
+        if item.campaign.is_new or not _sends(item) or not self._is_new(item):
             return
+        own = {
+            tag.casefold()
+            for message in item.campaign.messages
+            for tag in item.campaign.list_tags(message.id)
+        }
         for orphan in self._orphans:
-            people = self._find_shared(item, orphan)
-            if people:
-                raise _refuse_name(item.campaign, orphan.name, people)
+            same = [tag for tag in sorted(orphan.tags) if tag.casefold() in own]
+            if same and orphan.name not in self._names_elsewhere:
+                people = count_words(max(orphan.tags[tag] for tag in same), "person", "people")
+                raise _refuse_name(item.campaign, orphan.name, f"texted {people} under the tag {same[0]!r}")
+        # Later, since this takes a pass over the audience.
+        self._require_other_texts(
+            item, [one for one in self._orphans if one.name not in self._names_elsewhere]
+        )
 
-    def _find_shared(self, item: PlanResult, orphan: _Orphan) -> str:
-        """Return whom both campaigns text, in words; empty if they have nothing in common."""
-        campaign = item.campaign
-        own = {tag.casefold() for message in campaign.messages for tag in campaign.list_tags(message.id)}
-        if same := sorted(tag for tag in orphan.tags if tag.casefold() in own):
-            people = count_words(orphan.count_people(), "person", "people")
-            return f"texted {people} under the same tag {same[0]!r}"
-        key = self._find_key(orphan)
-        if key is None or item.own_planner is None:
-            return ""
-        count = _count_same(item, orphan, key)
-        return f"sent {count_words(count, 'person', 'people')} the same texts" if count else ""
+    def _is_new(self, item: PlanResult) -> bool:
+        """Return whether no run has sent a campaign by this name: what was found may be another's."""
+        if item.record.is_empty() or self._ledger is None or item.record.campaign_id is None:
+            return item.record.is_empty()
+        with self._ledger.reading() as connection:
+            return not has_own_launches(connection, item.record.campaign_id)
 
-    def _find_key(self, orphan: _Orphan) -> FingerprintKey | None:
-        with suppress(RunnerError):
-            return read_head(self._ledger, self._workspace.identify(orphan.campaign)).key
-        return None
+    def _require_other_texts(self, item: PlanResult, orphans: Collection[_Orphan]) -> None:
+        """Refuse a campaign that sends the same texts to the same people as one that is gone, whatever its tag.
+
+        Raises:
+            UnclearNameError: it does.
+        """
+        # On a cluster no process has all people.
+        if not orphans or item.own_planner is None:
+            return
+        texts = _list_texts(item)
+        for orphan in orphans:
+            if count := self._count_same(texts, orphan):
+                people = count_words(count, "person", "people")
+                raise _refuse_name(item.campaign, orphan.name, f"sent the same texts to {people} of it")
+
+    def _count_same(self, texts: list[tuple[Mapping[str, object], list[str]]], orphan: _Orphan) -> int:
+        """Return how many people would get a text that an orphaned campaign has sent them."""
+        key = read_head(self._ledger, self._workspace.identify(orphan.campaign)).key
+        if key is None:
+            return 0
+        wanted = {
+            digest_filled({**definition, "tag": tag}): phones
+            for tag in orphan.tags
+            for definition, phones in texts
+        }
+        prints: dict[str, set[str]] = {}
+        reached: set[str] = set()
+        for digest, person in self._iterate_people(orphan):
+            if (phones := wanted.get(digest)) is None:
+                continue
+            if digest not in prints:
+                prints[digest] = {key.fingerprint(orphan.name, phone) for phone in phones}
+            if person in prints[digest]:
+                reached.add(person)
+        return len(reached)
+
+    def _iterate_people(self, orphan: _Orphan) -> Iterator[tuple[str, str]]:
+        for digest, people in orphan.people.items():
+            yield from ((digest, person) for person in people)
+        if self._ledger is not None:
+            with self._ledger.reading() as connection:
+                yield from iterate_reached(connection, self._workspace.target.name, orphan.name)
 
     @cached_property
     def _orphans(self) -> list[_Orphan]:
-        target = self._workspace.target
-        found: dict[str, _Orphan] = {}
+        """The campaigns with records that none of the command's files claims, by name."""
+        target, found = self._workspace.target.name, dict[str, _Orphan]()
 
-        def add(name: str, file: Path, launches: Iterable[LaunchRecord]) -> None:
-            orphan = found.setdefault(name, _Orphan(make_stand_in(name, file)))
-            for launch in launches:
-                orphan.add(launch.tag, launch.payload_digest, launch.recipients)
+        def get(name: str, file: Path) -> _Orphan:
+            return found.setdefault(name, _Orphan(make_stand_in(name, file)))
 
-        for file in find_lockfiles(self.campaigns, target.name):
-            with suppress(LockfileError):
-                lockfile = read_lockfile(file, state_key=target.state_key)
-                if lockfile is not None and lockfile.target == target.name:
-                    add(lockfile.campaign, find_place(file, target.name), lockfile.launches)
+        for file, lockfile in self._iterate_lockfiles():
+            if lockfile.target != target or lockfile.campaign in self._claimed:
+                continue
+            # A place on the state remote is no path.
+            is_file = file.exists() or file in self._workspace.others.waiting
+            place = find_place(file, target) if is_file else DEFAULT_FOLDER / f"{lockfile.campaign}.yaml"
+            orphan = get(lockfile.campaign, place)
+            orphan.add_launches(lockfile.launches)
+            for line in lockfile.lines:
+                for tag in line.tags:
+                    orphan.add_tag(tag, line.recipients)
         state = self._workspace.state
-        for name in state.list_campaigns() if state is not None else ():
-            for place, text in state.tell([name]).lockfiles.items() if state is not None else ():
-                with suppress(LockfileError):
-                    add(name, DEFAULT_FOLDER / f"{name}.yaml", parse_lockfile(place, text).launches)
+        for name in set(state.list_campaigns()).difference(self._claimed) if state is not None else ():
+            for reservation in state.tell([name]).reservations if state is not None else ():
+                get(name, DEFAULT_FOLDER / f"{name}.yaml").add_launches(reservation.launches)
         if self._ledger is not None:
             with self._ledger.reading() as connection:
-                for name, tag, digest, person in iterate_reached(connection, target.name, self.claimed):
-                    orphan = found.setdefault(
-                        name, _Orphan(make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml"))
-                    )
-                    orphan.add(tag, digest, (person,))
-        unclaimed = found.keys() - set(self.claimed)
-        # Reading the other files takes time, and mostly nothing is left to be claimed.
-        unclaimed -= self._read_other_names() if unclaimed else set()
-        return [found[name] for name in sorted(unclaimed)]
+                for name, tag, count in list_unclaimed(connection, target, self._claimed):
+                    get(name, DEFAULT_FOLDER / f"{name}.yaml").add_tag(tag, count)
+        return [found[name] for name in sorted(found)]
 
-    def _read_other_names(self) -> set[str]:
-        """Return the names that campaign files outside of this command claim."""
-        files = {file for campaign in self.campaigns for file in campaign.file.parent.glob("*.y*ml")}
+    def _iterate_lockfiles(self) -> Iterator[tuple[Path, Lockfile]]:
+        """Yield the target's lockfiles: beside campaigns, on the state remote, and those that wait for a merge."""
+        workspace, target = self._workspace, self._workspace.target
+        files = find_lockfiles(self._campaigns, target.name)
+        texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in files}
+        waiting = workspace.others.waiting.items()
+        texts |= {file: text for file, text in waiting if file.name.endswith(f".{target.name}.lock.json")}
+        if workspace.state is not None:
+            texts |= workspace.state.tell_others(self._claimed)
+        for file, text in texts.items():
+            try:
+                yield file, parse_lockfile(file, text, state_key=target.state_key)
+            except LockfileError:
+                # The campaign beside it says so itself.
+                if find_campaign_file(file, target.name) is None:
+                    raise
+
+    @cached_property
+    def _names_elsewhere(self) -> set[str]:
+        """The names that campaign files outside of this command claim."""
+        files = {file for one in self._campaigns for file in one.file.parent.glob("*.y*ml")}
+        homes = {place.parent for place in self._workspace.suppressions.places}
         with suppress(RunnerError):
-            files.update(find_campaign_files([DEFAULT_FOLDER] if DEFAULT_FOLDER.is_dir() else []))
+            files.update(
+                find_campaign_files(
+                    [home for home in homes if home.name == DEFAULT_FOLDER.name and home.is_dir()]
+                )
+            )
         return {name for file in files for name in read_names(file, current=Path.cwd())}
 
 
@@ -148,28 +259,36 @@ def _sends(item: PlanResult) -> bool:
     return bool(item.plan.recipients_to_send) or any(message.deferred for message in item.plan.messages)
 
 
-def _count_same(item: PlanResult, orphan: _Orphan, key: FingerprintKey) -> int:
-    """Return how many people would get a text that an orphaned campaign has sent them, whatever its tag."""
-    reached: set[str] = set()
-    known: dict[str, set[str]] = {}
-    for launch in item.planner.iterate_launches():
-        payload = launch.payload
-        if payload.digest not in known:
-            digests = {payload.digest} | {
-                digest_filled({**payload.definition, "tag": tag}) for tag in orphan.tags
-            }
-            known[payload.digest] = set().union(*(orphan.people.get(one, ()) for one in digests))
-        if people := known[payload.digest]:
-            reached.update(people.intersection(key.fingerprint(orphan.name, one) for one in launch.phones))
-    return len(reached)
+def _list_texts(item: PlanResult) -> list[tuple[Mapping[str, object], list[str]]]:
+    """Return the definitions that a campaign would send to its whole audience, sooner or later, with phones."""
+    context = PlanContext(now=item.context.now, law=item.context.law)
+    options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
+    planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
+    if planner.make_plan(Problems()) is None:
+        return []
+    found: dict[str, tuple[Mapping[str, object], list[str]]] = {}
+    for launch in planner.iterate_launches():
+        _, phones = found.setdefault(launch.payload.digest, (launch.payload.definition, []))
+        phones += launch.phones
+    return list(found.values())
 
 
-def _refuse_name(campaign: Campaign, former: str, people: str) -> UnclearNameError:
+def _refuse_name(campaign: Campaign, former: str, what: str) -> UnclearNameError:
     return UnclearNameError(
-        f"{campaign.name}: it has no record, and {former!r}, which no file has any more, {people}: if it was "
-        "renamed, they would be texted again. Nothing of it is sent",
+        f"{campaign.name} has no record, and {former!r}, which no file has any more, {what}: if it was renamed, "
+        "they would be texted again. Nothing of it is sent",
         hint=f"add `renamed_from: [{former}]` to {show_path(campaign.file)} if it is that campaign under a new "
         "name, or `renamed_from: none` if it is a new one",
+    )
+
+
+def _refuse_target(target: str, former: str) -> UnclearNameError:
+    return UnclearNameError(
+        f"the target {target!r} has no record, and there is one of {former!r}, which targets.yaml does not "
+        "define: if it is the same account, those who were texted or opted out under that name would be texted "
+        "again. Nothing is sent",
+        hint=f"put the name {former!r} back in targets.yaml; if {target!r} is another account, add "
+        "`renamed_from: none` to its entry there",
     )
 
 
@@ -179,17 +298,20 @@ def _require_known_ids(item: PlanResult) -> None:
     Raises:
         UnclearNameError: nobody has said whether it was renamed.
     """
-    texted = item.record.count_texted()
-    lost = sorted(texted.keys() - {message.id for message in item.campaign.messages})
+    texted = {message: sum(counts) for message, counts in item.record.count_texted().items() if any(counts)}
+    messages = {message.id: message for message in item.campaign.messages}
+    lost = sorted(texted.keys() - messages)
     new = [
-        message.id
-        for message in item.campaign.messages
-        if message.id not in texted and not message.renamed_from and not message.is_new
+        one.id
+        for one in item.plan.messages
+        if (one.to_send or one.deferred)
+        and one.id not in texted
+        and not messages[one.id].renamed_from
+        and not messages[one.id].is_new
     ]
-    if not lost or not new or not _sends(item):
+    if not lost or not new:
         return
-    sent, unresolved = texted[lost[0]]
-    people = count_words(sent + unresolved, "person", "people")
+    people = count_words(texted[lost[0]], "person", "people")
     raise UnclearNameError(
         f"{item.campaign.name}: `{lost[0]}`, which it has no more, texted {people}, and `{new[0]}` has no record: "
         "if it was renamed, they would be texted again. Nothing of it is sent",

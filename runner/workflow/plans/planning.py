@@ -23,17 +23,16 @@ from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.failures import Failures
-from runner.workflow.observer import show_problems, warn
+from runner.workflow.observer import show_problems
 from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
     from runner.plan.plan_context import TextedPeople
     from runner.service.target import Target
-    from runner.workflow.plans.names import RecordNames
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
@@ -97,6 +96,18 @@ class PlanMaker(Protocol):
         ...
 
 
+class NameCheck(Protocol):
+    """The check that what looks new has no other name on record (`names`)."""
+
+    def begin(self, campaigns: Collection[Campaign], claimed: Collection[str]) -> None:
+        """Check the target; take the command's campaigns and all names that its files claim."""
+        ...
+
+    def require_clear(self, item: PlanResult) -> None:
+        """Check one campaign's plan."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _PlanMakerHere:
     workspace: Workspace
@@ -126,7 +137,7 @@ def plan_campaigns(
     reader: PlanContextReader,
     failures: Failures | None = None,
     maker: PlanMaker | None = None,
-    names: RecordNames | None = None,
+    names: NameCheck | None = None,
 ) -> list[PlanResult]:
     """Load and plan campaigns, and show the problems found.
 
@@ -136,13 +147,14 @@ def plan_campaigns(
     Raises:
         InvalidCampaignError: there are errors that end the command; they have been shown.
         UsageError: no campaign has the requested message.
+        UnclearNameError: the target, or the only campaign, may have another name on record.
     """
     failures = Failures(is_apart=False) if failures is None else failures
     problems = Problems()
     campaigns = failures.load(scope, problems)
     require_message(campaigns, options.only)
     if names is not None:
-        names.claimed, names.campaigns = failures.claimed, campaigns
+        names.begin(campaigns, failures.claimed)
     turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
     try:
         # Before the first plan, since frequency caps also count the other campaigns' lockfiles.
@@ -164,7 +176,7 @@ class _Turn:
     options: PlanOptions
     failures: Failures
     problems: Problems
-    names: RecordNames | None = None
+    names: NameCheck | None = None
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
     def plan(self, recorded: Sequence[tuple[Campaign, Record]]) -> list[PlanResult]:
