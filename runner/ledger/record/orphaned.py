@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, distinct, exists, func, or_, select
+from sqlalchemy import Connection, exists, func, or_, select
 
 from runner.ledger.database import has_table
 from runner.ledger.record.renaming import REACHED_SOMEBODY
@@ -68,11 +68,11 @@ def list_targets(connection: Connection, own: str, names: Collection[str] | None
     has_launches = exists().where(
         launches.c.campaign_id == campaigns.c.id, launches.c.state.in_(REACHED_SOMEBODY)
     )
-    query = select(distinct(campaigns.c.target)).where(has_launches)
+    query = select(campaigns.c.target).distinct().where(has_launches)
     if names is not None:
         query = query.where(or_(campaigns.c.target == own, campaigns.c.name.in_(names)))
     found = set(connection.execute(query).scalars())
     if names is None and has_table(connection, opt_outs):
-        opted_out = select(distinct(opt_outs.c.target)).where(opt_outs.c.target != own)
+        opted_out = select(opt_outs.c.target).distinct().where(opt_outs.c.target != own)
         found |= set(connection.execute(opted_out).scalars())
     return found

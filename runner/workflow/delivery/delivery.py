@@ -312,7 +312,10 @@ def _describe_rest(sender: PartSender, parts: Sequence[int], campaign: str) -> R
 
 
 class LocalApply:
-    """Plans and sends campaigns in this process; with `names`, those that may have been renamed are refused."""
+    """Plans and sends campaigns in this process.
+
+    With `names`, those that may have been renamed are refused.
+    """
 
     most_listed = None
 

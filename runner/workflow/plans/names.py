@@ -1,7 +1,7 @@
 """Names that may have changed: what looks new beside a record that nobody claims.
 
-Deliveries are known by target, campaign name and message id. Under a new one everybody would look new, so what
-may be renamed is held until a person says `renamed_from`: the former name, or `none`.
+Deliveries are known by target, campaign name and message id. Under a new one everybody would look new, so
+what may be renamed is held until a person says `renamed_from`: the former name, or `none`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 class _Orphan:
     """A recorded campaign that none of the command's files claims.
 
-    `tags` has the most people that one record says were reached under a tag; `people`, from records outside of
-    the ledger, fingerprints by payload digest.
+    `tags` has the most people that one record says were reached under a tag; `people` has fingerprints by
+    payload digest, from records outside of the ledger.
     """
 
     campaign: Campaign
@@ -139,11 +139,8 @@ class RecordNames:
             same = [tag for tag in sorted(orphan.tags) if tag.casefold() in own]
             if same and orphan.name not in self._names_elsewhere:
                 people = count_words(max(orphan.tags[tag] for tag in same), "person", "people")
-                raise _refuse_name(item.campaign, orphan.name, f"texted {people} under the tag {same[0]!r}")
-        # Later, since this takes a pass over the audience.
-        self._require_other_texts(
-            item, [one for one in self._orphans if one.name not in self._names_elsewhere]
-        )
+                raise _refuse_name(item.campaign, orphan, f"texted {people} under the tag {same[0]!r}")
+        self._require_other_texts(item)
 
     def _is_new(self, item: PlanResult) -> bool:
         """Return whether no run has sent a campaign by this name: what was found may be another's."""
@@ -152,20 +149,21 @@ class RecordNames:
         with self._ledger.reading() as connection:
             return not has_own_launches(connection, item.record.campaign_id)
 
-    def _require_other_texts(self, item: PlanResult, orphans: Collection[_Orphan]) -> None:
-        """Refuse a campaign that sends the same texts to the same people as one that is gone, whatever its tag.
+    def _require_other_texts(self, item: PlanResult) -> None:
+        """Refuse a campaign that sends the texts of one that is gone to its people, whatever its tag.
 
         Raises:
             UnclearNameError: it does.
         """
         # On a cluster no process has all people.
-        if not orphans or item.own_planner is None:
+        if not self._orphans or item.own_planner is None:
             return
-        texts = _list_texts(item)
+        orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
+        texts = _list_texts(item) if orphans else []
         for orphan in orphans:
             if count := self._count_same(texts, orphan):
                 people = count_words(count, "person", "people")
-                raise _refuse_name(item.campaign, orphan.name, f"sent the same texts to {people} of it")
+                raise _refuse_name(item.campaign, orphan, f"sent the same texts to {people} of it")
 
     def _count_same(self, texts: list[tuple[Mapping[str, object], list[str]]], orphan: _Orphan) -> int:
         """Return how many people would get a text that an orphaned campaign has sent them."""
@@ -225,7 +223,7 @@ class RecordNames:
         return [found[name] for name in sorted(found)]
 
     def _iterate_lockfiles(self) -> Iterator[tuple[Path, Lockfile]]:
-        """Yield the target's lockfiles: beside campaigns, on the state remote, and those that wait for a merge."""
+        """Yield the target's lockfiles: beside campaigns, on the state remote, and unmerged ones."""
         workspace, target = self._workspace, self._workspace.target
         files = find_lockfiles(self._campaigns, target.name)
         texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in files}
@@ -245,13 +243,9 @@ class RecordNames:
     def _names_elsewhere(self) -> set[str]:
         """The names that campaign files outside of this command claim."""
         files = {file for one in self._campaigns for file in one.file.parent.glob("*.y*ml")}
-        homes = {place.parent for place in self._workspace.suppressions.places}
+        homes = [place.parent for place in self._workspace.suppressions.places]
         with suppress(RunnerError):
-            files.update(
-                find_campaign_files(
-                    [home for home in homes if home.name == DEFAULT_FOLDER.name and home.is_dir()]
-                )
-            )
+            files.update(find_campaign_files([home for home in homes if home.name == DEFAULT_FOLDER.name]))
         return {name for file in files for name in read_names(file, current=Path.cwd())}
 
 
@@ -260,7 +254,7 @@ def _sends(item: PlanResult) -> bool:
 
 
 def _list_texts(item: PlanResult) -> list[tuple[Mapping[str, object], list[str]]]:
-    """Return the definitions that a campaign would send to its whole audience, sooner or later, with phones."""
+    """Return the definitions that a campaign sends to its whole audience, sooner or later, with phones."""
     context = PlanContext(now=item.context.now, law=item.context.law)
     options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
     planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
@@ -273,20 +267,20 @@ def _list_texts(item: PlanResult) -> list[tuple[Mapping[str, object], list[str]]
     return list(found.values())
 
 
-def _refuse_name(campaign: Campaign, former: str, what: str) -> UnclearNameError:
+def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameError:
     return UnclearNameError(
-        f"{campaign.name} has no record, and {former!r}, which no file has any more, {what}: if it was renamed, "
-        "they would be texted again. Nothing of it is sent",
-        hint=f"add `renamed_from: [{former}]` to {show_path(campaign.file)} if it is that campaign under a new "
-        "name, or `renamed_from: none` if it is a new one",
+        f"{campaign.name} has no record, and {orphan.name!r}, which no file has any more, {what}: if it was "
+        "renamed, they would be texted again. Nothing of it is sent",
+        hint=f"add `renamed_from: [{orphan.name}]` to {show_path(campaign.file)} if it is that campaign under "
+        "a new name, or `renamed_from: none` if it is a new one",
     )
 
 
 def _refuse_target(target: str, former: str) -> UnclearNameError:
     return UnclearNameError(
         f"the target {target!r} has no record, and there is one of {former!r}, which targets.yaml does not "
-        "define: if it is the same account, those who were texted or opted out under that name would be texted "
-        "again. Nothing is sent",
+        "define: if it is the same account, people who were texted or opted out under that name would be "
+        "texted again. Nothing is sent",
         hint=f"put the name {former!r} back in targets.yaml; if {target!r} is another account, add "
         "`renamed_from: none` to its entry there",
     )
@@ -313,8 +307,8 @@ def _require_known_ids(item: PlanResult) -> None:
         return
     people = count_words(texted[lost[0]], "person", "people")
     raise UnclearNameError(
-        f"{item.campaign.name}: `{lost[0]}`, which it has no more, texted {people}, and `{new[0]}` has no record: "
-        "if it was renamed, they would be texted again. Nothing of it is sent",
-        hint=f"add `renamed_from: [{lost[0]}]` to the message `{new[0]}` in {show_path(item.campaign.file)} if "
-        "it has a new id, or `renamed_from: none` if it is a new message",
+        f"{item.campaign.name}: `{lost[0]}`, which it has no more, texted {people}, and `{new[0]}` has no "
+        "record: if it was renamed, they would be texted again. Nothing of it is sent",
+        hint=f"add `renamed_from: [{lost[0]}]` to the message `{new[0]}` in {show_path(item.campaign.file)} "
+        "if it has a new id, or `renamed_from: none` if it is a new message",
     )
