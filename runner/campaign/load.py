@@ -279,6 +279,7 @@ class _Reader:
         tag, columns = data.get("tag", name), data.get("export_columns", [])
         return Campaign(
             name=name,
+            is_named="name" in data,
             position=self._position(data, "name"),
             file=self._document.file,
             root=self._root,

@@ -360,6 +360,7 @@ class Campaign:
         messages: in the order of the file.
         renamed_from: its former names.
         is_new: whether it says that it has none (`renamed_from: none`).
+        is_named: whether its file gives the name.
         lockfile: whether the lockfile lists launches or sums them up.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
@@ -376,6 +377,7 @@ class Campaign:
     limits: Limits = field(default_factory=Limits)
     renamed_from: tuple[str, ...] = ()
     is_new: bool = False
+    is_named: bool = True
     variants: Variants | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)

@@ -98,6 +98,7 @@ def validate_campaigns(scope: Scope) -> Validation:
             cluster, folder = stack.enter_context(open_chosen_cluster(settings, None))
             plan_files = partial(plan_files_on_cluster, cluster, folder, quiet=scope.quiet)
         for campaign in loaded.campaigns:
+            problems.extend(_find_derived_name(campaign))
             if scope.verbose and not scope.quiet:
                 note(f"Checking {show_path(campaign.file)}")
             plan = find_audience_problems(campaign, problems, plan_files)
@@ -106,6 +107,16 @@ def validate_campaigns(scope: Scope) -> Validation:
         problems.extend(find_long_texts(plan))
         problems.extend(_find_small_arms(plan))
     return Validation(problems, loaded.files)
+
+
+def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:
+    if not campaign.is_named:
+        yield campaign.position.problem(
+            "campaign-name-derived",
+            f"the name {campaign.name!r} comes from the file's: with another one, everybody would look new",
+            f"add `name: {campaign.name}`",
+            severity="warning",
+        )
 
 
 def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:

@@ -232,6 +232,8 @@ class RecordNames:
         if workspace.state is not None:
             texts |= workspace.state.tell_others(self._claimed)
         for file, text in texts.items():
+            if not text:
+                continue
             try:
                 yield file, parse_lockfile(file, text, state_key=target.state_key)
             except LockfileError:
