@@ -26,7 +26,7 @@ from runner.ledger.record.orphaned import (
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
-from runner.service.target import SANDBOX
+from runner.service.target import SANDBOX, require_one_name
 from runner.source.diagnostic import Problems
 from runner.text.outgoing import digest_filled
 from runner.wording import count_words
@@ -90,14 +90,16 @@ class RecordNames:
 
         Raises:
             UnclearNameError: the target may have had another name.
+            ConfigurationError: its account has another name, too.
         """
         self._campaigns, self._claimed = campaigns, claimed
-        target = self._workspace.target.name
-        entry = self._workspace.targets.get("targets", {}).get(target, {})
+        target, targets = self._workspace.target.name, self._workspace.targets
+        require_one_name(self._workspace.target, targets, self._workspace.environ)
+        entry = targets["targets"].get(target, {})
         if target == SANDBOX or entry.get("renamed_from") == NONE:
             return
         recorded = self._find_targets()
-        gone = recorded - {target, SANDBOX, *self._workspace.targets.get("targets", {})}
+        gone = recorded - {target, SANDBOX, *targets["targets"]}
         if gone and target not in recorded:
             raise _refuse_target(target, min(gone))
 
