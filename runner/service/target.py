@@ -417,15 +417,13 @@ def require_one_name(target: Target, targets: Mapping[str, Any], environment: Ma
     address, user = _normalize_address(target), name_user(target.username_env)
     for name, settings in targets["targets"].items():
         other = Target(name, settings["base_url"], username_env=list_variables(name, targets)[0])
-        if name != target.name and (_normalize_address(other), name_user(other.username_env)) == (
-            address,
-            user,
-        ):
+        account = _normalize_address(other), name_user(other.username_env)
+        if name != target.name and account == (address, user):
             raise ConfigurationError(
-                f"the targets {target.name!r} and {name!r} are one account: who opted out under one name would "
-                "be texted under the other",
-                hint=f"an account has one name: take {name!r} or {target.name!r} out of targets.yaml, and keep "
-                "the one that texts were sent under",
+                f"the targets {target.name!r} and {name!r} are one account: people who opted out under one name "
+                "would be texted under the other",
+                hint=f"an account has one name: take {name!r} or {target.name!r} out of targets.yaml, and "
+                "keep the one that texts were sent under",
             )
 
 

@@ -94,6 +94,7 @@ def test_a_target_of_another_account_says_so(
     """A target that is `renamed_from: none` is sent to, though another one is gone."""
     send(repository, targets)
     targets(west="    renamed_from: none\n")
+    faulty.launches.clear()
     applied = repository.apply()
     assert applied.code == 0, applied.err
     assert set(faulty.accepted.values()) == {2}
@@ -107,6 +108,7 @@ def test_a_second_target_is_sent_to_beside_the_first(
 ) -> None:
     """Of two targets that are both defined, with users of their own, either is sent to."""
     send(repository, targets)
+    faulty.launches.clear()
     monkeypatch.setenv("RUNNER_WEST_USERNAME", "somebody@example.com")
     monkeypatch.setenv("RUNNER_WEST_API_KEY", os.environ["RUNNER_API_KEY"])
     targets(

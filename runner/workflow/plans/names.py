@@ -275,8 +275,8 @@ def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameE
     return UnclearNameError(
         f"{campaign.name} has no record, and {orphan.name!r}, which no file has any more, {what}: if it was "
         "renamed, they would be texted again. Nothing of it is sent",
-        hint=f"add `renamed_from: [{orphan.name}]` to {show_path(campaign.file)} if it is that campaign under "
-        "a new name, or `renamed_from: none` if it is a new one",
+        hint=f"add `renamed_from: [{orphan.name}]` to {show_path(campaign.file)} if it is that campaign "
+        "under a new name, or `renamed_from: none` if it is a new one",
     )
 
 
