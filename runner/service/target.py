@@ -420,8 +420,8 @@ def require_one_name(target: Target, targets: Mapping[str, Any], environment: Ma
         account = _normalize_address(other), name_user(other.username_env)
         if name != target.name and account == (address, user):
             raise ConfigurationError(
-                f"the targets {target.name!r} and {name!r} are one account: people who opted out under one name "
-                "would be texted under the other",
+                f"the targets {target.name!r} and {name!r} are one account: people who opted out under one "
+                "name would be texted under the other",
                 hint=f"an account has one name: take {name!r} or {target.name!r} out of targets.yaml, and "
                 "keep the one that texts were sent under",
             )
