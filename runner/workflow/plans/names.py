@@ -32,7 +32,9 @@ from runner.text.outgoing import digest_filled
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.delivery.gone import find_place, make_stand_in
+from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import find_lockfiles
+from runner.workflow.workspace.record_files import read_campaign_name
 from runner.workflow.workspace.workspace import default_ledger_url
 
 if TYPE_CHECKING:
@@ -130,6 +132,11 @@ class RecordNames:
             RunnerError: a record cannot be read.
         """
         _require_known_ids(item)
+        if item.campaign.is_new and not item.record.is_empty():
+            warn(
+                f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
+                f"{show_path(item.campaign.file)}, so that it is held if it is renamed"
+            )
         if item.campaign.is_new or not _sends(item) or not self._is_new(item):
             return
         own = {
@@ -234,10 +241,12 @@ class RecordNames:
         if workspace.state is not None:
             texts |= workspace.state.tell_others(self._claimed)
         for file, text in texts.items():
-            if not text:
+            # Most are claimed, and parsing takes time; an empty file tells nothing.
+            if not text or read_campaign_name(text) in self._claimed:
                 continue
             try:
-                yield file, parse_lockfile(file, text, state_key=target.state_key)
+                # A signature is not needed to hold people.
+                yield file, parse_lockfile(file, text)
             except LockfileError:
                 # The campaign beside it says so itself.
                 if find_campaign_file(file, target.name) is None:
