@@ -121,9 +121,10 @@ class UnknownOutcomesError(RunnerError):
 
 
 class UnclearNameError(RunnerError):
-    """A campaign or message that looks new, and may have another name on record."""
+    """A campaign, message or target that looks new, and may have another name on record."""
 
     exit_code = 4
+    is_of_one_campaign = True
 
 
 class InterruptedRunError(RunnerError):

@@ -93,6 +93,21 @@ def test_a_new_campaign_under_an_old_tag_says_so(repository: Repository, faulty:
         assert set(faulty.accepted.values()) == {2}
 
 
+def test_other_campaigns_are_sent_beside_a_held_one(repository: Repository, faulty: FaultyService) -> None:
+    """What may be renamed is left out; the others are texted, and the exit code is the gravest."""
+    send(repository)
+    other = rename_all(repository).with_name("other.yaml")
+    other.write_text(
+        'version: 1\nname: other\nrecipients: [{phone: "+14155559999"}]\nmessages: [{id: ask, text: Hi}]\n',
+        encoding="utf-8",
+    )
+    applied = repository.apply()
+    assert applied.code == 4
+    assert "add `renamed_from: [pulse]` to campaigns/beat.yaml" in applied.err
+    assert faulty.accepted["+14155559999"] == 1
+    assert set(faulty.accepted.values()) == {1}
+
+
 def lose_ledger(repository: Repository) -> None:
     """Leave the lockfile alone on record."""
     shutil.rmtree(repository.ledger.parent)
