@@ -38,12 +38,14 @@ from runner.workflow.workspace.record_files import read_campaign_name
 from runner.workflow.workspace.workspace import default_ledger_url
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.lockfile.format import Lockfile
     from runner.ledger.model import LaunchEntry
+    from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.workspace import Workspace
 
@@ -76,6 +78,31 @@ class _Orphan:
             self.people.setdefault(launch.payload_digest, set()).update(launch.recipients)
         for tag, count in counts.items():
             self.add_tag(tag, count)
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """Whom a campaign would text again with what an orphaned one has sent, by payload digest.
+
+    Only launches in common are kept: audiences may be larger than memory.
+    """
+
+    orphan: _Orphan
+    key: FingerprintKey
+    digests: set[str]
+    found: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, launch: PlannedLaunch) -> None:
+        """Add a launch of the campaign, whatever its tag."""
+        definition = launch.payload.definition
+        digests = {digest_filled({**definition, "tag": tag}) for tag in self.orphan.tags}
+        for digest in digests & self.digests:
+            prints = (self.key.fingerprint(self.orphan.name, phone) for phone in launch.phones)
+            self.found.setdefault(digest, set()).update(prints)
+
+    def count(self, reached: Iterable[tuple[str, str]]) -> int:
+        """Return the number of people that the orphaned campaign has reached with the same texts."""
+        return len({person for digest, person in reached if person in self.found.get(digest, ())})
 
 
 class RecordNames:
@@ -168,32 +195,20 @@ class RecordNames:
         if not self._orphans or item.own_planner is None:
             return
         orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
-        texts = _list_texts(item) if orphans else []
-        for orphan in orphans:
-            if count := self._count_same(texts, orphan):
+        found = [comparison for one in orphans if (comparison := self._begin_comparison(one))]
+        for launch in _iterate_launches(item) if found else ():
+            for comparison in found:
+                comparison.add(launch)
+        for comparison in found:
+            orphan = comparison.orphan
+            if count := comparison.count(self._iterate_people(orphan)):
                 people = count_words(count, "person", "people")
                 raise _refuse_name(item.campaign, orphan, f"sent the same texts to {people} of it")
 
-    def _count_same(self, texts: list[tuple[Mapping[str, object], list[str]]], orphan: _Orphan) -> int:
-        """Return how many people would get a text that an orphaned campaign has sent them."""
+    def _begin_comparison(self, orphan: _Orphan) -> _Comparison | None:
         key = read_head(self._ledger, self._workspace.identify(orphan.campaign)).key
-        if key is None:
-            return 0
-        wanted = {
-            digest_filled({**definition, "tag": tag}): phones
-            for tag in orphan.tags
-            for definition, phones in texts
-        }
-        prints: dict[str, set[str]] = {}
-        reached: set[str] = set()
-        for digest, person in self._iterate_people(orphan):
-            if (phones := wanted.get(digest)) is None:
-                continue
-            if digest not in prints:
-                prints[digest] = {key.fingerprint(orphan.name, phone) for phone in phones}
-            if person in prints[digest]:
-                reached.add(person)
-        return len(reached)
+        digests = {digest for digest, _ in self._iterate_people(orphan)}
+        return _Comparison(orphan, key, digests) if key is not None else None
 
     def _iterate_people(self, orphan: _Orphan) -> Iterator[tuple[str, str]]:
         for digest, people in orphan.people.items():
@@ -266,18 +281,13 @@ def _sends(item: PlanResult) -> bool:
     return bool(item.plan.recipients_to_send) or any(message.deferred for message in item.plan.messages)
 
 
-def _list_texts(item: PlanResult) -> list[tuple[Mapping[str, object], list[str]]]:
-    """Return the definitions that a campaign sends to its whole audience, sooner or later, with phones."""
+def _iterate_launches(item: PlanResult) -> Iterator[PlannedLaunch]:
+    """Yield the launches with which a campaign texts its whole audience, sooner or later."""
     context = PlanContext(now=item.context.now, law=item.context.law)
     options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
     planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
-    if planner.make_plan(Problems()) is None:
-        return []
-    found: dict[str, tuple[Mapping[str, object], list[str]]] = {}
-    for launch in planner.iterate_launches():
-        _, phones = found.setdefault(launch.payload.digest, (launch.payload.definition, []))
-        phones += launch.phones
-    return list(found.values())
+    if planner.make_plan(Problems()) is not None:
+        yield from planner.iterate_launches()
 
 
 def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameError:
