@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, exists, func, or_, select
 
-from runner.ledger.database import has_table
+from runner.ledger.database import has_column, has_table
 from runner.ledger.record.renaming import REACHED_SOMEBODY
 from runner.ledger.tables import campaigns, deliveries, launches, opt_outs
 
@@ -50,14 +50,11 @@ def iterate_reached(connection: Connection, target: str, name: str) -> Iterator[
 
 def has_own_launches(connection: Connection, campaign_id: int) -> bool:
     """Return whether a run has sent launches of a campaign, or may have: found ones have no run."""
-    query = select(
-        exists().where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.run.is_not(None),
-            launches.c.state.in_(REACHED_SOMEBODY),
-        )
-    )
-    return bool(connection.execute(query).scalar())
+    own = [launches.c.campaign_id == campaign_id, launches.c.state.in_(REACHED_SOMEBODY)]
+    # A ledger of an older version that is only read does not have it yet.
+    if has_column(connection, launches.c.run):
+        own.append(launches.c.run.is_not(None))
+    return bool(connection.execute(select(exists().where(*own))).scalar())
 
 
 def list_targets(connection: Connection, own: str, names: Collection[str] | None) -> set[str]:
