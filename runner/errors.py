@@ -124,6 +124,13 @@ class UnknownOutcomesError(RunnerError):
     exit_code = 4
 
 
+class UnclearNameError(RunnerError):
+    """A campaign, message or target that looks new, and may have another name on record."""
+
+    exit_code = 4
+    is_of_one_campaign = True
+
+
 class InterruptedRunError(RunnerError):
     """A run that the user stopped; everything that was sent is recorded."""
 

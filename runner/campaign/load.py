@@ -132,6 +132,21 @@ def _check_rest(
         yield from find_unknown_variables(campaign)
 
 
+NONE = "none"
+"""The word by which a campaign or message says that it has no former name."""
+
+
+def derive_name(file: Path) -> str:
+    """Return the name of a campaign whose file gives none; a link to a file is the same campaign."""
+    return file.resolve().stem
+
+
+def _read_renaming(item: dict[str, Any]) -> dict[str, Any]:
+    """Return the former names of a campaign or message, and whether it says that it is new."""
+    former = item.get("renamed_from", ())
+    return {"is_new": True} if former == NONE else {"renamed_from": tuple(former)}
+
+
 def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = ()) -> tuple[str, ...]:
     """Return the names whose record a campaign file claims; for an unreadable file, its own name."""
     roots = (reading_root(file, current=current), *(each for each in allowed if isinstance(each, Path)))
@@ -141,9 +156,9 @@ def read_names(file: Path, *, current: Path, allowed: tuple[Path | str, ...] = (
     except YamlProblemError:
         data = None
     if not isinstance(data, dict):
-        return (file.stem,)
+        return (derive_name(file),)
     former = data.get("renamed_from")
-    names = (data.get("name", file.stem), *(former if isinstance(former, list) else [former]))
+    names = (data.get("name", derive_name(file)), *(former if isinstance(former, list) else []))
     return tuple(name for name in names if isinstance(name, str))
 
 
@@ -303,10 +318,11 @@ class _Reader:
 
     def read(self) -> Campaign:
         data = self._document.data
-        name = data.get("name", self._document.file.stem)
+        name = data.get("name", derive_name(self._document.file))
         tag, columns = data.get("tag", name), data.get("export_columns", [])
         return Campaign(
             name=name,
+            is_named="name" in data,
             position=self._position(data, "name"),
             file=self._document.file,
             root=self._root,
@@ -315,7 +331,7 @@ class _Reader:
             exclude=tuple(map(self._source, data.get("exclude", ()))),
             vars=data.get("vars", {}),
             limits=_read_limits(data.get("limits", {})),
-            renamed_from=tuple(data.get("renamed_from", ())),
+            **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
             policy=_read_policy(data.get("policy", {})),
@@ -400,7 +416,7 @@ class _Reader:
             conclusion=self._optional_text(item, "conclusion"),
             method=item.get("method", "SMS"),
             complete_existing_sessions=item.get("complete_existing_sessions", self._completes),
-            renamed_from=tuple(item.get("renamed_from", ())),
+            **_read_renaming(item),
             after=self._after(item["after"]) if "after" in item else None,
             to=item.get("to", "everyone"),
             replies=replies,

@@ -278,7 +278,7 @@ class Message:
     """One message of a campaign: a plain `text`, or a survey of `questions`.
 
     It goes to a part `to` of the recipients of `after`, if given. With `replies`, its text is one open
-    question (`ask_openly`).
+    question (`ask_openly`). It `is_new` if it says that it has no former id (`renamed_from: none`).
     """
 
     id: str
@@ -291,6 +291,7 @@ class Message:
     method: Method = "SMS"
     complete_existing_sessions: bool = False
     renamed_from: tuple[str, ...] = ()
+    is_new: bool = False
     after: After | None = None
     to: Addressees = "everyone"
     replies: Replies = "ignored"
@@ -385,6 +386,8 @@ class Campaign:
         exclude: phones that this campaign never texts.
         messages: in the order of the file.
         renamed_from: its former names.
+        is_new: whether it says that it has none (`renamed_from: none`).
+        is_named: whether its file gives the name.
         lockfile: whether the lockfile lists launches or sums them up.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
@@ -401,6 +404,8 @@ class Campaign:
     vars: Variables = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     renamed_from: tuple[str, ...] = ()
+    is_new: bool = False
+    is_named: bool = True
     variants: Variants | None = None
     schedule: Schedule = field(default_factory=Schedule)
     policy: Policy = field(default_factory=Policy)

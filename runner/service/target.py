@@ -416,6 +416,31 @@ def describe_destination(target: Target) -> dict[str, Any]:
     return {"address": _normalize_address(target)} | {name: getattr(target, name) for name in settings}
 
 
+def require_one_name(target: Target, targets: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Ensure that no other target leads to a target's account: opt-outs are known by the target's name.
+
+    Raises:
+        ConfigurationError: one has the same address and user, or an invalid address.
+    """
+    if target.base_url is None:
+        return
+
+    def name_user(variable: str) -> str:
+        return environment.get(variable, variable).strip().casefold()
+
+    address, user = _normalize_address(target), name_user(target.username_env)
+    for name, settings in targets["targets"].items():
+        other = Target(name, settings["base_url"], username_env=list_variables(name, targets)[0])
+        account = _normalize_address(other), name_user(other.username_env)
+        if name != target.name and account == (address, user):
+            raise ConfigurationError(
+                f"the targets {target.name!r} and {name!r} are one account: people who opted out under one "
+                "name would be texted under the other",
+                hint=f"an account has one name: take {name!r} or {target.name!r} out of targets.yaml, and "
+                "keep the one that texts were sent under",
+            )
+
+
 def list_moves(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Describe the differences between two destinations of `describe_destination`."""
     return [

@@ -131,6 +131,8 @@ class _Page:
             return f"`{write_flow(value['const'])}`"
         if "enum" in value:
             return ", ".join(f"`{item}`" for item in value["enum"])
+        if isinstance(value["type"], list) and "array" in value["type"]:
+            return " or ".join(self._name_kind({**value, "type": kind}) for kind in value["type"])
         if value["type"] == "array":
             return _count_entries(value) + self._name_kind(value["items"], repeated=True)
         return _name_type(value)

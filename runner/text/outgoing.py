@@ -98,6 +98,11 @@ class PayloadTemplate:
         return blake2b((self._pattern % written).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
+def digest_filled(definition: Definition) -> str:
+    """Return the digest of a definition, equal to `PayloadTemplate.digest`."""
+    return blake2b(_CANONICAL.encode(definition).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
 def _restore_slot(value: dict[str, Any]) -> Any:
     return Slot(value[_SLOT]) if value.keys() == {_SLOT} else value
 

@@ -35,6 +35,7 @@ from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
     count_to_send,
     describe_unread,
@@ -226,7 +227,9 @@ def apply_campaigns(
         remote = RecordRemote.find(workspace, options.record_remote)
         if remote is not None:
             remote.absorb(opened)
-        run = _make_run(session, cluster)
+        # What is settled is not sent, so it may have any name.
+        names = None if options.settle_only else RecordNames(workspace, opened)
+        run = _make_run(session, cluster, names)
         reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -294,14 +297,16 @@ def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | Non
     return cluster
 
 
-def _make_run(session: ApplySession, cluster: ClusterSettings | None) -> DeliveryRun:
+def _make_run(
+    session: ApplySession, cluster: ClusterSettings | None, names: RecordNames | None
+) -> DeliveryRun:
     failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
     if cluster is None:
-        return DeliveryRun(session, failures, LocalPlanning(session, failures), pace)
+        return DeliveryRun(session, failures, LocalPlanning(session, failures, names), pace)
     # Imported here: optional, and slow to import.
     from runner.workflow.plans.cluster_planning import ClusterPlans
 
-    return DeliveryRun(session, failures, ClusterPlans(session, failures, cluster), pace)
+    return DeliveryRun(session, failures, ClusterPlans(session, failures, cluster, names), pace)
 
 
 def _choose_sound(

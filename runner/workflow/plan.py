@@ -22,6 +22,7 @@ from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, add_differences, find_differences
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
 from runner.workflow.plans.saved import SavedPlan, save_plan
 from runner.workflow.review.review import read_waiting_in_job
@@ -202,6 +203,7 @@ class _Planning:
                 reader,
                 failures,
                 maker=self._open_maker(stack, opened, reader),
+                names=RecordNames(workspace, opened),
             )
             is_compared = wishes.with_differences
             differences = find_differences(workspace, opened, planned, wishes.only) if is_compared else {}

@@ -101,6 +101,7 @@ def validate_campaigns(scope: Scope) -> Validation:
             cluster, folder = stack.enter_context(open_chosen_cluster(settings, None))
             plan_files = partial(plan_files_on_cluster, cluster, folder, quiet=scope.quiet)
         for campaign in loaded.campaigns:
+            problems.extend(_find_derived_name(campaign))
             if scope.verbose and not scope.quiet:
                 note(f"Checking {show_path(campaign.file)}")
             plan = find_audience_problems(campaign, problems, plan_files)
@@ -123,6 +124,16 @@ def _find_late_follow_ups(campaign: Campaign, now: datetime) -> Iterator[Diagnos
         return
     known = set(check_waits(campaign, end - start)) if start is not None else ()
     yield from (problem for problem in check_waits(campaign, end - now) if problem not in known)
+
+
+def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:
+    if not campaign.is_named:
+        yield campaign.position.problem(
+            "campaign-name-derived",
+            f"the name {campaign.name!r} comes from the file's: with another one, everybody would look new",
+            f"add `name: {campaign.name}`",
+            severity="warning",
+        )
 
 
 def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:

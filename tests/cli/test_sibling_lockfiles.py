@@ -160,7 +160,8 @@ def test_another_target_does_not_count(run: Run) -> None:
 
 
 def test_without_a_cap_no_other_lockfile_is_read(run: Run) -> None:
-    """A campaign that promises nothing is not stopped by what another one cannot tell."""
+    """A campaign that promises nothing is not stopped by what another one cannot tell, while that has its file."""
+    write_campaign("a", ADA)
     Path("campaigns/a.sandbox.lock.json").write_text("{", encoding="utf-8")
     file = Path(write_campaign("b", ADA))
     file.write_text(file.read_text(encoding="utf-8").partition("policy")[0], encoding="utf-8")
@@ -208,6 +209,8 @@ def test_a_lockfile_whose_key_is_missing_stops(run: Run, monkeypatch: pytest.Mon
     monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
     assert count_planned(run, "campaigns/b.yaml") == (0, 1)
     write_sent("a", ADA, key=SECRET, ago=3 * HOUR)
+    # Without its file, the campaign could be the other one under a new name.
+    write_campaign("a", ADA)
     monkeypatch.delenv("RUNNER_STATE_KEY")
     assert count_planned(run, "campaigns/b.yaml") == (1, 0)
 

@@ -331,6 +331,25 @@ def test_an_interrupted_run_lets_the_ref_go(world: World, faulty: FaultyService)
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.parametrize("tag", ["tag: pulse-2026", "tag: other"], ids=["same tag", "same texts"])
+def test_a_campaign_that_is_renamed_on_a_new_machine_is_held(
+    world: World, faulty: FaultyService, tag: str
+) -> None:
+    """Only the ref knows the old name: held by its tag or its texts, and with the hint's line nobody is texted."""
+    second = world.clone("second")
+    assert world.clone("first").apply().returncode == 0
+    file = second.campaign.rename(second.campaign.with_name("beat.yaml"))
+    text = file.read_text(encoding="utf-8").replace("name: pulse\ntag: pulse-2026", f"name: beat\n{tag}")
+    file.write_text(text, encoding="utf-8")
+    held = second.apply()
+    assert held.returncode == 4, held.stderr
+    assert "add `renamed_from: [pulse]` to campaigns/beat.yaml" in held.stderr
+    file.write_text(text.replace("name: beat", "name: beat\nrenamed_from: [pulse]"), encoding="utf-8")
+    done = second.apply()
+    assert done.returncode == 0, done.stderr
+    assert_everybody_once(world, faulty)
+
+
 def test_an_old_commit_texts_nobody_again(world: World, faulty: FaultyService) -> None:
     """A job that is run again from before the send, on a new machine."""
     old = world.clone("old")

@@ -16,6 +16,7 @@ from tests.torture.ledgers import ClusterLedger, LocalLedger, SqliteLedger
 from tests.torture.person import Person
 from tests.torture.records import Records, can_be_known
 from tests.torture.reference import CREDENTIALS, ReferenceTorture
+from tests.torture.renames import renamed
 from tests.torture.repository import Repository, phone_of
 from tests.torture.schedule import make_random
 from tests.torture.service import READ_TIMEOUT_S, Service
@@ -140,6 +141,7 @@ class Scenario:
             self._apply: 8,
             self._apply_saved: 8,
             self._hide_lists: 6,
+            self._rename: 6,
             self._delete_ref: 6,
             self._change_files: 8,
             lambda: self._run("reconcile"): 4,
@@ -223,6 +225,23 @@ class Scenario:
             self.service.show()
         else:
             self._apply()
+
+    def _rename(self) -> None:
+        """Run it once under another name that it does not explain, where its tag is on record."""
+        kept = self._records.list_kept()
+        shown = {launch.tag for launch in self.service.launches if launch.guid.lower() in kept}
+        if shown.isdisjoint(self._audience.list_tags().values()):
+            self._apply()
+            return
+        with renamed(self._repository):
+            self._start(self._launchers[0], folder=self._repository.folder)
+            # It says nothing of what is recorded under the campaign's own name.
+            ended = self._launchers[0].finish()
+        self.tally.commands += 1
+        self.tally.faults["renamed between runs, unsaid"] += ended.code == _UNRESOLVED
+        self._log.append(f"  renamed → {ended.code} {' '.join(ended.err.split())[-200:]}")
+        if ended.code not in _ORDERLY or "Internal error" in ended.err:
+            self._violate(f"renamed: {ended.code}: {ended.err.strip()}")
 
     def _delete_ref(self) -> None:
         """Delete the ref that machines share, if they do, while a run may be sending."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runner.ledger.model import CampaignRow
 
 
-_REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
+REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 
 
 def find_recorded_names(connection: Connection, target: str, names: Sequence[str]) -> dict[str, CampaignRow]:
@@ -136,7 +136,7 @@ def rename_messages(
             campaign,
             is_own,
             launches.c.message == renames[old],
-            launches.c.state.in_(_REACHED_SOMEBODY),
+            launches.c.state.in_(REACHED_SOMEBODY),
         )
         renew_edition(connection)
     if entered:

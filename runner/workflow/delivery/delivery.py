@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.plans.planning import NameCheck, PlanResult
     from runner.workflow.scope import Scope
 
 
@@ -249,20 +249,29 @@ class DeliveryRun:
 
 
 class LocalPlanning:
-    """Plans campaigns in this process."""
+    """Plans campaigns in this process; with `names`, those that may have been renamed are refused."""
 
     most_listed = None
 
-    def __init__(self, session: ApplySession, failures: Failures) -> None:
+    def __init__(self, session: ApplySession, failures: Failures, names: NameCheck | None) -> None:
         self._session = session
         self._failures = failures
+        self._names = names
 
     def plan(
         self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found."""
         find_record = self._session.enter if is_held else self._session.enter_settled
-        return plan_campaigns(self._session.workspace, scope, options, find_record, reader, self._failures)
+        return plan_campaigns(
+            self._session.workspace,
+            scope,
+            options,
+            find_record,
+            reader,
+            self._failures,
+            names=self._names,
+        )
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent.

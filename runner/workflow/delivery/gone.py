@@ -43,11 +43,11 @@ def find_gone(
         for file, lockfile in _iterate_lockfiles(folder, workspace.target.name):
             name = lockfile.campaign
             if name not in claimed and name not in found:
-                found[name] = _stand_in(name, _campaign_file(file, workspace.target.name), lockfile)
+                found[name] = make_stand_in(name, find_place(file, workspace.target.name), lockfile)
     if not scope.paths:
         for name in _iterate_recorded(workspace, ledger):
             if name not in claimed and name not in found:
-                found[name] = _stand_in(name, DEFAULT_FOLDER / f"{name}.yaml", None)
+                found[name] = make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml")
     return [found[name] for name in sorted(found)]
 
 
@@ -77,7 +77,8 @@ def _iterate_lockfiles(folder: Path, target: str) -> Iterator[tuple[Path, Lockfi
             yield file, lockfile
 
 
-def _campaign_file(lockfile: Path, target: str) -> Path:
+def find_place(lockfile: Path, target: str) -> Path:
+    """Return the path that the campaign file of a lockfile had, or may have had."""
     return lockfile.with_name(f"{lockfile.name.removesuffix(f'.{target}.lock.json')}.yaml")
 
 
@@ -91,7 +92,8 @@ def _iterate_recorded(workspace: Workspace, ledger: Ledger | None) -> Iterator[s
             yield from list_launched_campaigns(connection, workspace.target.name)
 
 
-def _stand_in(name: str, file: Path, lockfile: Lockfile | None) -> Campaign:
+def make_stand_in(name: str, file: Path, lockfile: Lockfile | None = None) -> Campaign:
+    """Return a campaign without content, for a record whose file is gone."""
     is_summary = lockfile is not None and lockfile.is_summary
     return Campaign(
         name, Position(file, 1, 1), file, file.parent, (), (), lockfile="summary" if is_summary else "full"

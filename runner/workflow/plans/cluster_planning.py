@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
     from runner.workflow.observer import Progress
+    from runner.workflow.plans.planning import NameCheck
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
     from runner.workflow.workspace.workspace import Workspace
@@ -181,15 +182,23 @@ class ClusterPlanning:
 class ClusterPlans:
     """Plans campaigns for `apply` on a cluster; the ledger must be on PostgreSQL.
 
-    This process sends: it reads the launches from the files that the workers have written.
+    This process sends: it reads the launches from the files that the workers have written. With `names`,
+    campaigns that may have been renamed are refused.
     """
 
     most_listed = 10_000
 
-    def __init__(self, session: ApplySession, failures: Failures, settings: ClusterSettings) -> None:
+    def __init__(
+        self,
+        session: ApplySession,
+        failures: Failures,
+        settings: ClusterSettings,
+        names: NameCheck | None,
+    ) -> None:
         self._session = session
         self._failures = failures
         self._settings = settings
+        self._names = names
         self._opened: tuple[Cluster, SharedFolder] | None = None
 
     def _open_cluster(self) -> tuple[Cluster, SharedFolder]:
@@ -227,6 +236,7 @@ class ClusterPlans:
             reader,
             self._failures,
             maker=maker,
+            names=self._names,
         )
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:

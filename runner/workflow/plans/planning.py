@@ -23,11 +23,11 @@ from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.failures import Failures
-from runner.workflow.observer import show_problems, warn
+from runner.workflow.observer import show_problems
 from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
@@ -96,6 +96,18 @@ class PlanMaker(Protocol):
         ...
 
 
+class NameCheck(Protocol):
+    """The check that what looks new has no other name on record (`names`)."""
+
+    def begin(self, campaigns: Collection[Campaign], claimed: Collection[str]) -> None:
+        """Check the target; take the command's campaigns and all names that its files claim."""
+        ...
+
+    def require_clear(self, item: PlanResult) -> None:
+        """Check one campaign's plan."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class _PlanMakerHere:
     workspace: Workspace
@@ -125,20 +137,25 @@ def plan_campaigns(
     reader: PlanContextReader,
     failures: Failures | None = None,
     maker: PlanMaker | None = None,
+    names: NameCheck | None = None,
 ) -> list[PlanResult]:
     """Load and plan campaigns, and show the problems found.
 
-    Without `failures`, all campaigns are planned or none; without `maker`, in this process.
+    Without `failures`, all campaigns are planned or none; without `maker`, in this process. With `names`,
+    what may have been renamed is refused.
 
     Raises:
         InvalidCampaignError: there are errors that end the command; they have been shown.
         UsageError: no campaign has the requested message.
+        UnclearNameError: the target, or the only campaign, may have another name on record.
     """
     failures = Failures(is_apart=False) if failures is None else failures
     problems = Problems()
     campaigns = failures.load(scope, problems)
     require_message(campaigns, options.only)
-    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems)
+    if names is not None:
+        names.begin(campaigns, failures.claimed)
+    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
     try:
         # Before the first plan, since frequency caps also count the other campaigns' lockfiles.
         recorded = find_records(campaigns, find_record, failures)
@@ -148,8 +165,6 @@ def plan_campaigns(
         show_problems(problems, quiet=scope.quiet)
         raise
     failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
-    for item in found:
-        warn_of_lost_ids(item)
     return found
 
 
@@ -161,6 +176,7 @@ class _Turn:
     options: PlanOptions
     failures: Failures
     problems: Problems
+    names: NameCheck | None = None
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
     def plan(self, recorded: Sequence[tuple[Campaign, Record]]) -> list[PlanResult]:
@@ -187,6 +203,8 @@ class _Turn:
         self.problems.merge(problems)
         if item is None:
             self.invalid.append((campaign, problems))
+        elif self.names is not None:
+            self.names.require_clear(item)
         return item
 
 
@@ -207,20 +225,6 @@ def list_texted(item: PlanResult) -> list[TextedPeople]:
     # What breaks a limit is not sent: it takes nobody's turn.
     texted = item.planner.texted
     return [] if texted is None or item.plan.refusals else [texted]
-
-
-def warn_of_lost_ids(item: PlanResult) -> None:
-    """Warn of recorded recipients of messages that the campaign no longer has."""
-    texted = item.record.count_texted()
-    for message in sorted(texted.keys() - {message.id for message in item.campaign.messages}):
-        sent, unresolved = texted[message]
-        people = count_words(sent + unresolved, "recipient is", "recipients are")
-        how = " or ".join(["texted"] * bool(sent) + ["perhaps texted"] * bool(unresolved))
-        warn(
-            f"{item.campaign.name}: {people} on record as {how} by the message `{message}`, which "
-            "the campaign no longer has: was it renamed? With a new id everyone would be texted again: "
-            f"put the old id back, or add `renamed_from: [{message}]` to the new one"
-        )
 
 
 def plan_campaign(

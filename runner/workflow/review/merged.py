@@ -22,6 +22,7 @@ from runner.workflow.approval_coverage import ApprovalShelf
 from runner.workflow.campaigns import DEFAULT_FOLDER, InvalidCampaignError
 from runner.workflow.failures import Failures
 from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.records.record_push import list_approving
 from runner.workflow.review.publishing import (
@@ -152,7 +153,13 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanRe
     with workspace.open_ledger_if_present() as ledger:
         reader = PlanContextReader(workspace, ledger, workspace.now())
         return plan_campaigns(
-            workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, failures
+            workspace,
+            scope,
+            options,
+            lambda c: workspace.read_record(ledger, c),
+            reader,
+            failures,
+            names=RecordNames(workspace, ledger),
         )
 
 

@@ -19,6 +19,7 @@ from runner.workflow.failures import Failures, find_audience_problems
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import find_differences
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
     count_texted,
     count_to_send,
@@ -135,7 +136,13 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
         with workspace.open_ledger_if_present() as ledger:
             reader = PlanContextReader(workspace, ledger, workspace.now())
             planned = plan_campaigns(
-                workspace, scope, options, lambda c: workspace.read_record(ledger, c), reader, failures
+                workspace,
+                scope,
+                options,
+                lambda c: workspace.read_record(ledger, c),
+                reader,
+                failures,
+                names=RecordNames(workspace, ledger),
             )
             differences = find_differences(workspace, ledger, planned, None)
         missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)

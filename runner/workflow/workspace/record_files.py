@@ -222,13 +222,13 @@ class OtherRecords:
         return {
             file: text
             for file, text in self.waiting.items()
-            if file.name.endswith(self._ending) and _read_name(text[:_HEAD_BYTES]) in identity.names
+            if file.name.endswith(self._ending) and read_campaign_name(text) in identity.names
         }
 
     def _find_lockfiles(self, folder: Path) -> dict[str, list[Path]]:
         found: dict[str, list[Path]] = {}
         for file in _iterate_files(folder, self._ending):
-            name = _read_name(_read_head(file))
+            name = read_campaign_name(_read_head(file))
             if name is not None:
                 found.setdefault(name, []).append(file)
         return found
@@ -260,8 +260,9 @@ def _read_head(file: Path) -> str:
         return ""
 
 
-def _read_name(head: str) -> str | None:
-    found = _NAME.search(head)
+def read_campaign_name(text: str) -> str | None:
+    """Return the campaign that a lockfile names, from the beginning of its text; None if it names none."""
+    found = _NAME.search(text[:_HEAD_BYTES])
     try:
         name = json.loads(found[1]) if found else None
     except ValueError:

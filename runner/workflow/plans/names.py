@@ -1,0 +1,337 @@
+"""Names that may have changed: what looks new beside a record that nobody claims.
+
+Deliveries are known by target, campaign name and message id. Under a new one everybody would look new, so
+what may be renamed is held until a person says `renamed_from`: the former name, or `none`.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runner.campaign.load import NONE, read_names
+from runner.errors import LockfileError, RunnerError, UnclearNameError
+from runner.ledger.lockfile.format import parse_lockfile
+from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
+from runner.ledger.record.campaign_record import read_head
+from runner.ledger.record.orphaned import (
+    has_own_launches,
+    iterate_reached,
+    list_targets,
+    list_unclaimed,
+)
+from runner.plan.model import PlanOptions
+from runner.plan.plan_context import PlanContext
+from runner.plan.planner import Planner
+from runner.service.target import SANDBOX, require_one_name
+from runner.source.diagnostic import Problems
+from runner.text.outgoing import digest_filled
+from runner.wording import count_words
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
+from runner.workflow.delivery.gone import find_place, make_stand_in
+from runner.workflow.observer import warn
+from runner.workflow.plans.context_reader import find_lockfiles
+from runner.workflow.workspace.record_files import read_campaign_name
+from runner.workflow.workspace.workspace import default_ledger_url
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from runner.campaign.model import Campaign
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.lockfile.format import Lockfile
+    from runner.ledger.model import LaunchEntry
+    from runner.plan.model import PlannedLaunch
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.workspace.workspace import Workspace
+
+
+@dataclass(slots=True)
+class _Orphan:
+    """A recorded campaign that none of the command's files claims.
+
+    `tags` has the most people that one record says were reached under a tag; `people` has fingerprints by
+    payload digest, from records outside of the ledger.
+    """
+
+    campaign: Campaign
+    tags: dict[str, int] = field(default_factory=dict)
+    people: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.campaign.name
+
+    def add_tag(self, tag: str, count: int) -> None:
+        """Note that people were reached under a tag."""
+        self.tags[tag] = max(count, self.tags.get(tag, 0))
+
+    def add_launches(self, launches: Iterable[LaunchEntry]) -> None:
+        """Add launches of a lockfile or of a run that was lost."""
+        counts: dict[str, int] = {}
+        for launch in launches:
+            counts[launch.tag] = counts.get(launch.tag, 0) + len(launch.recipients)
+            self.people.setdefault(launch.payload_digest, set()).update(launch.recipients)
+        for tag, count in counts.items():
+            self.add_tag(tag, count)
+
+
+@dataclass(slots=True)
+class _Comparison:
+    """Whom a campaign would text again with what an orphaned one has sent, by payload digest.
+
+    Only launches in common are kept: audiences may be larger than memory.
+    """
+
+    orphan: _Orphan
+    key: FingerprintKey
+    digests: set[str]
+    found: dict[str, set[str]] = field(default_factory=dict)
+
+    def add(self, launch: PlannedLaunch) -> None:
+        """Add a launch of the campaign, whatever its tag."""
+        definition = launch.payload.definition
+        digests = {digest_filled({**definition, "tag": tag}) for tag in self.orphan.tags}
+        for digest in digests & self.digests:
+            prints = (self.key.fingerprint(self.orphan.name, phone) for phone in launch.phones)
+            self.found.setdefault(digest, set()).update(prints)
+
+    def count(self, reached: Iterable[tuple[str, str]]) -> int:
+        """Return the number of people that the orphaned campaign has reached with the same texts."""
+        return len({person for digest, person in reached if person in self.found.get(digest, ())})
+
+
+class RecordNames:
+    """The check that what looks new has no other name on record. `ledger` is None if there is none."""
+
+    def __init__(self, workspace: Workspace, ledger: Ledger | None) -> None:
+        self._workspace = workspace
+        self._ledger = ledger
+        self._campaigns: Collection[Campaign] = ()
+        self._claimed: Collection[str] = ()
+
+    def begin(self, campaigns: Collection[Campaign], claimed: Collection[str]) -> None:
+        """Take the command's campaigns, with the names of all its files (`claimed`), also former ones.
+
+        Raises:
+            UnclearNameError: the target may have had another name.
+            ConfigurationError: its account has another name, too.
+        """
+        self._campaigns, self._claimed = campaigns, claimed
+        target, targets = self._workspace.target.name, self._workspace.targets
+        require_one_name(self._workspace.target, targets, self._workspace.environ)
+        entry = targets["targets"].get(target, {})
+        if target == SANDBOX or entry.get("renamed_from") == NONE:
+            return
+        recorded = self._find_targets()
+        gone = recorded - {target, SANDBOX, *targets["targets"]}
+        if gone and target not in recorded:
+            raise _refuse_target(target, min(gone))
+
+    def _find_targets(self) -> set[str]:
+        """Return the targets with records."""
+        found = {file.name.split(".")[-3] for file in find_lockfiles(self._campaigns, "*")}
+        for home in {place.parent for place in self._workspace.suppressions.places}:
+            files = home.glob(f"*{SUPPRESSIONS_SUFFIX}")
+            found |= {file.name.removesuffix(SUPPRESSIONS_SUFFIX) for file in files}
+        # An opt-out alone leaves the target as new as it was: its people are known by the other name.
+        found.discard(target := self._workspace.target.name)
+        if any(find_lockfiles(self._campaigns, target)):
+            found.add(target)
+        if self._workspace.state is not None and self._workspace.state.list_campaigns():
+            found.add(target)
+        if self._ledger is not None:
+            # A ledger outside of the repository may have other repositories' targets.
+            is_own = self._workspace.ledger_url == default_ledger_url()
+            with self._ledger.reading() as connection:
+                found |= list_targets(connection, target, None if is_own else self._claimed)
+        return found
+
+    def require_clear(self, item: PlanResult) -> None:
+        """Ensure that a plan texts nobody who may have been texted under a former name.
+
+        Raises:
+            UnclearNameError: a record without a campaign, or without a message, may be of this one.
+            RunnerError: a record cannot be read.
+        """
+        _require_known_ids(item)
+        if item.campaign.is_new and not item.record.is_empty():
+            warn(
+                f"{item.campaign.name} has a record now: take `renamed_from: none` out of "
+                f"{show_path(item.campaign.file)}, so that it is held if it is renamed"
+            )
+        if item.campaign.is_new or not _sends(item) or not self._is_new(item):
+            return
+        own = {
+            tag.casefold()
+            for message in item.campaign.messages
+            for tag in item.campaign.list_tags(message.id)
+        }
+        for orphan in self._orphans:
+            same = [tag for tag in sorted(orphan.tags) if tag.casefold() in own]
+            if same and orphan.name not in self._names_elsewhere:
+                people = count_words(max(orphan.tags[tag] for tag in same), "person", "people")
+                raise _refuse_name(item.campaign, orphan, f"texted {people} under the tag {same[0]!r}")
+        self._require_other_texts(item)
+
+    def _is_new(self, item: PlanResult) -> bool:
+        """Return whether no run has sent a campaign by this name: what was found may be another's."""
+        if item.record.is_empty() or self._ledger is None or item.record.campaign_id is None:
+            return item.record.is_empty()
+        with self._ledger.reading() as connection:
+            return not has_own_launches(connection, item.record.campaign_id)
+
+    def _require_other_texts(self, item: PlanResult) -> None:
+        """Refuse a campaign that sends the texts of one that is gone to its people, whatever its tag.
+
+        Raises:
+            UnclearNameError: it does.
+        """
+        # On a cluster no process has all people.
+        if not self._orphans or item.own_planner is None:
+            return
+        orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
+        found = [comparison for one in orphans if (comparison := self._begin_comparison(one))]
+        for launch in _iterate_launches(item) if found else ():
+            for comparison in found:
+                comparison.add(launch)
+        for comparison in found:
+            orphan = comparison.orphan
+            if count := comparison.count(self._iterate_people(orphan)):
+                people = count_words(count, "person", "people")
+                raise _refuse_name(item.campaign, orphan, f"sent the same texts to {people} of it")
+
+    def _begin_comparison(self, orphan: _Orphan) -> _Comparison | None:
+        key = read_head(self._ledger, self._workspace.identify(orphan.campaign)).key
+        digests = {digest for digest, _ in self._iterate_people(orphan)}
+        return _Comparison(orphan, key, digests) if key is not None else None
+
+    def _iterate_people(self, orphan: _Orphan) -> Iterator[tuple[str, str]]:
+        for digest, people in orphan.people.items():
+            yield from ((digest, person) for person in people)
+        if self._ledger is not None:
+            with self._ledger.reading() as connection:
+                yield from iterate_reached(connection, self._workspace.target.name, orphan.name)
+
+    @cached_property
+    def _orphans(self) -> list[_Orphan]:
+        """The campaigns with records that none of the command's files claims, by name."""
+        target, found = self._workspace.target.name, dict[str, _Orphan]()
+
+        def get(name: str, file: Path) -> _Orphan:
+            return found.setdefault(name, _Orphan(make_stand_in(name, file)))
+
+        for file, lockfile in self._iterate_lockfiles():
+            if lockfile.target != target or lockfile.campaign in self._claimed:
+                continue
+            # A place on the state remote is no path.
+            is_file = file.exists() or file in self._workspace.others.waiting
+            place = find_place(file, target) if is_file else DEFAULT_FOLDER / f"{lockfile.campaign}.yaml"
+            orphan = get(lockfile.campaign, place)
+            orphan.add_launches(lockfile.launches)
+            for line in lockfile.lines:
+                for tag in line.tags:
+                    orphan.add_tag(tag, line.recipients)
+        state = self._workspace.state
+        for name in set(state.list_campaigns()).difference(self._claimed) if state is not None else ():
+            for reservation in state.tell([name]).reservations if state is not None else ():
+                get(name, DEFAULT_FOLDER / f"{name}.yaml").add_launches(reservation.launches)
+        if self._ledger is not None:
+            with self._ledger.reading() as connection:
+                for name, tag, count in list_unclaimed(connection, target, self._claimed):
+                    get(name, DEFAULT_FOLDER / f"{name}.yaml").add_tag(tag, count)
+        return [found[name] for name in sorted(found)]
+
+    def _iterate_lockfiles(self) -> Iterator[tuple[Path, Lockfile]]:
+        """Yield the target's lockfiles: beside campaigns, on the state remote, and unmerged ones."""
+        workspace, target = self._workspace, self._workspace.target
+        files = find_lockfiles(self._campaigns, target.name)
+        texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in files}
+        waiting = workspace.others.waiting.items()
+        texts |= {file: text for file, text in waiting if file.name.endswith(f".{target.name}.lock.json")}
+        if workspace.state is not None:
+            texts |= workspace.state.tell_others(self._claimed)
+        for file, text in texts.items():
+            # Most are claimed, and parsing takes time; an empty file tells nothing.
+            if not text or read_campaign_name(text) in self._claimed:
+                continue
+            try:
+                # A signature is not needed to hold people.
+                yield file, parse_lockfile(file, text)
+            except LockfileError:
+                # The campaign beside it says so itself.
+                if find_campaign_file(file, target.name) is None:
+                    raise
+
+    @cached_property
+    def _names_elsewhere(self) -> set[str]:
+        """The names that campaign files outside of this command claim."""
+        files = {file for one in self._campaigns for file in one.file.parent.glob("*.y*ml")}
+        homes = [place.parent for place in self._workspace.suppressions.places]
+        with suppress(RunnerError):
+            files.update(find_campaign_files([home for home in homes if home.name == DEFAULT_FOLDER.name]))
+        return {name for file in files for name in read_names(file, current=Path.cwd())}
+
+
+def _sends(item: PlanResult) -> bool:
+    return bool(item.plan.recipients_to_send) or any(message.deferred for message in item.plan.messages)
+
+
+def _iterate_launches(item: PlanResult) -> Iterator[PlannedLaunch]:
+    """Yield the launches with which a campaign texts its whole audience, sooner or later."""
+    context = PlanContext(now=item.context.now, law=item.context.law)
+    options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
+    planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
+    if planner.make_plan(Problems()) is not None:
+        yield from planner.iterate_launches()
+
+
+def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameError:
+    return UnclearNameError(
+        f"{campaign.name} has no record, and {orphan.name!r}, which no file has any more, {what}: if it was "
+        "renamed, they would be texted again. Nothing of it is sent",
+        hint=f"add `renamed_from: [{orphan.name}]` to {show_path(campaign.file)} if it is that campaign "
+        "under a new name, or `renamed_from: none` if it is a new one",
+    )
+
+
+def _refuse_target(target: str, former: str) -> UnclearNameError:
+    return UnclearNameError(
+        f"the target {target!r} has no record, and there is one of {former!r}, which targets.yaml does not "
+        "define: if it is the same account, people who were texted or opted out under that name would be "
+        "texted again. Nothing is sent",
+        hint=f"put the name {former!r} back in targets.yaml; if {target!r} is another account, add "
+        "`renamed_from: none` to its entry there",
+    )
+
+
+def _require_known_ids(item: PlanResult) -> None:
+    """Refuse a message without a record, beside a record of a message that the campaign has no more.
+
+    Raises:
+        UnclearNameError: nobody has said whether it was renamed.
+    """
+    texted = {message: sum(counts) for message, counts in item.record.count_texted().items() if any(counts)}
+    messages = {message.id: message for message in item.campaign.messages}
+    lost = sorted(texted.keys() - messages)
+    new = [
+        one.id
+        for one in item.plan.messages
+        if (one.to_send or one.deferred)
+        and one.id not in texted
+        and not messages[one.id].renamed_from
+        and not messages[one.id].is_new
+    ]
+    if not lost or not new:
+        return
+    people = count_words(texted[lost[0]], "person", "people")
+    raise UnclearNameError(
+        f"{item.campaign.name}: `{lost[0]}`, which it has no more, texted {people}, and `{new[0]}` has no "
+        "record: if it was renamed, they would be texted again. Nothing of it is sent",
+        hint=f"add `renamed_from: [{lost[0]}]` to the message `{new[0]}` in {show_path(item.campaign.file)} "
+        "if it has a new id, or `renamed_from: none` if it is a new message",
+    )
