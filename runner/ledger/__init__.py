@@ -1,8 +1,7 @@
 """The durable record of every delivery: database, tables, statements.
 
 Common arguments, which functions do not describe again:
-- `connection`: from `Ledger.writing` for changes, which the caller commits; else from `Ledger.reading`, where
-the ledger may be of an older version.
+- `connection`: from `Ledger.writing` for changes, which the caller commits; else from `Ledger.reading`.
 - `campaign_id`, `launch_id`: the ledger's own numbers. `target`: a target's name.
 - `first_name`: the name for a campaign's fingerprints, even if it was renamed.
 - `message_ids`: current ids of messages by current and former ones.

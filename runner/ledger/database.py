@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import (
-    Column,
     Connection,
     Table,
     false,
@@ -17,10 +16,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
-from sqlalchemy.schema import CreateColumn
 
 from runner.errors import LedgerError
-from runner.ledger.record.open_launches import CLOSE_LAUNCHES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -42,19 +39,10 @@ from runner.ledger.tables import (
     PARTITIONS,
     SCHEMA_VERSION,
     info,
-    launch_stats,
-    list_columns_since,
-    list_tables_since,
     metadata,
 )
 
-_VERSION = "schema_version"
-_IS_COMPLETE = "ledger_is_complete"
-"""The mark of connections that write: their ledger was prepared, and has all tables."""
-_STATS_MAY_LACK_COUNTS = 7
-"""The first schema version in which counts in `launch_stats` may be null."""
-_LAUNCHES_CLOSE = 9
-"""The first schema version in which launches have `is_open`."""
+_VERSION = "schema"
 _ENTERING = int.from_bytes(b"runner's")
 """The advisory lock for entering tables and campaigns: an arbitrary number of 64 bits."""
 
@@ -95,7 +83,7 @@ class Ledger:
             if _is_blank(connection):
                 self._create_tables(connection)
             else:
-                self._add_tables(connection)
+                self._read_version(connection)
 
     def is_blank(self) -> bool:
         """Return whether the ledger has no entries, as after a run that was killed early.
@@ -105,15 +93,6 @@ class Ledger:
         """
         with self.reading() as connection:
             return _is_blank(connection)
-
-    def is_older(self) -> bool:
-        """Return whether an older version wrote it, so that it lacks tables until it is prepared.
-
-        Raises:
-            LedgerError: it is not a ledger, or was written by a newer version.
-        """
-        with self.reading() as connection:
-            return self._read_version(connection) < SCHEMA_VERSION
 
     def check_version(self) -> None:
         """Refuse a ledger that this version cannot read.
@@ -143,7 +122,7 @@ class Ledger:
             LedgerError: it could not be committed; the block's work is rolled back.
         """
         with self._translated(), self._engine.begin() as connection:
-            yield connection.execution_options(**{_IS_COMPLETE: True})
+            yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -222,18 +201,6 @@ class Ledger:
             _create_partitions(connection)
         write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
-    def _add_tables(self, connection: Connection) -> None:
-        version = self._read_version(connection)
-        if version < SCHEMA_VERSION:
-            metadata.create_all(connection, tables=list_tables_since(version), checkfirst=False)
-            for column in list_columns_since(version):
-                _add_column(connection, column)
-            if version < _STATS_MAY_LACK_COUNTS:
-                _relax_table(connection, launch_stats)
-            if version < _LAUNCHES_CLOSE:
-                connection.execute(CLOSE_LAUNCHES)
-            write_info(connection, _VERSION, str(SCHEMA_VERSION))
-
     def _read_version(self, connection: Connection) -> int:
         if not inspect(connection).has_table(info.name):
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
@@ -269,34 +236,6 @@ def _create_partitions(connection: Connection) -> None:
                 f"CREATE TABLE {table.name}_{number} PARTITION OF {table.name} "
                 f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
             )
-
-
-def _add_column(connection: Connection, column: Column[Any]) -> None:
-    # For columns with a default for all rows; SQLAlchemy itself alters no tables.
-    written = CreateColumn(column).compile(dialect=connection.dialect)
-    connection.exec_driver_sql(f"ALTER TABLE {column.table.name} ADD COLUMN {written}")
-    for index in column.table.indexes:
-        if column in index.columns.values():
-            index.create(connection)
-
-
-def _relax_table(connection: Connection, table: Table) -> None:
-    """Drop NOT NULL from columns that may be null now, in a table without references to it."""
-    if connection.dialect.name == "postgresql":
-        for column in table.c:
-            if column.nullable:
-                connection.exec_driver_sql(
-                    f"ALTER TABLE {table.name} ALTER COLUMN {column.name} DROP NOT NULL"
-                )
-        return
-    # SQLite cannot alter columns: its manual copies the rows into a new table ("ALTER TABLE", 7).
-    names = ", ".join(column.name for column in table.c)
-    connection.exec_driver_sql(f"ALTER TABLE {table.name} RENAME TO {table.name}_before")
-    table.create(connection)
-    connection.exec_driver_sql(
-        f"INSERT INTO {table.name} ({names}) SELECT {names} FROM {table.name}_before"  # noqa: S608  our names
-    )
-    connection.exec_driver_sql(f"DROP TABLE {table.name}_before")
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
@@ -339,25 +278,6 @@ def read_info(connection: Connection, name: str) -> str | None:
 def write_info(connection: Connection, name: str, value: str) -> None:
     """Store a value about the ledger as a whole."""
     insert_or_update(connection, info, [{"name": name, "value": value}])
-
-
-def has_table(connection: Connection, table: Table) -> bool:
-    """Return whether a ledger has a table; one of an older version that is only read may lack it.
-
-    A connection that writes runs no query for this.
-    """
-    return _is_complete(connection) or inspect(connection).has_table(table.name)
-
-
-def has_column(connection: Connection, column: Column[Any]) -> bool:
-    """Return whether a ledger has a column, as `has_table` does."""
-    if _is_complete(connection):
-        return True
-    return any(one["name"] == column.name for one in inspect(connection).get_columns(column.table.name))
-
-
-def _is_complete(connection: Connection) -> bool:
-    return bool(connection.get_execution_options().get(_IS_COMPLETE))
 
 
 def exclude_others(connection: Connection) -> None:

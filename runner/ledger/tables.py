@@ -1,7 +1,4 @@
-"""The ledger's tables, the same on SQLite and on PostgreSQL.
-
-Tables and columns are marked with the schema version that added them; unmarked ones are of the first.
-"""
+"""The ledger's tables, the same on SQLite and on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ from sqlalchemy import (
     true,
 )
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
 LedgerString = String().with_variant(String(collation="C"), "postgresql")
 LedgerText = Text().with_variant(Text(collation="C"), "postgresql")
 metadata = MetaData()
 
 
-def _table(name: str, *items: Any, since: int = 1, **options: Any) -> Table:
-    return Table(name, metadata, *items, info={"since": since}, **options)
+def _table(name: str, *items: Any) -> Table:
+    return Table(name, metadata, *items)
 
 
 def _text(name: str) -> Column[str]:
@@ -88,13 +85,11 @@ launches = _table(
     _text("intent_at"),
     Column("outcome_at", LedgerString),
     Column("detail", LedgerText),
-    Column(
-        "run", LedgerString, info={"since": 5}
-    ),  # of `runs`; null for launches that were found at the service
+    Column("run", LedgerString),  # of `runs`; null for launches that were found at the service
     # The first of `lockfile_marks` that counts it; null if none does.
-    Column("mark", Integer, info={"since": 6}),
+    Column("mark", Integer),
     # True if a session may be open: it asks something, and not all have ended, as last read.
-    Column("is_open", Boolean, nullable=False, server_default=true(), info={"since": 9}),
+    Column("is_open", Boolean, nullable=False, server_default=true()),
     Index(
         "open_launches",
         "campaign_id",
@@ -115,7 +110,7 @@ deliveries = _table(
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
     # True when this recipient's session has ended, as last read, in a launch that is open for others.
-    Column("has_ended", Boolean, info={"since": 9}),
+    Column("has_ended", Boolean),
 )
 
 # The service's counts of a launch as last read, even if its lists differ; null if unknown.
@@ -143,9 +138,9 @@ results = _table(
     Column("result_response", LedgerText, nullable=False),
     *_texts("created", "updated"),
     # Why it answers nothing (`NonAnswer`); empty for an answer.
-    Column("non_answer", LedgerString, nullable=False, server_default="", info={"since": 11}),
+    Column("non_answer", LedgerString, nullable=False, server_default=""),
     # The last transaction that inserted or changed it: copies of results find newer rows by it.
-    Column("revision", Integer, nullable=False, server_default="0", info={"since": 4}),
+    Column("revision", Integer, nullable=False, server_default="0"),
     Index("results_by_revision", "revision"),
 )
 
@@ -155,8 +150,7 @@ PARTITIONS = 16
 _POSTGRES_INDEXES = {"open_launches": "is_open", "launches_by_state": "state IN ('intent', 'unknown')"}
 _POSTGRES_PARTITIONS = {deliveries: "HASH (fingerprint)", results: "HASH (launch_id)"}
 PARTITIONED = tuple(_POSTGRES_PARTITIONS)
-"""In ledgers on a server that are new since version 6. What an older version has made stays whole: every
-statement is the same for both."""
+"""The tables that have parts in a ledger on a server."""
 
 # The run that holds a campaign, if any. `term` grows with every holder, so an old term is a lost lock.
 locks = _table(
@@ -167,19 +161,16 @@ locks = _table(
     Column("process", Integer),
     Column("run_url", LedgerString),
     Column("since", LedgerString),
-    since=2,
 )
 
 # Of renamed campaigns: the first name, which is part of their fingerprints.
-first_names = _table("first_names", _campaign_key(), _text("name"), since=2)
+first_names = _table("first_names", _campaign_key(), _text("name"))
 
 # Of renamed messages: their former ids, which an old checkout may still use.
-message_names = _table("message_names", _campaign_key(), _key("name"), _text("message"), since=2)
+message_names = _table("message_names", _campaign_key(), _key("name"), _text("message"))
 
 # The key of a target's people, in all campaigns.
-target_keys = _table(
-    "target_keys", _key("target"), Column("salt", LedgerString), _text("key_fingerprint"), since=3
-)
+target_keys = _table("target_keys", _key("target"), Column("salt", LedgerString), _text("key_fingerprint"))
 
 # One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
 opt_outs = _table(
@@ -188,7 +179,6 @@ opt_outs = _table(
     _key("fingerprint"),
     _key("evidence"),  # a reply's result_guid; else the source's own name
     *_texts("source", "state", "at"),
-    since=3,
 )
 
 # Replies that ask for texts again, until a person decides.
@@ -199,11 +189,10 @@ opt_ins = _table(
     *_texts("fingerprint", "state"),
     _text("created"),  # the service's text
     _text("at"),
-    since=8,
 )
 
 # Results that the service counts but that are not kept: their participants were forgotten.
-forgotten_results = _table("forgotten_results", _launch_key(), _number("results"), since=3)
+forgotten_results = _table("forgotten_results", _launch_key(), _number("results"))
 
 # Forgotten people of campaigns with data of theirs. `released` frees those who were let in again.
 forgotten_people = _table(
@@ -211,14 +200,13 @@ forgotten_people = _table(
     _campaign_key(),
     _key("fingerprint"),
     Column("released", Boolean, nullable=False, default=False),
-    since=3,
 )
 
 # The arm of launches of messages with several arms.
-launch_arms = _table("launch_arms", _launch_key(), _text("arm"), since=3)
+launch_arms = _table("launch_arms", _launch_key(), _text("arm"))
 
 # The service's start time of launches, known before their first results.
-launch_starts = _table("launch_starts", _launch_key(), _text("project_launch_start"), since=4)
+launch_starts = _table("launch_starts", _launch_key(), _text("project_launch_start"))
 
 # The sessions of launches with their participants, as last listed by the service.
 sessions = _table(
@@ -228,7 +216,6 @@ sessions = _table(
     _text("status"),  # the service's, in capitals
     Column("stopped", Boolean, nullable=False),  # an opt-out ended or prevented it
     Column("blocked", Boolean, nullable=False),  # an opt-out prevented it
-    since=9,
 )
 
 # The audience of a message in the last `apply` that planned it.
@@ -239,7 +226,6 @@ audiences = _table(
     _text("planned_at"),
     _number("recipients"),
     Column("dispositions", LedgerText, nullable=False),  # a JSON object: recipients by disposition
-    since=4,
 )
 
 # Limits and price of a target's plan, as last read (`meta.plan`).
@@ -250,7 +236,6 @@ service_plans = _table(
     Column("price_usd", LedgerString),
     *_numbers("renders_max", "renders_used"),
     _text("read_at"),
-    since=4,
 )
 
 # Each `apply` that was about to send: its commit, plan and CI job, in the order of `Run`.
@@ -262,25 +247,23 @@ runs = _table(
     Column("dirty", Boolean, nullable=False),
     Column("run_url", LedgerText),
     Column("triggered_by", LedgerText),
-    since=5,
 )
 
 # Reservations with all launches that can have been sent in this ledger; and the runs that made reservations
 # with it.
-reservations = _table("reservations", _key("id"), since=5)
+reservations = _table("reservations", _key("id"))
 
 # Launches under a campaign's tags that a person has declared foreign.
-dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project_launch_guid"), since=7)
+dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project_launch_guid"))
 
 # Of launches reserved by another machine: a digest in place of their texts, which only it has.
-reserved_launches = _table("reserved_launches", _launch_key(), _text("definition_digest"), since=5)
+reserved_launches = _table("reserved_launches", _launch_key(), _text("definition_digest"))
 
 # A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
 result_revisions = _table(
     "result_revisions",
     Column("revision", Integer, primary_key=True, autoincrement=False),
     _text("mark"),
-    since=5,
 )
 
 # The tallies of people that a lockfile which sums up may hold (`runner.ledger.lockfile.checkpoints`).
@@ -290,7 +273,6 @@ lockfile_marks = _table(
     *_keys("message", "digest"),
     _number("recipients"),
     _number("number"),  # grows; the highest of each message is current
-    since=6,
 )
 
 # Launches whose counted and listed results still differed after the last `reconcile`.
@@ -304,7 +286,6 @@ launch_differences = _table(
     _text("since"),
     Column("agreed_at", LedgerString),
     Column("accepted_at", LedgerString),
-    since=7,
 )
 
 # The latest decision to pause or resume each campaign.
@@ -313,7 +294,6 @@ campaign_pauses = _table(
     *_keys("target", "campaign"),
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
-    since=8,
 )
 
 # Holds from files of suppressions for campaigns that are not entered yet.
@@ -321,24 +301,7 @@ told_holds = _table(
     "told_holds",
     *_keys("target", "campaign", "digest"),
     Column("entry", LedgerText, nullable=False),  # a JSON object, as in the file
-    since=8,
 )
-
-
-def list_tables_since(version: int) -> list[Table]:
-    """Return the tables that newer schema versions added, in an order of creation."""
-    return [table for table in metadata.sorted_tables if table.info["since"] > version]
-
-
-def list_columns_since(version: int) -> list[Column[Any]]:
-    """Return the columns that newer schema versions added to existing tables."""
-    return [
-        column
-        for table in metadata.sorted_tables
-        if table.info["since"] <= version
-        for column in table.c
-        if column.info.get("since", 1) > version
-    ]
 
 
 def add_postgres_options() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sqlalchemy import Connection, and_, select
 
 from runner.errors import LedgerError
-from runner.ledger.database import exclude_others, has_table, insert_into
+from runner.ledger.database import exclude_others, insert_into
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.tables import campaigns, target_keys
 
@@ -130,8 +130,6 @@ def read_target_key(connection: Connection, target: str, state_key: str | None) 
     Raises:
         LedgerError: the key is missing.
     """
-    if not has_table(connection, target_keys):
-        return None
     query = select(target_keys.c.salt, target_keys.c.key_fingerprint).where(target_keys.c.target == target)
     row = connection.execute(query).first()
     if row is None:

@@ -480,7 +480,7 @@ def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
 def _read_time(text: str | None) -> datetime | None:
     """Return an ISO 8601 time in UTC, which is also the default zone.
 
-    None if the text is no time: ledgers of older versions keep the service's own text.
+    None if the text is no time.
     """
     try:
         time = datetime.fromisoformat(text or "")

@@ -121,8 +121,6 @@ def make_reports(
     Campaigns without a report go to `failures`.
     """
     with workspace.open_ledger_if_present() as present:
-        if present is not None and present.is_older():
-            present.prepare()
         reports = (
             failures.attempt(
                 campaign,

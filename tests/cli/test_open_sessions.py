@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
-from runner.ledger.database import Ledger
 from runner.plan.decisions import ENDS, IN_ORDER, QUEUES, SAME_RUN
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -411,28 +409,6 @@ def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -
     (world.folder / ".runner/ledger.sqlite").unlink()
     assert world.plan("first")["ask"] == (1, 0, [])
     assert world.apply("first") == {"first": 1}
-
-
-@pytest.mark.slow
-def test_an_older_ledger_knows_open_surveys_too(world: World) -> None:
-    """What it keeps tells which launches may be open, before it is upgraded and after."""
-    for name, messages in {"first": ASK, "plain": NEWS, "second": ASK}.items():
-        world.write(name, messages, phones=(BOB,) if name == "plain" else (ADA,))
-    world.write("third", ASK, phones=(BOB,))
-    world.apply("first")
-    world.apply("plain")
-    url = f"sqlite:///{world.folder / '.runner/ledger.sqlite'}"
-    with Ledger(url) as ledger, ledger.writing() as connection:
-        take_back(connection, 8)
-    assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
-    assert world.plan("third") == {"ask": (1, 0, [])}
-    assert world.apply("second", "third") == {"second": 0, "third": 1}
-    world.reply(ADA, "Because", "Well")
-    world.run("reconcile", "campaigns/first.yaml")
-    with Ledger(url) as ledger, ledger.writing() as connection:
-        take_back(connection, 8)
-    assert world.plan("second") == {"ask": (1, 0, [])}
-    assert world.apply("second") == {"second": 1}
 
 
 @pytest.mark.slow

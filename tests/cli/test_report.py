@@ -19,7 +19,6 @@ from runner.ledger.database import Ledger
 from runner.report.columns.dataset import ResultColumns
 from tests.cli.inside import run_inside as run
 from tests.keys import STATE_KEY
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -367,16 +366,6 @@ def test_files_with_people_in_them_are_their_owners_alone(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in (folder / "out").iterdir()}
     assert modes == {f"pulse.{name}": 0o600 for name in formats}
-
-
-def test_a_ledger_of_the_version_before_is_brought_up_to_date(folder: Path) -> None:
-    """A report on an older ledger says what one on a new one says, but for what only the new one knows."""
-    before = report_json(folder)["messages"][0]["questions"][0]["distribution"]
-    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger:
-        with ledger.writing() as connection:
-            take_back(connection, 3)
-        assert report_json(folder)["messages"][0]["questions"][0]["distribution"] == before
-        assert not ledger.is_older()
 
 
 @pytest.mark.parametrize(("names", "launches"), [(["Zoe"], "a launch"), (["Zoe", "Yan"], "2 launches")])

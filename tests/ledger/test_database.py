@@ -12,18 +12,14 @@ from threading import Barrier
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import update
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
-from runner.ledger.model import Outcome, StoredSession
+from runner.ledger.model import Outcome
 from runner.ledger.record.deliveries import count_states, record_outcomes
-from runner.ledger.report_model import SessionRow
-from runner.ledger.results.reconciled import store_sessions
-from runner.ledger.results.sendings import count_sessions
-from runner.ledger.tables import SCHEMA_VERSION, info, launch_stats, launches
-from tests.older_ledger import take_back
+from runner.ledger.tables import SCHEMA_VERSION, info
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,66 +235,6 @@ def test_new_files_are_opened_at_once(tmp_path: Path) -> None:
     start = Barrier(4)
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(open_together, range(40))) == [None] * 40
-
-
-def test_an_older_ledger_is_brought_up_to_date(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """A ledger of the first version gets the tables that it lacks, and keeps what it holds."""
-    deliver(make_record("a", 101))
-    with ledger.writing() as connection:
-        take_back(connection, 1)
-    ledger.check_version()
-    ledger.prepare()
-    with ledger.reading() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM locks").scalar() == 0
-        assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
-        version = "SELECT value FROM ledger_info WHERE name = 'schema_version'"
-        assert connection.exec_driver_sql(version).scalar() == str(SCHEMA_VERSION)
-        assert connection.exec_driver_sql("SELECT count(revision) FROM results").scalar() == 0
-
-
-def test_a_ledger_of_version_8_learns_how_sessions_stand(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """It has none on record, and keeps those that are read from now on."""
-    (number,) = deliver(make_record("a", 101))
-    with ledger.writing() as connection:
-        take_back(connection, 8)
-    assert ledger.is_older()
-    ledger.prepare()
-    with ledger.writing() as connection:
-        assert count_sessions(connection, 1, {}) == []
-        store_sessions(connection, [StoredSession(number, "p", "ACTIVE", stopped=False)])
-        assert count_sessions(connection, 1, {}) == [
-            SessionRow("ask", "ACTIVE", stopped=False, replied=False, count=1)
-        ]
-
-
-def test_counts_of_an_older_ledger_may_be_unknown_from_now_on(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """Where every count had to be there what was read is kept, and a count that is not known can be."""
-    deliver(make_record("a", 101))
-    counts = [column.name for column in launch_stats.c if column.name.startswith("num_")]
-    with ledger.writing() as connection:
-        take_back(connection, 6)
-        launch_stats.drop(connection)
-        needed = "".join(f"{name} INTEGER NOT NULL, " for name in counts)
-        connection.exec_driver_sql(
-            f"CREATE TABLE launch_stats (launch_id INTEGER PRIMARY KEY REFERENCES launches (id), {needed}"
-            "project_launch_start VARCHAR NOT NULL, reconciled_at VARCHAR NOT NULL)"
-        )
-        number = connection.execute(select(launches.c.id)).scalar_one()
-        row = {"launch_id": number, "project_launch_start": "2026", "reconciled_at": "2027"}
-        connection.execute(insert(launch_stats).values(**row, **dict.fromkeys(counts, 7)))
-    ledger.prepare()
-    with ledger.reading() as connection:
-        (kept,) = connection.execute(select(launch_stats)).all()
-    assert kept == (number, *[7] * len(counts), "2026", "2027")
-    with ledger.writing() as connection:
-        connection.execute(update(launch_stats).values(num_renders=None))
-        assert connection.execute(select(launch_stats.c.num_renders)).all() == [(None,)]
 
 
 def test_a_newer_ledger_is_refused(ledger: Ledger, ledger_url: str) -> None:

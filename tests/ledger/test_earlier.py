@@ -19,7 +19,6 @@ from runner.ledger.record.recorded import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_results, store_stats
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,20 +111,6 @@ def test_a_difference_keeps_answers_as_they_were_known(
     with ledger.writing() as connection:
         store_differences(connection, [first, second], [])
     assert read_earlier_messages(ledger, identity, {"ask"})["ask"].differences is None
-
-
-def test_an_older_ledger_knows_no_differences(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """What an older version has written is read as it meant it: what was reconciled agreed."""
-    (launch_id,) = deliver(make_record("a", 101))
-    reconcile(ledger, launch_id)
-    with ledger.writing() as connection:
-        take_back(connection, 6)
-    found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
-    assert found.launches == {person(101): EarlierLaunch(SENT_AT, datetime.fromisoformat(READ_AT))}
-    with ledger.reading() as connection:
-        assert read_earlier(connection, 1, {"ask": "ask"}, {"ask"}, [person(101)]) == {"ask": found}
 
 
 @pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])

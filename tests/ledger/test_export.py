@@ -18,7 +18,6 @@ from runner.ledger.maintenance.ledger_export import (
     export_ledger,
     import_ledger,
     list_tables,
-    read_export,
 )
 from runner.ledger.model import StoredResult
 from runner.ledger.people.opt_outs import add_opt_outs
@@ -27,7 +26,6 @@ from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import info
 from runner.ledger.target_key import enter_target_key
 from tests.ledger.conftest import AT, SALT
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,22 +191,3 @@ def test_a_ledger_that_is_not_empty(filled: Ledger, tmp_path: Path) -> None:
         "an export fills an empty ledger: name a new one with --ledger or RUNNER_LEDGER"
     )
     assert read_all(filled) == before
-
-
-def test_an_older_ledger(
-    sqlite_ledger: Ledger,
-    tmp_path: Path,
-    make_record: Callable[..., LaunchRecord],
-    deliver: Callable[..., list[int]],
-) -> None:
-    """What an older version has left can be exported as it is, and fills a ledger of this one."""
-    deliver(make_record("a", 1, 2), into=sqlite_ledger)
-    with sqlite_ledger.writing() as connection:
-        take_back(connection, 4)
-    export = export_ledger(sqlite_ledger, tmp_path / "out", AT)
-    assert export == read_export(tmp_path / "out")
-    assert export.schema_version == 4
-    with Ledger(f"sqlite:///{tmp_path / 'other'}") as other:
-        other.prepare()
-        assert import_ledger(other, tmp_path / "out").count()["deliveries"] == 2
-        assert not other.is_older()

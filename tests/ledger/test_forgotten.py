@@ -18,7 +18,6 @@ from runner.ledger.people.forgotten import find_as_forgotten, forget_person, let
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.target_key import KeySource, TargetSecret
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,21 +187,6 @@ def test_a_renamed_campaign_still_knows_them(
             assert record.known.forgotten == {name(ADA), name(BOB)}
             assert record.key is not None
             assert record.key.fingerprint("heartbeat", ADA) == name(ADA)
-
-
-def test_a_ledger_without_the_table_is_read(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """Before an upgrade the lockfile alone says it."""
-    deliver(make_record("a", 101))
-    write_lockfile(
-        identity.lockfile, LockfileContents("pulse", "live", KEY, [make_record("a", 101)], [name(BOB)])
-    )
-    with ledger.writing() as connection:
-        take_back(connection, 2)
-    assert read_record(ledger, identity).known.forgotten == {name(BOB)}
-    with ledger.reading() as connection:
-        assert find_as_forgotten(connection, "live", BOB, None) == []
 
 
 @pytest.mark.parametrize(

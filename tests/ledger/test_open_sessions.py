@@ -19,7 +19,6 @@ from runner.ledger.results.differences import accept_silence
 from runner.ledger.results.reconciled import store_stats
 from runner.reconcile.context import SessionEnds, read_held
 from runner.service.model import StatRecord
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,22 +210,6 @@ def test_a_key_that_is_not_at_hand(ledger: Ledger) -> None:
         "RUNNER_STATE_KEY, or with one that is not set"
     )
     assert raised.value.hint == "set RUNNER_STATE_KEY to the key it was written with"
-
-
-def test_an_older_ledger_says_the_same(ledger: Ledger) -> None:
-    """By its counts and texts, before its upgrade and after; only who of a launch has ended is not in it."""
-    campaign_id, _ = send(ledger, ADA)
-    read(ledger, campaign_id, send(ledger, BOB, name="news")[1], (0, 0, 1))
-    send(ledger, CY, definition=PLAIN, name="plain")
-    before = find_held(ledger)
-    assert before == {ADA: False}
-    with ledger.writing() as connection:
-        take_back(connection, 8)
-    assert ledger.is_older()
-    assert find_held(ledger) == before
-    ledger.prepare()
-    assert not ledger.is_older()
-    assert find_held(ledger) == before
 
 
 def test_open_launches_are_found_by_their_index(tmp_path: Path) -> None:

@@ -25,9 +25,7 @@ from runner.ledger.people.opt_outs import (
     read_suppressions,
     remove_opt_out,
 )
-from runner.ledger.tables import SCHEMA_VERSION
 from runner.ledger.target_key import TargetKey, enter_target_key, read_target_key
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -308,20 +306,6 @@ def test_a_file_that_is_none_is_refused(ledger: Ledger, lines: list[str], messag
     assert caught.value.hint
     with ledger.reading() as connection:
         assert list(iterate_opt_outs(connection, "live")) == []
-
-
-def test_a_ledger_of_the_second_version_is_read_and_brought_up_to_date(ledger: Ledger) -> None:
-    """Before its tables are there nobody has opted out; then they are added."""
-    with ledger.writing() as connection:
-        take_back(connection, 2)
-    with ledger.reading() as connection:
-        key = read_target_key(connection, "live", None)
-        assert read_suppressions(connection, key).find(ADA) is None
-    ledger.prepare()
-    with ledger.reading() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM opt_outs").scalar() == 0
-        version = "SELECT value FROM ledger_info WHERE name = 'schema_version'"
-        assert connection.exec_driver_sql(version).scalar() == str(SCHEMA_VERSION)
 
 
 @given(

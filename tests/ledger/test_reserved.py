@@ -22,7 +22,6 @@ from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
 from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
 from runner.ledger.results.runs import make_run
 from tests.ledger.conftest import AT, KEY, SALT
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,16 +75,6 @@ def test_who_only_looks_enters_nothing(ledger: Ledger, identity: Identity) -> No
         assert len(read_record(opened, told).known.unresolved["ask"]) == 2
     record = enter_record(ledger, told, "f" * 32)
     assert not record.is_unclear()
-
-
-def test_an_older_ledger_is_read_as_it_is(ledger: Ledger, identity: Identity) -> None:
-    """It knows no reservations: all of them count."""
-    with ledger.writing() as connection:
-        take_back(connection, 4)
-    told = share(identity, Reservation("a", (reserve(1, 2),)), held=False)
-    assert len(read_record(ledger, told).known.unresolved["ask"]) == 2
-    ledger.prepare()
-    assert enter_record(ledger, replace(told, shared=share(identity).shared), "f" * 32).campaign_id
 
 
 def test_own_reservations_are_known(ledger: Ledger, identity: Identity) -> None:

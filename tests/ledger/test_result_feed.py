@@ -20,7 +20,6 @@ from runner.ledger.results.result_feed import (
     renew_edition,
 )
 from runner.ledger.target_key import TargetSecret
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,7 +82,7 @@ def test_before_the_first_result_no_two_readings_are_alike(ledger: Ledger, launc
 
 
 def test_a_revision_has_a_mark_of_its_own(ledger: Ledger, launch_id: int) -> None:
-    """A ledger that was restored and goes on has others for the same numbers; an older one has none."""
+    """A ledger that was restored and goes on has others for the same numbers."""
     for guid in ("a", "b"):
         store(ledger, make_result(launch_id, guid))
     with ledger.reading() as connection:
@@ -91,10 +90,6 @@ def test_a_revision_has_a_mark_of_its_own(ledger: Ledger, launch_id: int) -> Non
     assert marks[2] == ""
     assert len(set(marks)) == 3
     assert marks[0] == marks[3]
-    with ledger.writing() as connection:
-        take_back(connection, 4)
-    with ledger.reading() as connection:
-        assert find_mark(connection, 2) == ""
 
 
 def test_every_transaction_has_its_revision(ledger: Ledger, launch_id: int) -> None:
@@ -216,19 +211,3 @@ def test_held_results_are_found(ledger: Ledger, launch_id: int) -> None:
     with ledger.reading() as connection:
         assert find_held(connection, asked) == {(launch_id, "a")}
         assert find_held(connection, set()) == set()
-
-
-def test_a_ledger_of_the_version_before_keeps_its_results(ledger: Ledger, launch_id: int) -> None:
-    """Results that are older than revisions are fed to the first copy, and what comes then after them."""
-    store(ledger, make_result(launch_id, "a"))
-    with ledger.writing() as connection:
-        take_back(connection, 3)
-        connection.exec_driver_sql("DELETE FROM ledger_info WHERE name LIKE 'results_%%'")
-    assert ledger.is_older()
-    ledger.prepare()
-    assert not ledger.is_older()
-    assert version_of(ledger).edition != version_of(ledger).edition
-    assert guids_since(ledger, -1) == ["a"]
-    store(ledger, make_result(launch_id, "a"), make_result(launch_id, "b"))
-    assert version_of(ledger) == version_of(ledger)
-    assert guids_since(ledger, 0) == ["b"]

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.errors import LockfileError
-from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.lockfile.format import Lockfile, read_lockfile
 from runner.ledger.lockfile.merge import unite_launches
@@ -26,11 +25,11 @@ from runner.ledger.record.unsettled import adopt_launch
 from runner.ledger.report_model import RunRow
 from runner.ledger.results.runs import count_by_run, enter_runs, make_run, read_runs
 from tests.ledger.conftest import AT, KEY, SALT
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from runner.ledger.database import Ledger
     from runner.ledger.record.recorded import Identity
 
 EARLY = make_run("2026-11-20T11:00:00.000000Z", "ab" * 16)
@@ -204,21 +203,6 @@ class TestLedger:
         record = enter_record(ledger, identity, SALT)
         with ledger.reading() as connection:
             assert read_runs(connection, record.require_entered()[0]) == [LATE]
-
-    def test_an_older_ledger_is_brought_forward(
-        self, ledger_url: str, identity: Identity, make_record: Callable[..., LaunchRecord]
-    ) -> None:
-        """Launches of before have no run; new ones have."""
-        with Ledger(ledger_url) as ledger:
-            ledger.prepare()
-            send(ledger, None, make_record("a", 101))
-            with ledger.writing() as connection:
-                take_back(connection, 4)
-            ledger.prepare()
-            send(ledger, EARLY, make_record("b", 102))
-            campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
-            with ledger.reading() as connection:
-                assert count_by_run(connection, campaign_id) == [RunRow(EARLY, 1, 1)]
 
 
 RUNS = [make_run(f"2026-11-20T11:00:0{number}.000000Z", f"{number:032x}") for number in range(4)]

@@ -13,7 +13,6 @@ from runner.ledger.people.opt_outs import (
     OptOut,
     add_opt_outs,
     add_replies,
-    count_opt_outs,
     decide_reply,
     remove_opt_out,
 )
@@ -36,7 +35,6 @@ from runner.ledger.people.replies import (
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import campaigns, launches, told_holds
 from runner.ledger.target_key import KeySource, TargetSecret
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,14 +186,3 @@ def test_screening_is_remembered_for_each_campaign(ledger: Ledger) -> None:
         assert not is_screened(connection, 11)
         connection.exec_driver_sql("UPDATE ledger_info SET value = '0' WHERE name = 'opt_outs_screened_1'")
         assert not is_screened(connection, 1)
-
-
-def test_an_older_ledger_has_no_opt_outs(ledger: Ledger) -> None:
-    """A ledger that was opened to be read alone may lack the tables: nobody has opted out in it."""
-    with ledger.writing() as connection:
-        take_back(connection, 2)
-    with ledger.reading() as connection:
-        assert list_waiting(connection, "live") == []
-        assert count_people(connection, "live") == 0
-        assert count_opt_outs(connection, "live") == {}
-        assert PEOPLE.read(connection) is None

@@ -20,7 +20,6 @@ from runner.ledger.report_model import LaunchDifference
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_stats
 from runner.ledger.tables import launches
-from tests.older_ledger import take_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,14 +117,6 @@ def test_what_the_service_contradicts_itself_about_is_read_again(ledger: Ledger,
     assert find(ledger) == SENT_AT
     with ledger.writing() as connection:
         store_differences(connection, [ended, gone], differences[1:])
-    assert find(ledger) is None
-
-
-def test_an_older_ledger_is_read_as_it_is(ledger: Ledger, ask: Ask) -> None:
-    """It knows no differences."""
-    read(ledger, ask("a", 101), *ENDED)
-    with ledger.writing() as connection:
-        take_back(connection, 6)
     assert find(ledger) is None
 
 

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, and_, delete, func, select, update
 
 from runner.errors import LockfileError
 from runner.ledger.bulk import divide
-from runner.ledger.database import has_table, insert_missing, insert_or_update
+from runner.ledger.database import insert_missing, insert_or_update
 from runner.ledger.fingerprint import PeopleTally
 from runner.ledger.model import SummaryLine
 from runner.ledger.record.deliveries import find_campaign
@@ -55,8 +55,6 @@ class Checkpoint(NamedTuple):
 
 def read_checkpoints(connection: Connection, campaign_id: int) -> list[Checkpoint]:
     """Return a campaign's checkpoints, the earliest first."""
-    if not has_table(connection, lockfile_marks):
-        return []
     query = select(lockfile_marks).where(lockfile_marks.c.campaign_id == campaign_id)
     rows = connection.execute(query.order_by(lockfile_marks.c.number)).all()
     return [Checkpoint(row.message, row.number, PeopleTally.read(row.recipients, row.digest)) for row in rows]

@@ -22,9 +22,9 @@ from sqlalchemy import Boolean, Connection, Insert, Integer, Select, Table, fals
 from runner.errors import LedgerError, describe_fault
 from runner.ledger.atomic_write import sync
 from runner.ledger.bulk import BulkStatement
-from runner.ledger.database import exclude_others, insert_into, read_info
+from runner.ledger.database import exclude_others, insert_into
 from runner.ledger.results.result_feed import renew_edition
-from runner.ledger.tables import SCHEMA_VERSION, campaigns, info, launches, list_columns_since, metadata
+from runner.ledger.tables import SCHEMA_VERSION, campaigns, info, launches, metadata
 from runner.version import EXPORT_VERSION
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def export_ledger(
     """
     with _drafting(folder) as draft, ledger.reading() as connection:
         export = _describe(connection, at, campaign_ids)
-        for table in _list_tables(connection):
+        for table in list_tables():
             export.tables[table.name] = _write_table(connection, table, draft, campaign_ids, rows_a_file)
         (draft / MANIFEST).write_text(dump_manifest(export), encoding="utf-8")
         (draft / MANIFEST).chmod(0o600)
@@ -174,19 +174,12 @@ def list_tables() -> list[Table]:
     return [table for table in metadata.sorted_tables if table.name not in OF_RUNS]
 
 
-def _list_tables(connection: Connection) -> list[Table]:
-    # A ledger of an older version that is only read lacks some.
-    present = inspect(connection)
-    return [table for table in list_tables() if present.has_table(table.name)]
-
-
 def _describe(connection: Connection, at: str, campaign_ids: Collection[int] | None) -> Export:
     query = select(campaigns.c.target, campaigns.c.name).order_by(campaigns.c.target, campaigns.c.name)
     if campaign_ids is not None:
         query = query.where(campaigns.c.id.in_(campaign_ids))
-    version = read_info(connection, "schema_version")
     found = tuple((row.target, row.name) for row in connection.execute(query))
-    return Export(at, int(version or SCHEMA_VERSION), found, is_whole=campaign_ids is None)
+    return Export(at, SCHEMA_VERSION, found, is_whole=campaign_ids is None)
 
 
 def _write_table(
@@ -279,9 +272,7 @@ def _require_empty(connection: Connection, table: Table) -> None:
 
 
 def _fill(connection: Connection, table: Table, export: Export, folder: Path) -> None:
-    # Exports of older versions lack columns: their rows have the defaults.
-    lacking = {column.name for column in list_columns_since(export.schema_version) if column.table is table}
-    names = [column.name for column in table.c if column.name not in lacking]
+    names = [column.name for column in table.c]
     statement = BulkStatement(_compose_insert(table), names, winner="last")
     for file in export.tables.get(table.name, ()):
         for rows in iterate_rows(folder / file.name):

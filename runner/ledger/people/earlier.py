@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, func, select
 
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.results.differences import read_answers, read_differences
+from runner.ledger.results.differences import read_differences, select_answers
 from runner.ledger.tables import deliveries, launches, results
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[s
 def _iterate_reached(
     connection: Connection, campaign_id: int, names: Collection[str], asked: Collection[str] | None
 ) -> Iterator[Any]:
-    read = read_answers(connection)
+    read = select_answers()
     query = (
         select(
             deliveries.c.message,

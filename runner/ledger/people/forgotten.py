@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, and_, delete, exists, func, select, update
 
-from runner.ledger.database import has_table, insert_missing, insert_or_update
+from runner.ledger.database import insert_missing, insert_or_update
 from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.lockfile.checkpoints import remove_people
 from runner.ledger.lockfile.integrity import leave_out
@@ -142,8 +142,6 @@ def note_forgotten_results(connection: Connection, counts: Mapping[int, int]) ->
 def read_forgotten(connection: Connection, campaign_id: int, told: Iterable[str] = ()) -> set[str]:
     """Return the fingerprints of forgotten people who were not let in again, including `told` ones."""
     found = set(told)
-    if not has_table(connection, forgotten_people):
-        return found
     query = select(forgotten_people.c.fingerprint, forgotten_people.c.released).where(
         forgotten_people.c.campaign_id == campaign_id
     )
@@ -202,8 +200,6 @@ def find_as_forgotten(
 
     Campaigns with another key than `state_key` are skipped.
     """
-    if not has_table(connection, forgotten_people):
-        return []
     is_theirs = and_(forgotten_people.c.campaign_id == campaigns.c.id, forgotten_people.c.released.is_(False))
     have_forgotten = select(forgotten_people).where(is_theirs).exists()
     found = []
@@ -236,8 +232,6 @@ def let_in(connection: Connection, people: KeySource, phone: str, at: str) -> in
 
 def _find_lingering(connection: Connection, campaign_id: int, *, settled_only: bool = False) -> set[str]:
     """Return the forgotten people who still have deliveries in the ledger."""
-    if not has_table(connection, forgotten_people):
-        return set()
     is_same = and_(
         forgotten_people.c.campaign_id == deliveries.c.campaign_id,
         forgotten_people.c.fingerprint == deliveries.c.fingerprint,

@@ -25,7 +25,7 @@ from sqlalchemy import (
 
 from runner.audience.renumbering import list_old_forms
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
-from runner.ledger.database import has_table, insert_into
+from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.model import find_later_moment
 from runner.ledger.tables import opt_outs
@@ -208,9 +208,7 @@ def iterate_opt_outs(connection: Connection, target: str, *states: State) -> Ite
 
 
 def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
-    """Return the number of rows by state; the ledger may be of an older version."""
-    if not has_table(connection, opt_outs):
-        return {}
+    """Return the number of rows by state."""
     query = (
         select(opt_outs.c.state, func.count().label("number"))
         .where(opt_outs.c.target == target)
@@ -226,7 +224,7 @@ def read_suppressions(
 
     `phones` (E.164) limits the people; None means all.
     """
-    if key is None or not has_table(connection, opt_outs):
+    if key is None:
         return Suppressions(None, FingerprintSet(), FingerprintSet())
     if phones is not None:
         found = _find_states(connection, key.target, list(map(key.fingerprint, phones)))

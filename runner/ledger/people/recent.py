@@ -13,14 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select, true
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from runner.errors import LedgerError
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.database import has_column
 from runner.ledger.fingerprint import FingerprintKey, FingerprintSet
 from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
-from runner.ledger.record.open_launches import IS_OPEN
 from runner.ledger.record.renaming import list_campaigns
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches
 
@@ -147,8 +145,7 @@ def read_open_sessions(
     Raises:
         LedgerError: the key of a campaign with open surveys is missing.
     """
-    is_open, has_not_ended = _find_conditions(connection)
-    may_hold = and_(launches.c.state.in_(REACHED), is_open)
+    may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
     are_holding = _are_holding(target, may_hold)
     if other_than is not None:
         are_holding &= campaigns.c.id != other_than
@@ -162,7 +159,7 @@ def read_open_sessions(
                 hint="set RUNNER_STATE_KEY to the key it was written with",
             )
         asked = None if phones is None else [key.fingerprint(row.first_name, phone) for phone in phones]
-        is_held = and_(may_hold, has_not_ended)
+        is_held = and_(may_hold, deliveries.c.has_ended.is_(None))
         if asked is None:
             # Not for some people: the server would go through all open launches for each of them.
             is_held &= launches.c.campaign_id == row.id
@@ -176,8 +173,8 @@ def read_open_sessions(
 
 def has_open_launches(connection: Connection, target: str) -> bool:
     """Return whether a launch on a target may have open sessions."""
-    is_open, _ = _find_conditions(connection)
-    query = select(campaigns.c.id).where(_are_holding(target, and_(launches.c.state.in_(REACHED), is_open)))
+    may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
+    query = select(campaigns.c.id).where(_are_holding(target, may_hold))
     return connection.execute(query.limit(1)).first() is not None
 
 
@@ -186,13 +183,6 @@ def _are_holding(target: str, may_hold: ColumnElement[bool]) -> ColumnElement[bo
     theirs = select(launches.c.id).where(launches.c.campaign_id == campaigns.c.id, may_hold)
     # OFFSET has PostgreSQL stop at a campaign's first one, rather than join all open launches.
     return and_(campaigns.c.target == target, theirs.correlate(campaigns).offset(0).exists())
-
-
-def _find_conditions(connection: Connection) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
-    """Return the conditions for open launches, and for recipients whose sessions have not ended."""
-    if not has_column(connection, launches.c.is_open):
-        return IS_OPEN, true()
-    return launches.c.is_open, deliveries.c.has_ended.is_(None)
 
 
 def _select_open(is_held: ColumnElement[bool]) -> Select[Any]:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
-from runner.ledger.database import has_table, insert_missing, read_info, write_info
+from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.model import format_moment
 from runner.ledger.people.opt_outs import NOBODY, OptOut, dismiss_opt_outs, find_next_moment, keep_decision
-from runner.ledger.results.differences import read_answers
+from runner.ledger.results.differences import select_answers
 from runner.ledger.results.sendings import count_evidence
 from runner.ledger.tables import (
     campaigns,
@@ -167,8 +167,6 @@ def count_forgotten_results(
 
 def list_waiting(connection: Connection, target: str) -> list[WaitingReply]:
     """Return the doubtful replies, the oldest first, of people who have not opted out in another way."""
-    if not has_table(connection, opt_outs):
-        return []
     author = case((opt_outs.c.source == "launch", ""), else_=opt_outs.c.fingerprint)
     query = (
         select(opt_outs.c.evidence, func.min(opt_outs.c.at).label("first"), author, func.count())
@@ -202,8 +200,6 @@ def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:
 
 def count_people(connection: Connection, target: str) -> int:
     """Return the number of people who have opted out."""
-    if not has_table(connection, opt_outs):
-        return 0
     people = func.count(opt_outs.c.fingerprint.distinct())
     query = select(people).where(
         opt_outs.c.target == target, opt_outs.c.state == "confirmed", opt_outs.c.fingerprint != NOBODY
@@ -217,9 +213,8 @@ def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText
     Imported replies, which have no results here, are left out.
     """
     waiting = [select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")]
-    if has_table(connection, opt_ins):
-        is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
-        waiting.append(select(opt_ins.c.evidence).where(is_proposal))
+    is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
+    waiting.append(select(opt_ins.c.evidence).where(is_proposal))
     query = (
         select(
             results.c.result_guid,
@@ -246,11 +241,10 @@ def list_launched_campaigns(connection: Connection, target: str) -> list[str]:
 
     Holds for launches that were told by other ledgers count, too.
     """
-    reasons = [exists().where(launches.c.campaign_id == campaigns.c.id)]
-    if has_table(connection, told_holds):
-        is_told = (told_holds.c.target == target) & (told_holds.c.campaign == campaigns.c.name)
-        reasons.append(exists().where(is_told))
-    query = select(campaigns.c.name).where(campaigns.c.target == target, or_(*reasons))
+    has_launches = exists().where(launches.c.campaign_id == campaigns.c.id)
+    is_told = (told_holds.c.target == target) & (told_holds.c.campaign == campaigns.c.name)
+    is_launched = or_(has_launches, exists().where(is_told))
+    query = select(campaigns.c.name).where(campaigns.c.target == target, is_launched)
     return list(connection.execute(query.order_by(campaigns.c.name)).scalars())
 
 
@@ -288,8 +282,6 @@ def list_opt_ins(connection: Connection, target: str) -> list[WaitingReply]:
     Left out are people who have not opted out, or did so by a later reply, and forgotten people, who can only
     be let in by phone.
     """
-    if not has_table(connection, opt_ins):
-        return []
     says_so = and_(
         opt_outs.c.target == opt_ins.c.target,
         opt_outs.c.fingerprint == opt_ins.c.fingerprint,
@@ -324,8 +316,6 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
     With `let_in`, all evidence of opt-outs is dismissed. `at` is UTC, ISO 8601. Returns True if the reply
     exists.
     """
-    if not has_table(connection, opt_ins):
-        return False
     is_it = and_(opt_ins.c.target == target, opt_ins.c.evidence == result_guid)
     author = connection.execute(select(opt_ins.c.fingerprint).where(is_it)).scalar()
     if author is None:
@@ -467,7 +457,7 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
     lost = _find_lost(connection, target)
     if lost is not None:
         return lost
-    stats, read = launch_stats.c, read_answers(connection)
+    stats, read = launch_stats.c, select_answers()
     differs = read.differs.element
     # The questions of launches that other machines have sent are unknown here.
     may_ask = or_(launches.c.definition.is_(None), launches.c.definition.contains('"questions":'))
@@ -516,8 +506,6 @@ def _find_unread_account(
 
 def _find_lost(connection: Connection, target: str) -> UnreadReplies | None:
     """Return the first reply that may opt out somebody whom the service does not list."""
-    if not has_table(connection, opt_outs):
-        return None
     query = select(opt_outs.c.evidence, opt_outs.c.at).where(
         opt_outs.c.target == target, opt_outs.c.fingerprint == NOBODY, opt_outs.c.state == "doubtful"
     )

@@ -17,7 +17,6 @@ from runner.errors import SuppressionsError
 from runner.ledger.atomic_write import write_whole
 from runner.ledger.database import (
     exclude_others,
-    has_table,
     insert_or_update,
     read_info,
     write_info,
@@ -36,7 +35,7 @@ from runner.ledger.people.opt_outs import (
 )
 from runner.ledger.people.suppression_file import DIGEST_SIZE, Book, BookText, Entry, settle, write_book
 from runner.ledger.record.unexplained import iterate_holds, keep_told
-from runner.ledger.tables import campaign_pauses, info, opt_outs
+from runner.ledger.tables import campaign_pauses, opt_outs
 from runner.ledger.target_key import read_target_key, record_target_key
 
 if TYPE_CHECKING:
@@ -174,16 +173,15 @@ def write_suppressions(connection: Connection, file: Path, people: KeySource, te
 def iterate_entries(connection: Connection, target: str) -> Iterator[Entry]:
     """Yield the ledger's entries for a file of suppressions: unsealed, in the file's order."""
     yield from iterate_holds(connection, target)
-    if has_table(connection, opt_outs):
-        for item in iterate_opt_outs(connection, target):
-            yield {
-                "kind": "opt_out",
-                "at": item.at,
-                "evidence": item.evidence,
-                "fingerprint": item.fingerprint,
-                "source": item.source,
-                "state": item.state,
-            }
+    for item in iterate_opt_outs(connection, target):
+        yield {
+            "kind": "opt_out",
+            "at": item.at,
+            "evidence": item.evidence,
+            "fingerprint": item.fingerprint,
+            "source": item.source,
+            "state": item.state,
+        }
     yield from _iterate_pauses(connection, target)
 
 
@@ -217,7 +215,7 @@ def is_absorbed(connection: Connection, target: str, text: BookText) -> bool:
 
 def _read_mark(connection: Connection, target: str, file: Path) -> tuple[str, int, str]:
     """Return the note on a file: its digest, the number of entries, the digest of the ledger's entries."""
-    value = read_info(connection, _name_mark(target, file)) if has_table(connection, info) else None
+    value = read_info(connection, _name_mark(target, file))
     digest, count, state = (value or " 0 ").split(" ")
     return digest, int(count), state
 
@@ -239,9 +237,8 @@ def _digest_entries(connection: Connection, target: str, key: TargetKey) -> str:
 def _count(connection: Connection, target: str) -> int:
     count = 0
     for table in (opt_outs, campaign_pauses):
-        if has_table(connection, table):
-            query = select(func.count()).select_from(table).where(table.c.target == target)
-            count += connection.execute(query).scalar_one()
+        query = select(func.count()).select_from(table).where(table.c.target == target)
+        count += connection.execute(query).scalar_one()
     return count
 
 
@@ -302,8 +299,6 @@ def _enter_pause(connection: Connection, target: str, entry: Entry) -> None:
 
 
 def _iterate_pauses(connection: Connection, target: str) -> Iterator[Entry]:
-    if not has_table(connection, campaign_pauses):
-        return
     query = select(campaign_pauses).where(campaign_pauses.c.target == target)
     for row in connection.execute(query.order_by(campaign_pauses.c.campaign)).all():
         yield {

@@ -8,43 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, exists, not_, or_, true, update
+from sqlalchemy import and_, true, update
 
 from runner.ledger.bulk import divide
-from runner.ledger.tables import deliveries, launch_stats, launches
+from runner.ledger.tables import deliveries, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from sqlalchemy import ColumnElement, Connection
+    from sqlalchemy import Connection
 
 _GROUP = 500
 # As `json.dumps` writes the key; within a text its quotes would be escaped.
 _QUESTIONS = '"questions":'
-_HAVE_ENDED = and_(
-    launch_stats.c.num_active_sessions == 0,
-    launch_stats.c.num_queued_sessions == 0,
-    launch_stats.c.num_complete_sessions >= launches.c.recipients,
-)
-_ARE_OPEN = or_(launch_stats.c.num_active_sessions > 0, launch_stats.c.num_queued_sessions > 0)
-
-
-def _has_stats(condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    return exists().where(launch_stats.c.launch_id == launches.c.id, condition).correlate(launches)
-
-
-IS_OPEN: ColumnElement[bool] = or_(
-    and_(
-        launches.c.definition.is_not(None),
-        launches.c.definition.like(f"%{_QUESTIONS}%"),
-        not_(_has_stats(_HAVE_ENDED)),
-    ),
-    _has_stats(_ARE_OPEN),
-)
-"""The condition for launches that may have open sessions, in ledgers without `is_open`."""
-
-CLOSE_LAUNCHES = update(launches).where(not_(IS_OPEN)).values(is_open=False)
-"""Sets `is_open` from `IS_OPEN`."""
 
 
 def asks_something(definition: str) -> bool:

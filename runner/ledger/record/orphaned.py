@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, exists, func, or_, select
+from sqlalchemy import Connection, and_, exists, func, or_, select
 
-from runner.ledger.database import has_column, has_table
 from runner.ledger.record.renaming import REACHED_SOMEBODY
 from runner.ledger.tables import campaigns, deliveries, launches, opt_outs
 
@@ -50,11 +49,12 @@ def iterate_reached(connection: Connection, target: str, name: str) -> Iterator[
 
 def has_own_launches(connection: Connection, campaign_id: int) -> bool:
     """Return whether a run has sent launches of a campaign, or may have: found ones have no run."""
-    own = [launches.c.campaign_id == campaign_id, launches.c.state.in_(REACHED_SOMEBODY)]
-    # A ledger of an older version that is only read does not have it yet.
-    if has_column(connection, launches.c.run):
-        own.append(launches.c.run.is_not(None))
-    return bool(connection.execute(select(exists().where(*own))).scalar())
+    own = and_(
+        launches.c.campaign_id == campaign_id,
+        launches.c.state.in_(REACHED_SOMEBODY),
+        launches.c.run.is_not(None),
+    )
+    return bool(connection.execute(select(exists().where(own))).scalar())
 
 
 def list_targets(connection: Connection, own: str, names: Collection[str] | None) -> set[str]:
@@ -69,7 +69,7 @@ def list_targets(connection: Connection, own: str, names: Collection[str] | None
     if names is not None:
         query = query.where(or_(campaigns.c.target == own, campaigns.c.name.in_(names)))
     found = set(connection.execute(query).scalars())
-    if names is None and has_table(connection, opt_outs):
+    if names is None:
         opted_out = select(opt_outs.c.target).distinct().where(opt_outs.c.target != own)
         found |= set(connection.execute(opted_out).scalars())
     return found

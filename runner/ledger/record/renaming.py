@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
 from runner.errors import LockfileError
-from runner.ledger.database import has_table, insert_missing
+from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.lockfile.checkpoints import rename_checkpoints, renew_checkpoints
 from runner.ledger.record.deliveries import find_campaign, iterate_held
@@ -50,8 +50,6 @@ def find_recorded_names(connection: Connection, target: str, names: Sequence[str
 
 
 def _find_heir(connection: Connection, target: str, names: Sequence[str]) -> tuple[str, str] | None:
-    if not _has_first_names(connection):
-        return None
     query = (
         select(first_names.c.name, campaigns.c.name)
         .join(campaigns, campaigns.c.id == first_names.c.campaign_id)
@@ -63,27 +61,17 @@ def _find_heir(connection: Connection, target: str, names: Sequence[str]) -> tup
 
 def find_first_name(connection: Connection, campaign_id: int) -> str | None:
     """Return the first name of a renamed campaign, or None."""
-    if not _has_first_names(connection):
-        return None
     query = select(first_names.c.name).where(first_names.c.campaign_id == campaign_id)
     return connection.execute(query).scalar()
 
 
 def list_campaigns(connection: Connection, *conditions: ColumnElement[bool]) -> Sequence[Row[Any]]:
     """Return the rows of campaigns that match conditions, with their `first_name`, by target and name."""
-    if _has_first_names(connection):
-        first_name = func.coalesce(first_names.c.name, campaigns.c.name).label("first_name")
-        source = campaigns.outerjoin(first_names, first_names.c.campaign_id == campaigns.c.id)
-        query = select(campaigns, first_name).select_from(source)
-    else:
-        query = select(campaigns, campaigns.c.name.label("first_name"))
+    first_name = func.coalesce(first_names.c.name, campaigns.c.name).label("first_name")
+    source = campaigns.outerjoin(first_names, first_names.c.campaign_id == campaigns.c.id)
+    query = select(campaigns, first_name).select_from(source)
     ordered = query.where(*conditions).order_by(campaigns.c.target, campaigns.c.name)
     return connection.execute(ordered).all()
-
-
-def _has_first_names(connection: Connection) -> bool:
-    # A ledger of an older version that is only read has no such table yet.
-    return has_table(connection, first_names)
 
 
 def rename_campaign(connection: Connection, target: str, campaign_id: int, new: str) -> None:
@@ -191,9 +179,6 @@ def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, st
 
 
 def _read_names(connection: Connection, campaign_id: int) -> dict[str, str]:
-    # A ledger of an older version that is only read has no such table yet.
-    if not has_table(connection, message_names):
-        return {}
     query = select(message_names.c.name, message_names.c.message).where(
         message_names.c.campaign_id == campaign_id
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import exists, select, update
 
-from runner.ledger.database import has_table, insert_missing
+from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.lockfile.integrity import without_mac
 from runner.ledger.model import Reservation, ReservedLaunch, Run
@@ -53,9 +53,7 @@ def is_own(connection: Connection, name: str) -> bool:
 
 
 def list_unknown(connection: Connection, told: Iterable[Reservation]) -> list[Reservation]:
-    """Return the reservations that the ledger, which may be of an older version, doesn't know."""
-    if not has_table(connection, reservations):
-        return list(told)
+    """Return the reservations that the ledger doesn't know."""
     known = set(connection.execute(select(reservations.c.id)).scalars())
     return [one for one in told if one.id not in known]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, select
 
-from runner.ledger.database import has_table, insert_into, insert_missing
+from runner.ledger.database import insert_into, insert_missing
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.people.suppression_file import Entry, identify
 from runner.ledger.record.entry import CLAIM, list_deliveries
@@ -142,9 +142,6 @@ def dismiss_launches(connection: Connection, campaign_id: int, guids: Iterable[s
 
 def read_dismissed(connection: Connection, campaign_id: int) -> set[str]:
     """Return the `project_launch_guid`s of launches that a person has dismissed."""
-    if not has_table(connection, dismissed_launches):
-        # A ledger of an older version, which is only read.
-        return set()
     query = select(dismissed_launches.c.project_launch_guid)
     return set(connection.execute(query.where(dismissed_launches.c.campaign_id == campaign_id)).scalars())
 
@@ -205,8 +202,6 @@ def open_told_key(identity: Identity) -> FingerprintKey | None:
 
 def iterate_holds(connection: Connection, target: str) -> Iterator[Entry]:
     """Yield the holds of a target, in the order of the file."""
-    if not has_table(connection, told_holds):
-        return
     query = select(told_holds.c.entry).where(told_holds.c.target == target)
     found = [json.loads(text) for text in connection.execute(query).scalars()]
     holding = select(launches.c.campaign_id).where(launches.c.state == UNEXPLAINED)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Label, and_, case, delete, false, func, select
+from sqlalchemy import Connection, Label, and_, case, delete, func, select
 
 from runner.ledger.bulk import divide
-from runner.ledger.database import has_table, insert_or_update
+from runner.ledger.database import insert_or_update
 from runner.ledger.record.open_launches import note_open
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.tables import launch_differences, launch_stats, launches
@@ -41,15 +41,9 @@ class AnswersRead(NamedTuple):
     differs: Label[Any]
 
 
-def read_answers(connection: Connection) -> AnswersRead:
+def select_answers() -> AnswersRead:
     """Return the parts of a query for the moment as of which answers are known."""
     stats, own = launch_stats, launch_differences
-    if not has_table(connection, own):
-        return AnswersRead(
-            lambda source: source.outerjoin(stats, stats.c.launch_id == launches.c.id),
-            stats.c.reconciled_at.label("reconciled_at"),
-            false().label("differs"),
-        )
     is_open = and_(own.c.launch_id.is_not(None), own.c.accepted_at.is_(None))
     return AnswersRead(
         lambda source: source.outerjoin(stats, stats.c.launch_id == launches.c.id).outerjoin(
@@ -74,8 +68,6 @@ def read_differences(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> dict[str, OpenDifferences]:
     """Return the differences of each message that has any, by message id."""
-    if not has_table(connection, launch_differences):
-        return {}
     accepted, everything = launch_differences.c.accepted_at, func.count()
     hides = and_(launch_differences.c.problem == "unreadable_results", accepted.is_(None))
     counted = (
@@ -136,7 +128,7 @@ def read_agreed(
 
     `span` limits them to some launches of the campaign.
     """
-    read = read_answers(connection)
+    read = select_answers()
     query = (
         select(launches.c.id, read.at)
         .select_from(read.join(launches))

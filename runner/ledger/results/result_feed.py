@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import Connection, func, insert, select
 
-from runner.ledger.database import has_table, read_info, write_info
+from runner.ledger.database import read_info, write_info
 from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.ledger.tables import (
     info,
@@ -35,7 +35,7 @@ _GROUP = 5000
 def read_version(connection: Connection) -> ResultVersion:
     """Return the version of the ledger's results.
 
-    Without results, and in a ledger of an older version, each call returns a different one.
+    Without results, each call returns a different one.
     """
     edition = read_info(connection, _EDITION) or secrets.token_hex(8)
     return ResultVersion(edition, int(read_info(connection, _REVISION) or "0"))
@@ -53,9 +53,7 @@ def begin_revision(connection: Connection) -> int:
 
 
 def find_mark(connection: Connection, revision: int) -> str:
-    """Return the mark of a revision; empty if the ledger never had it, or had it in an older version."""
-    if not has_table(connection, result_revisions):
-        return ""
+    """Return the mark of a revision; empty if the ledger never had it."""
     query = select(result_revisions.c.mark).where(result_revisions.c.revision == revision)
     return connection.execute(query).scalar() or ""
 

@@ -73,7 +73,7 @@ class OptOutView:
 def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = False) -> OptOutView:
     """Return the opt-outs and replies of a target.
 
-    The ledger may be of an older version. `with_texts` searches all results for the texts of waiting replies.
+    `with_texts` searches all results for the texts of waiting replies.
     """
     waiting = tuple(list_waiting(connection, target))
     returning = tuple(list_opt_ins(connection, target))
