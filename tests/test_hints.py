@@ -42,6 +42,8 @@ OTHER_FILE = {
     ("variants-analysis-without-arms", "arms"),
     ("variants-of-without-arms", "arms"),
     ("yaml-hash-cuts-order", "text"),
+    # A line for the file of the CI job, not for the campaign's.
+    ("file-lfs-pointer-included", "lfs"),
     # The text goes on in the next line.
     ("yaml-hash-in-continued-text", "text"),
 }
