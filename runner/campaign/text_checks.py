@@ -18,7 +18,7 @@ from runner.text.cells import find_bare_conditions, find_text_comparisons, itera
 from runner.text.include import include_folder
 from runner.text.outgoing import question_as_asked
 from runner.text.payload import describe_unknown
-from runner.text.placeholders import find_foreign, write_identifier
+from runner.text.placeholders import find_foreign
 from runner.text.template import TextCompiler, template_diagnostic, variable_diagnostic
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class _Checker:
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"
-                    hint = f"write {{{{ {write_identifier(found.name)} }}}}"
+                    hint = f"write {{{{ {found.name} }}}}"
                     yield template_diagnostic("template-foreign", words, text, line, hint=hint)
 
     def _is_shared(self, text: TemplateText) -> bool:
