@@ -271,13 +271,21 @@ def test_locating_what_is_missing_gives_the_nearest_ancestor() -> None:
     assert document.locate([]) == (1, 1)
 
 
+_WITHIN = "a `{0}` within the text ends it: write {1}, or the whole text in {2} quotes{2[0]}"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "hint"),
     [
         ("a: [1, 2\nb: 3\n", (2, 2), "close the `[` of line 1, or put a `,` between its entries"),
         ("a: {x: 1\nb: 3\n", (2, 2), "close the `{` of line 1, or put a `,` between its entries"),
         ('a: "x" y\n', (1, 8), "the value before this has ended: put the whole text in quotes"),
-        ("a: 'it's'\n", (1, 8), "the value before this has ended: put the whole text in quotes"),
+        ("a: 'it's'\n", (1, 8), _WITHIN.format("'", "it twice", '"double')),
+        ('a: "say "hi" now"\n', (1, 10), _WITHIN.format('"', '`\\"` there', "'single")),
+        ("a: > b\n", (1, 4), "put it in quotes"),
+        ("a: - b\n", (1, 4), "put it in quotes"),
+        ("a:b\nc: d\n", (1, 1), "write `a: b`"),
+        ("- a:b\n  c: d\n", (1, 3), "write `a: b`"),
         ("a: @home\n", (1, 4), "put it in quotes"),
         ('a: "\\d"\n', (1, 5), "write a backslash twice, or the text in 'single quotes'"),
         ("a: b\n  c: d\n", (2, 4), "check this line's indentation"),
