@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message, Question, RecipientSource, TemplateText
     from runner.source.diagnostic import Diagnostic
 
-_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\binclude\b")
+_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\bis_yes\b|\binclude\b")
 _WORDING_HINT = (
     'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
 )
