@@ -261,20 +261,23 @@ def _fill_in(
     if is_numbered:
         placed.sort(key=lambda index: points[index] or 0)
         numbers = [points[index] for index in placed]
-        worths = [_weigh(responses[index]) for index in placed]
     else:
         lowest = 0 if scale == "nps" else 1
         numbers = [Fraction(number) for number in range(lowest, lowest + len(placed))]
         if None not in worths and _find_direction(worths) == 0:
             placed.sort(key=lambda index: _weigh(responses[index]) or 0)
-    course = _find_course(worths) if is_numbered else _find_direction(worths)
-    if scale in _WORDED and course == -1:
+    worths = [_weigh(responses[index]) for index in placed]
+    course = _find_course(worths) if worths else 0
+    if scale in _LABELLED and course == -1:
         numbers.reverse()
     filled = dict(zip(placed, numbers, strict=True))
     mended = write_responses((text, filled.get(index)) for index, text in enumerate(written))
-    is_unknown = None in worths if not is_numbered else _find_unknown_label(responses) is not None
-    if is_unknown and not course:
-        return f"write what each counts as, the highest best; if the last is the highest: `{mended}`"
+    is_unknown = (
+        None in worths if not is_numbered else not course and _find_unknown_label(responses) is not None
+    )
+    if is_unknown and not _find_direction(worths):
+        end = "first" if scale in _LABELLED and course == -1 else "last"
+        return f"write what each counts as, the highest best; if the {end} is the highest: `{mended}`"
     return f"write what each counts as, the highest best: `{mended}`"
 
 

@@ -67,6 +67,7 @@ def test_known_words_count_from_worst_to_best(written: str) -> None:
         ("1|2|3 (very bad)", [3, 2, 1]),
         ("1 (low effort)|2|3 (high effort)", [1, 2, 3]),
         ("1 😀|2|3 😡", [1, 2, 3]),
+        ("Love it|It is what it is|Hate it", [3, 2, 1]),
         ("1 (very bad)|2|3 (super duper)", None),
         ("3|2|1 (very bad)", None),
         ("1 star|2 stars|3 stars", None),
@@ -82,6 +83,15 @@ def test_words_beside_numbers_say_which_end_is_best(written: str, values: list[i
     if problem is not None:
         mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
         assert [one["value"] for one in mended] == values
+
+
+def test_a_remedy_turns_no_net_promoter_score_round() -> None:
+    """Where 0 is very likely, it counts as 10."""
+    texts = ["0 = very likely", *map(str, range(1, 10)), "10 = not at all likely"]
+    problem = find_scale_problem("nps", texts, (), texts)
+    assert problem is not None
+    mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
+    assert [one["value"] for one in mended] == list(range(10, -1, -1))
 
 
 @pytest.mark.parametrize(
