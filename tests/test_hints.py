@@ -42,6 +42,8 @@ OTHER_FILE = {
     ("variants-analysis-without-arms", "arms"),
     ("variants-of-without-arms", "arms"),
     ("yaml-hash-cuts-order", "text"),
+    # A line for the file of the CI job, not for the campaign's.
+    ("file-lfs-pointer-included", "lfs"),
     # The text goes on in the next line.
     ("yaml-hash-in-continued-text", "text"),
 }
@@ -54,6 +56,7 @@ BY_HAND = [
     ("invalid/template-dash-in-name", "{{ first-name }}", "{{ first_name }}"),
     ("invalid/cell-as-truth", "if vip", "if vip | is_yes"),
     ("invalid/cell-as-truth", "if vip", "if vip == 'TRUE'"),
+    ("invalid/cell-as-truth", "if vip", "if vip is defined"),
     ("invalid/cell-compared-as-text", "points >= '100'", "points >= 100"),
     ("invalid/vars-blank-after-colon", "name:Ada", "name: Ada"),
     ("invalid/yaml-hash-cuts-order", "Your order #{{ order }} is ready", '"Your order #{{ name }} is ready"'),

@@ -37,13 +37,19 @@ _REFUSALS = frozenset(
 )
 """Words for no consent in columns of consent."""
 _WITHDRAWN = re.compile(
-    r"^(?:no|non|none|nein|nicht|kein\w*|not|never|нет|não|nao|nie|nej|nee|geen|hayır)\b"
+    r"^(?:non|none)\b|\bno\b(?![.°]? ?\d)|\b(?:not|never|false|nein|nicht|kein\w*|нет|não|nao|nie|nej|nee"
+    r"|geen|hayır)\b|[:=] ?(?:n|f|0|off)\b"
     r"|\b(?:do not|don['’]t|dnc|bounced?|blocked|suppressed|complain\w*|inactive|deleted|cancell?ed|expired"
     r"|pending|unconfirmed|rejected|stop(?:ped)?|opt[ -]?out|unsub\w*"
     r"|revoked|withdrawn|withdrew|declined|refused|denied|widerrufen|opted[ -]out"
     r"|(?:no|not|without|never|didn['’]t) (?:given |valid |express |written )?(?:agreed?|consent\w*))\b"
 )
 """Words for no consent beside others, as in `unsubscribed 2026-03-01` and `double opt-in: revoked`."""
+_LIMITED = re.compile(
+    r"[?？]|\b(?:only|but|except|until|was|were|had|ex|former\w*|previous\w*|y/n|j/n|s/n|o/n"
+    r"|nur|aber|außer|bis|war|sauf|seulement|uniquement|mais|jusqu\w*|sólo|solo|pero|hasta|salvo|soltanto)\b"
+)
+"""What leaves open whether a yes beside it is one to texts today: `yes?`, `e-mail only`, `was subscribed`."""
 _SAYS_YES = re.compile(
     r"\b(?:yes|y|true|t|ok|agreed?|consent(?:ed)?|granted|given|accepted|confirmed|approved|subscribed|active"
     r"|opt(?:ed)?[ -]?in|double[ -]opt[ -]?in|ja|j|oui|sí|si|sim|sì|da|да|tak|evet|ano|kyllä|igen"
@@ -96,7 +102,7 @@ def read_word(written: str, yes: Collection[str] = ()) -> Reading:
     if is_refusal(written):
         return "no consent"
     if _SAYS_YES.search(words):
-        return "consent"
+        return "unknown" if _LIMITED.search(words) else "consent"
     day = _read_day(written.strip())
     return "unknown" if day is None or day < _FIRST_SMS else "consent"
 

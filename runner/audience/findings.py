@@ -154,8 +154,7 @@ def _show_word(word: str) -> str:
 
 _NOTHING = frozenset(
     {
-        *("#N/A", "#N/A N/A", "#NA", "#REF!", "#VALUE!", "#NAME?", "#DIV/0!", "#NUM!", "#NULL!", "#ERROR!"),
-        *("#SPILL!", "#CALC!", "#FIELD!", "#BUSY!", "#GETTING_DATA", "#BLOCKED!", "#CONNECT!", "#UNKNOWN!"),
+        *("#N/A", "#N/A N/A", "#NA", "#NV", "#N/D", "#ND", "#N/V", "#N/B", "#I/T", "#GETTING_DATA"),
         *("NULL", "null", "(null)", "(NULL)", "<null>", "<NULL>", "[null]", "[NULL]", "\\N", "nil", "<nil>"),
         *("nan", "NaN", "-nan", "-NaN", "NAN", "<NA>", "NA", "N/A", "n/a", "N.A.", "n.a.", "NaT", "None"),
         *("none", "NONE", "(none)", "undefined", "UNDEFINED", "(blank)", "(empty)", "[object Object]"),
@@ -165,6 +164,8 @@ _NOTHING = frozenset(
 """Words for nothing, as programs write them: spreadsheets' errors, databases' and languages' nothing. Their
 case counts: Nan and Null are names.
 """
+_ERROR = re.compile(r"#[¿¡]?[^\W\d_a-z][^\Wa-z]*(?:/[^\Wa-z]+)?[!?]")
+"""A spreadsheet's error in any language: `#REF!`, `#BEZUG!`, `#¿NOMBRE?`."""
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e"
     "\u2060-\u2069\u2800\u3164\ufeff\uffa0]"
@@ -185,7 +186,7 @@ def read_cell(cell: str, line: int, findings: Findings) -> str:
     Words for nothing are blank. `findings` counts what is wrong in it.
     """
     text = cell.strip()
-    if text in _NOTHING:
+    if text in _NOTHING or (text[:1] == "#" and _ERROR.fullmatch(text)):
         findings.add("cell-blank", line)
         return ""
     if text.isascii() and (text.isalnum() or not _ODD.search(text)):

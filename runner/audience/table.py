@@ -186,18 +186,25 @@ def _fold_marks(name: str) -> str:
     return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name)).casefold()
 
 
-def name_columns(header: Iterable[str]) -> list[str]:
-    """Return names for columns that templates can use, each once; empty for a column without a name.
+def name_variable(written: str) -> str:
+    """Return a name as templates write it, empty if no letter or digit is in it.
 
     All but letters and digits becomes `_`, and one is put before a leading digit: `What is your first name?`
-    is `What_is_your_first_name`, `Order #` is `Order`, `2nd name` is `_2nd_name`. A name that is taken gets a
-    number, as in `Order_2`; one without letters and digits is `column_` and its place.
+    is `What_is_your_first_name`, `Order #` is `Order`, `2nd name` is `_2nd_name`.
+    """
+    name = re.sub(r"[\W_]+", "_", unicodedata.normalize("NFKC", written)).strip("_")
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def name_columns(header: Iterable[str]) -> list[str]:
+    """Return the variables' names of columns, each once (`name_variable`); empty for a column without a name.
+
+    A name that is taken gets a number, as in `Order_2`; one without letters and digits is `column_` and its
+    place.
     """
     taken, names = set[str](), list[str]()
     for place, written in enumerate(header, start=1):
-        name = re.sub(r"[\W_]+", "_", unicodedata.normalize("NFKC", written)).strip("_")
-        name = name or (f"column_{place}" if written else "")
-        plain, number = f"_{name}" if name[:1].isdigit() else name, 1
+        plain, number = name_variable(written) or (f"column_{place}" if written else ""), 1
         name = plain
         while name and normalize_name(name) in taken:
             number += 1

@@ -130,6 +130,35 @@ def _find_direction(worths: Sequence[float | None]) -> Literal[-1, 0, 1]:
     return -1 if len(set(known)) > 1 and all(a >= b for a, b in pairwise(known)) else 0
 
 
+def _find_course(worths: Sequence[float | None]) -> Literal[-1, 0, 1]:
+    """Return the direction of numbered responses, from lowest to highest; one end says it too.
+
+    In `1 (very good)`, `2`, `3` the first tells that they get worse.
+    """
+    direction, ends = _find_direction(worths), (worths[-1] or 0) - (worths[0] or 0)
+    return direction or (1 if ends > 0 else -1 if ends < 0 else 0)
+
+
+def _find_unknown_label(responses: Sequence[str]) -> int | None:
+    """Return the first response whose number has words or signs beside it that are not known, or None.
+
+    What is alike beside each number, such as `1 star` and `2 stars`, says nothing of their order.
+    """
+    labels = [
+        _LEADING.sub("", response.strip(), count=1).strip(" .:()=").casefold() for response in responses
+    ]
+    unknown = [
+        index
+        for index, response in enumerate(responses)
+        if labels[index] and read_scale_point(response) is not None and _weigh(response) is None
+    ]
+    words = {labels[index] for index in unknown}
+    is_one_word = not any(" " in word for word in words)
+    alike = min(len(words), len({word[:3] for word in words}), len({frozenset(word) for word in words}))
+    is_unit = len(unknown) > 1 and (len(words) == 1 or (is_one_word and alike == 1))
+    return unknown[0] if unknown and not is_unit else None
+
+
 def find_scale_problem(
     scale: Scale, responses: Sequence[str], values: Sequence[ResponseValue | None], written: Sequence[str]
 ) -> ScaleProblem | None:
@@ -192,8 +221,12 @@ def _find_unclear(
             return index, f"{response!r} is no point of the scale `{scale}`"
     if numbered or scale not in _WORDED:
         by_number = sorted(zip(points, worths, strict=True), key=lambda pair: pair[0] or 0)
-        if _find_direction([worth for _, worth in by_number]) == -1:
+        course = _find_course([worth for _, worth in by_number])
+        if course == -1:
             return 0, f"the scale `{scale}` counts the highest number as best, and its words say otherwise"
+        label = _find_unknown_label(responses) if scale in _WORDED and not course else None
+        if label is not None:
+            return label, f"the words in {responses[label]!r} are not known on the scale `{scale}`"
         return None
     if (unknown := next((i for i, worth in enumerate(worths) if worth is None), None)) is not None:
         return unknown, f"{responses[unknown]!r} is not known as a point of the scale `{scale}`"
@@ -228,18 +261,23 @@ def _fill_in(
     if is_numbered:
         placed.sort(key=lambda index: points[index] or 0)
         numbers = [points[index] for index in placed]
-        worths = [_weigh(responses[index]) for index in placed]
     else:
         lowest = 0 if scale == "nps" else 1
         numbers = [Fraction(number) for number in range(lowest, lowest + len(placed))]
         if None not in worths and _find_direction(worths) == 0:
             placed.sort(key=lambda index: _weigh(responses[index]) or 0)
-    if scale in _WORDED and _find_direction(worths) == -1:
+    worths = [_weigh(responses[index]) for index in placed]
+    course = _find_course(worths) if worths else 0
+    if scale in _LABELLED and course == -1:
         numbers.reverse()
     filled = dict(zip(placed, numbers, strict=True))
     mended = write_responses((text, filled.get(index)) for index, text in enumerate(written))
-    if not is_numbered and _find_direction(worths) == 0 and None in worths:
-        return f"write what each counts as, the highest best; if the last is the highest: `{mended}`"
+    is_unknown = (
+        None in worths if not is_numbered else not course and _find_unknown_label(responses) is not None
+    )
+    if is_unknown and not _find_direction(worths):
+        end = "first" if scale in _LABELLED and course == -1 else "last"
+        return f"write what each counts as, the highest best; if the {end} is the highest: `{mended}`"
     return f"write what each counts as, the highest best: `{mended}`"
 
 

@@ -24,7 +24,9 @@ _JINJA = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _HIDDEN = re.compile("[\u00ad\u200b\u2060\u2061-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LATIN, _FOREIGN = re.compile("[A-Za-z]"), re.compile("[\u0370-\u03ff\u0400-\u052f]")
-_OPENING, _CLOSING = "“„‟«»‘‚‹›´`’", "”“»«’‘›‹´`"
+_OPENING, _CLOSING = "“”„‟«»‘‚‹›´`’", "”“»«’‘›‹´`"
+_DOUBLE = frozenset("“”„‟«»")
+_ESCAPE = re.compile(r"""\\(?:n|"|x[2-9A-Fa-f][\dA-Fa-f]|u(?!00[01]|[dD][89A-Fa-f])[\dA-Fa-f]{4})""")
 
 
 class _Scalar(NamedTuple):
@@ -46,7 +48,7 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
     if not isinstance(document.data, dict):
         return
     has_comments = re.search(r"[ \t]#", document.text) is not None
-    is_plain = "\\n" not in document.text and set(_OPENING).isdisjoint(document.text)
+    is_plain = "\\" not in document.text and set(_OPENING).isdisjoint(document.text)
     if is_plain and not has_comments and not document.unused:
         return
     for scalar in _iterate_texts(document, document.data, ""):
@@ -56,8 +58,8 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
             words = "these are no quotes of YAML: they would be sent"
             hint = f"write {_write_line(document, scalar, scalar.value[1:-1].strip())}"
             yield scalar.place.at_value(document.file).problem("yaml-quotes", words, hint, "warning")
-        if scalar.place.style != '"' and "\\n" in _JINJA.sub("", scalar.value):
-            yield _explain_escape(document, scalar)
+        if scalar.place.style != '"' and (escape := _ESCAPE.search(_JINJA.sub("", scalar.value))):
+            yield _explain_escape(document, scalar, escape[0])
         if anchor := document.unused.get((scalar.place.line, scalar.place.column)):
             words = f"`&{anchor}` is an anchor to YAML, and no part of this text: no `*{anchor}` repeats it"
             hint = f"write {_write_line(document, scalar, f'&{anchor} {scalar.value}')}, or leave it out"
@@ -124,17 +126,25 @@ def _check_comment(document: YamlDocument, scalar: _Scalar) -> Iterator[Diagnost
         return
 
 
-def _explain_escape(document: YamlDocument, scalar: _Scalar) -> Diagnostic:
+def _explain_escape(document: YamlDocument, scalar: _Scalar, escape: str) -> Diagnostic:
     place = scalar.place
-    words = "`\\n` stays two characters here: only text in double quotes has it for a new line"
-    hint = "break the line instead"
+    meant = "a new line" if escape == r"\n" else _read_escape(escape)
+    count = "two characters" if len(escape) == len(r"\n") else f"{len(escape)} characters"
+    words = f"`{escape}` stays {count} here: only text in double quotes has it for {meant}"
+    hint = "break the line instead" if escape == r"\n" else f"write {meant} instead"
     if place.style not in ("|", ">"):
-        hint = f"write {_write_line(document, scalar, scalar.value.replace(chr(92) + 'n', chr(10)))}"
+        mended = _ESCAPE.sub(lambda found: _read_escape(found[0]), scalar.value)
+        hint = f"write {_write_line(document, scalar, mended)}"
     return place.at_value(document.file).problem("yaml-escape", words, hint, "warning")
 
 
+def _read_escape(escape: str) -> str:
+    return {"n": "\n", '"': '"'}.get(escape[1]) or chr(int(escape.lstrip("\\xu"), 16))
+
+
 def _is_wrapped(value: str) -> bool:
-    return len(value) > 1 and value[0] in _OPENING and value[-1] in _CLOSING
+    is_wrapped = len(value) > 1 and value[0] in _OPENING and value[-1] in _CLOSING
+    return is_wrapped and _DOUBLE.isdisjoint(value[1:-1])
 
 
 def _write_line(document: YamlDocument, scalar: _Scalar, text: str) -> str:

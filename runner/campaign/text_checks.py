@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
@@ -18,16 +18,16 @@ from runner.text.cells import find_bare_conditions, find_text_comparisons, itera
 from runner.text.include import include_folder
 from runner.text.outgoing import question_as_asked
 from runner.text.payload import describe_unknown
-from runner.text.placeholders import find_foreign, write_identifier
+from runner.text.placeholders import find_foreign
 from runner.text.template import TextCompiler, template_diagnostic, variable_diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.campaign.model import Campaign, Message, Question, RecipientSource, TemplateText
+    from runner.campaign.model import Campaign, Message, Question, TemplateText
     from runner.source.diagnostic import Diagnostic
 
-_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\binclude\b")
+_MAY_DO_WITHOUT = re.compile(r"\bd(?:efault)?\b|\b(?:un)?defined\b|\bis_yes\b|\binclude\b")
 _WORDING_HINT = (
     'write what all can read, as in "Gut / Good", or a campaign for each wording, with its words in `vars`'
 )
@@ -79,7 +79,7 @@ class _Checker:
                 yield from self._check_defaults(text)
 
     def find_unknown(self, message: Message) -> Iterator[Diagnostic]:
-        if not all(map(read_header, filter(_is_file, self._campaign.recipients))):
+        if self._has_unread_file:
             return
         for text in message.iterate_texts():
             needed = self._compiler.find_references(text)
@@ -148,7 +148,7 @@ class _Checker:
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"
-                    hint = f"write {{{{ {write_identifier(found.name)} }}}}"
+                    hint = f"write {{{{ {found.name} }}}}"
                     yield template_diagnostic("template-foreign", words, text, line, hint=hint)
 
     def _is_shared(self, text: TemplateText) -> bool:
@@ -174,7 +174,7 @@ class _Checker:
 
     def _check_defaults(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield variables that have a default and that no recipient has."""
-        if not self._knows_audience:
+        if not self._knows_audience or self._has_unread_file:
             return
         for name in sorted(self._compiler.find_references(text).optional - self._warned):
             if name in self._campaign.vars or normalize_name(name) in self._given:
@@ -190,6 +190,12 @@ class _Checker:
     @cached_property
     def _compiler(self) -> TextCompiler:
         return TextCompiler(include_folder(self._campaign))
+
+    @cached_property
+    def _has_unread_file(self) -> bool:
+        """Whether the columns of a file are not known."""
+        files = [source for source in self._campaign.recipients if isinstance(source, FileRecipients)]
+        return not all(map(read_header, files))
 
     @cached_property
     def _columns(self) -> dict[str, str]:
@@ -213,10 +219,6 @@ class _Checker:
     @cached_property
     def _known(self) -> list[str]:
         return [*self._campaign.vars, *self._given.values()]
-
-
-def _is_file(source: RecipientSource) -> TypeGuard[FileRecipients]:
-    return isinstance(source, FileRecipients)
 
 
 def _advise_on_lines(question: Question, numbers: Sequence[int]) -> str:

@@ -48,8 +48,13 @@ _NO_STARTS = "\t@`%"
 _QUOTES = "put text that contains `: ` in quotes"
 _INDENTATION = "check this line's indentation: the entries of one list or mapping start in one column"
 _ENDED = "the value before this has ended: put the whole text in quotes"
+_QUOTES_WITHIN = {
+    '"': """a `"` within the text ends it: write `\\"` there, or the whole text in 'single quotes'""",
+    "'": """a `'` within the text ends it: write it twice, or the whole text in "double quotes\"""",
+}
 _SEVERAL_LINES = "text of several lines needs `|` or `>`"
 _ESCAPE = "write a backslash twice, or the text in 'single quotes'"
+_GLUED_KEY = re.compile(r"([ -]*)([a-z_]+):(?!//)(\S.*)")
 _TEXT_KEY = re.compile(r"\b(?:text|introduction|conclusion|conclude_on|tag):\s+$")
 _START = yaml.Mark("", 0, 0, 0, "", 0)
 _CONSTANTS: dict[str, bool | None] = {
@@ -262,7 +267,11 @@ def _advise_on_end(began: yaml.Mark, noticed: yaml.Mark, text: str) -> str | Non
     if began is noticed or first == "!":
         return None
     if first not in "[{":
-        return _ENDED if _line(noticed, text)[: noticed.column].strip() else _INDENTATION
+        line = _line(noticed, text)
+        before, rest = line[: noticed.column].strip(), line[noticed.column :].rstrip()
+        if before and rest.endswith(before[-1]):
+            return _QUOTES_WITHIN.get(before[-1], _ENDED)
+        return _ENDED if before else _INDENTATION
     if any(re.search(r"\s#", line) for line in text.splitlines()[began.line : noticed.line + 1]):
         return "` #` begins a comment, up to the end of its line: put the text with it in quotes"
     return f"close the `{first}` of line {began.line + 1}, or put a `,` between its entries"
@@ -278,25 +287,41 @@ def _refuse_syntax(file: Path, error: yaml.MarkedYAMLError, text: str) -> NoRetu
     deep = _find_depth_exceeded(text, noticed)
     if deep is not None:
         _refuse(file, "yaml-depth", _TOO_DEEP, deep, None)
-    place, message, hint = noticed, f"this is not YAML: {error.problem}", None
+    message = f"this is not YAML: {error.problem}"
     if not isinstance(error, yaml.scanner.ScannerError):
-        hint = _advise_on_end(began, noticed, text)
-        _refuse(file, "yaml-syntax", message, place, hint)
+        _refuse(file, "yaml-syntax", message, noticed, _advise_on_end(began, noticed, text))
+    place, words, hint = _find_glued(began, noticed, text) or _explain_scan(began, noticed, text)
+    _refuse(file, "yaml-syntax", words or message, place, hint)
+
+
+def _explain_scan(began: yaml.Mark, noticed: yaml.Mark, text: str) -> tuple[yaml.Mark, str, str | None]:
+    """Return the place of characters that are no YAML, what they are (empty if that is open), and a hint."""
     before, at = _line(noticed, text)[: noticed.column], _character(noticed, text)
     first = _character(began, text)
     if first in "\"'" and not "".join(text.splitlines()[noticed.line :])[noticed.column :].strip():
-        place, message, hint = began, "this quote is never closed", "close it where the text ends"
-    elif first == '"' and at == "\\":
-        hint = _ESCAPE
-    elif began is not noticed and first not in _INDICATORS and ":" not in _line(began, text)[began.column :]:
-        place, message, hint = began, "this line has no `:` after its key", _SEVERAL_LINES
-    elif at == ":":
-        hint = _QUOTES if ": " in before else "check this line's indentation"
-    elif first in "*&" and began is not noticed:
-        place, (message, hint) = began, _explain_character(first)
-    elif at in _NO_STARTS:
-        message, hint = _explain_character(at)
-    _refuse(file, "yaml-syntax", message, place, hint)
+        return began, "this quote is never closed", "close it where the text ends"
+    if began is not noticed and first not in _INDICATORS and ":" not in _line(began, text)[began.column :]:
+        return began, "this line has no `:` after its key", _SEVERAL_LINES
+    if at == ":" or (first == '"' and at == "\\"):
+        colon = _QUOTES if ": " in before else "check this line's indentation"
+        return noticed, "", colon if at == ":" else _ESCAPE
+    if first in "*&|>" and began is not noticed:
+        return began, *_explain_character(first)
+    if at in _NO_STARTS or (at in "-?" and before.rstrip().endswith(":")):
+        return noticed, *_explain_character(at)
+    return noticed, "", None
+
+
+def _find_glued(began: yaml.Mark, noticed: yaml.Mark, text: str) -> tuple[yaml.Mark, str, str] | None:
+    """Return where a key lacks the blank after its colon, so that YAML takes it for a text, and the words."""
+    numbers = (began.line, noticed.line - 1) if _character(noticed, text) == ":" else (began.line,)
+    lines = text.splitlines()
+    for number in numbers:
+        found = _GLUED_KEY.match(lines[number]) if 0 <= number < len(lines) else None
+        if found:
+            words, hint = f"a blank is missing after `{found[2]}:`", f"write `{found[2]}: {found[3]}`"
+            return yaml.Mark("", 0, number, len(found[1]), "", 0), words, hint
+    return None
 
 
 def _find_depth_exceeded(text: str, noticed: yaml.Mark) -> yaml.Mark | None:

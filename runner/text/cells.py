@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jinja2 import nodes
+from jinja2 import Undefined, nodes
+from jinja2.filters import FILTERS as FILTERS_OF_JINJA
 
 from runner.source.quantity import read_number
 from runner.text.faults import MisuseError
@@ -35,7 +36,7 @@ _SIGNS = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
 def is_yes(value: Any) -> bool:
     """Return whether a cell says yes; the filter `is_yes`. A blank says no."""
     if not isinstance(value, str):
-        return bool(value)
+        return not isinstance(value, Undefined) and bool(value)
     folded = value.strip().casefold()
     if folded in YES_WORDS:
         return True
@@ -44,6 +45,27 @@ def is_yes(value: Any) -> bool:
             "`is_yes` reads words such as yes, true, 1, no, false and 0, and this is none of them"
         )
     return False
+
+
+def read_whole(value: Any, *default: Any, **options: Any) -> Any:
+    """Return the whole number of a value; the filter `int`. A text that is no number needs a default."""
+    if not isinstance(value, str) or default or options:
+        return FILTERS_OF_JINJA["int"](value, *default, **options)
+    return int(_require(value, "int"))
+
+
+def read_decimal(value: Any, *default: Any, **options: Any) -> Any:
+    """Return the decimal number of a value; the filter `float`. A text that is no number needs a default."""
+    if not isinstance(value, str) or default or options:
+        return FILTERS_OF_JINJA["float"](value, *default, **options)
+    return float(_require(value, "float"))
+
+
+def _require(text: str, kind: str) -> float:
+    number = _read(text)
+    if number is None:
+        raise MisuseError(f"`{kind}` reads numbers, and this text is none: `{kind}(0)` takes 0 for such")
+    return number
 
 
 def refuse_no(value: Any, name: str) -> Any:
@@ -194,7 +216,8 @@ def find_bare_conditions(tree: nodes.Template) -> Iterator[CellSlip]:
                     tested.name,
                     tested.lineno,
                     words,
-                    f"write `{tested.name} | is_yes`, or `{tested.name} == 'TRUE'`",
+                    f"write `{tested.name} | is_yes`, or `{tested.name} == 'TRUE'`; "
+                    f"`{tested.name} is defined` asks whether it is filled in",
                 )
 
 

@@ -177,6 +177,8 @@ def _check_product(left: Any, right: Any) -> None:
         _require_size(measure(left) * max(right, 0))
     elif isinstance(left, int):
         _require_size(measure(right) * max(left, 0))
+    if any(isinstance(one, str) and any(map(str.isdigit, one)) for one in (left, right)):
+        raise MisuseError("a text is no number to `*`, which would repeat it: write `… | int` or `… | float`")
 
 
 def _check_power(left: Any, right: Any) -> None:
@@ -237,6 +239,8 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "string": write_text,
             "sum": add_numbers,
             "is_yes": cells.is_yes,
+            "int": cells.read_whole,
+            "float": cells.read_decimal,
         }
         kept = {name: FILTERS[name] for name in _KEPT_FILTERS}
         self.filters = {name: self._counted(name, f) for name, f in {**kept, **ours}.items()}

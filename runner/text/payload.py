@@ -15,7 +15,7 @@ from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic
 from runner.source.normalize import fold_answer, suggest
 from runner.text.outgoing import OutgoingTexts, PayloadTemplate, Slot
-from runner.text.placeholders import write_identifier
+from runner.text.placeholders import find_dashed
 from runner.text.template import (
     CompiledText,
     MissingVariablesError,
@@ -370,10 +370,10 @@ class RowReporter:
 def describe_unknown(name: str, known: Sequence[str], where: str, text: TemplateText) -> Diagnostic:
     """Return the error for a variable that a text needs and that is not known `where`."""
     words = f"there is no variable `{name}` {where}"
-    dashed = next((one for one in known if "-" in one and one in text.source), None)
+    dashed = find_dashed(text.source, name, known)
     if dashed is not None:
         words += ", as a minus subtracts"
-        hint = f"write {{{{ {write_identifier(dashed)} }}}} for the column `{dashed}`"
+        hint = f"write {{{{ {dashed.name} }}}} for `{dashed.written}`"
     else:
         words += suggest(name, known)
         hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"

@@ -6,8 +6,10 @@ import difflib
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.audience.table import name_variable, normalize_name
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 _NAME = r"(\w[\w .-]{0,60})"
 _FOREIGN = re.compile(
@@ -33,6 +35,7 @@ _CLOSE = 0.75
 _TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
 _CURLY = re.compile(r"[“”„‟‘’‚‛«»]")
 _BLANK_IN_NAME = re.compile(r"\s*([^\W\d]\w*(?: +\w+)+)\s*(?:\|.*)?", re.DOTALL)
+_DASHED = re.compile(r"[^\W\d]\w*(?:-\w+)+")
 _WORDS_OF_TAGS = re.compile(r"\b(?:if|else|not|and|or|is|in|for)\b")
 
 
@@ -52,9 +55,13 @@ def find_foreign(text: str, known: Collection[str]) -> Iterator[ForeignPlacehold
             yield ForeignPlaceholder(found[0], name)
 
 
-def write_identifier(name: str) -> str:
-    """Return a column's name as templates write it: `first_name` for `First Name`."""
-    return "_".join(_PARTS.findall(name)).lower()
+def find_dashed(text: str, name: str, known: Iterable[str]) -> ForeignPlaceholder | None:
+    """Return a known name that a text writes with dashes, of which `name` is a part; None if it has none."""
+    folded = {normalize_name(one): one for one in known}
+    for written in _DASHED.findall(text):
+        if name in written.split("-") and normalize_name(written) in folded:
+            return ForeignPlaceholder(written, folded[normalize_name(written)])
+    return None
 
 
 def _find_alike(written: str, known: Collection[str]) -> str | None:
@@ -86,5 +93,5 @@ def explain_tag(line: str, quote: str) -> tuple[str, str] | None:
             return "the quotes are curly", f"write straight ones, as in `{mended}`"
         found = _BLANK_IN_NAME.fullmatch(tag[1]) if tag[0].startswith("{{") else None
         if found and not _WORDS_OF_TAGS.search(found[1]):
-            return "a variable's name has no blanks", f"write `{{{{ {write_identifier(found[1])} }}}}`"
+            return "a variable's name has no blanks", f"write `{{{{ {name_variable(found[1])} }}}}`"
     return None

@@ -57,7 +57,7 @@ _FAILURES = (*UNSUITABLE, RecursionError)
 """Exceptions of a text's own faults while it renders; any other is a bug of this program."""
 _TOO_DEEP = (RecursionError, SyntaxError, BoundError)
 _DEEP = "this template is nested too deep"
-_OPTIONAL = frozenset({"default", "d", "defined", "undefined"})
+_OPTIONAL = frozenset({"default", "d", "defined", "undefined", "is_yes"})
 """Filters and tests of values that may be missing."""
 
 

@@ -9,15 +9,17 @@ from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
-from runner.audience.audience import list_invalid
-from runner.audience.table import write_row
+from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
+from runner.audience.table import normalize_name, write_row
 from runner.campaign.checks import check_waits
 from runner.campaign.variants import find_small_arms
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import write_private
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
-from runner.source.diagnostic import Problems
+from runner.source.diagnostic import Diagnostic, Problems
+from runner.text.include import include_folder
+from runner.text.template import TextCompiler
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
@@ -31,8 +33,17 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan
-    from runner.source.diagnostic import Diagnostic
     from runner.workflow.scope import Scope
+
+
+_NAMES_OF_PEOPLE = frozenset(
+    (
+        *("name", "firstname", "givenname", "forename", "lastname", "surname", "fullname", "customername"),
+        *("vorname", "nachname", "prénom", "prenom", "nom", "nombre", "apellido", "nome", "cognome", "imię"),
+        *("naam", "voornaam", "achternaam", "nazwisko", "namn", "förnamn", "isim", "ad", "soyad"),
+    )
+)
+"""Variables that hold a person's name, by their normalized names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +121,8 @@ def validate_campaigns(scope: Scope) -> Validation:
         problems.extend(_find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
         problems.extend(_find_small_arms(plan))
+        if any(message.duplicates for message in plan.messages):
+            problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)
 
 
@@ -134,6 +147,35 @@ def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:
             f"add `name: {campaign.name}`",
             severity="warning",
         )
+
+
+def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
+    """Warn of phones that stand under two names, where texts call people by name.
+
+    The first pass finds the phones that repeat, so that few names are kept.
+    """
+    compiler = TextCompiler(include_folder(campaign))
+    texts = (text for message in campaign.messages for text in message.iterate_texts())
+    used = (compiler.find_references(text).names for text in texts)
+    names = frozenset(name for one in used for name in one if normalize_name(name) in _NAMES_OF_PEOPLE)
+    if not names:
+        return
+    read = partial(iterate_audience, campaign, problems=Problems(), tally=AudienceTally(), keeps_repeats=True)
+    seen, repeated = set[int](), set[int]()
+    for recipient in read(names=frozenset()):
+        number = int(recipient.phone)
+        (repeated if number in seen else seen).add(number)
+    firsts: dict[int, tuple[frozenset[str], str]] = {}
+    for recipient in read(names=names):
+        if (number := int(recipient.phone)) not in repeated:
+            continue
+        name = frozenset(" ".join(str(recipient.vars.get(one, "")) for one in names).casefold().split())
+        place = f"line {recipient.line} of {recipient.file.name}"
+        first, where = firsts.setdefault(number, (name, place))
+        if not (name <= first or first <= name):
+            words = f"{place} has the phone of {where} under another name: only the first is texted"
+            hint = "keep the row of the person whose phone it is"
+            yield Diagnostic("warning", "phone-shared", words, recipient.file, recipient.line, 1, hint)
 
 
 def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:

@@ -164,6 +164,6 @@ def test_syntax_is_explained_without_jinja(tmp_path: Path, source: str, words: s
 
 def test_jinja_is_quoted_for_the_rest(tmp_path: Path) -> None:
     """What only Jinja2 knows is told as its words."""
-    words = explain(tmp_path, "{{ 1 2 }}") or ""
+    words = explain(tmp_path, "{{ a 'b' }}") or ""
     assert words.startswith("this template is wrong: Jinja2 says “")
     assert words.endswith("”")

@@ -61,6 +61,40 @@ def test_known_words_count_from_worst_to_best(written: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("1 (very good)|2|3", [3, 2, 1]),
+        ("1|2|3 (very bad)", [3, 2, 1]),
+        ("1 (low effort)|2|3 (high effort)", [1, 2, 3]),
+        ("1 😀|2|3 😡", [1, 2, 3]),
+        ("Love it|It is what it is|Hate it", [3, 2, 1]),
+        ("1 (very bad)|2|3 (super duper)", None),
+        ("3|2|1 (very bad)", None),
+        ("1 star|2 stars|3 stars", None),
+        ("1 ⭐|2 ⭐⭐|3 ⭐⭐⭐", None),
+        ("1 of 3|2 of 3|3 of 3", None),
+    ],
+)
+def test_words_beside_numbers_say_which_end_is_best(written: str, values: list[int] | None) -> None:
+    """One end with known words tells; words that are not known leave it open, but for a unit."""
+    texts = written.split("|")
+    problem = find_scale_problem("csat", texts, (), texts)
+    assert (problem is None) == (values is None)
+    if problem is not None:
+        mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
+        assert [one["value"] for one in mended] == values
+
+
+def test_a_remedy_turns_no_net_promoter_score_round() -> None:
+    """Where 0 is very likely, it counts as 10."""
+    texts = ["0 = very likely", *map(str, range(1, 10)), "10 = not at all likely"]
+    problem = find_scale_problem("nps", texts, (), texts)
+    assert problem is not None
+    mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
+    assert [one["value"] for one in mended] == list(range(10, -1, -1))
+
+
+@pytest.mark.parametrize(
     ("scale", "texts", "values", "points"),
     [
         ("csat", ["Good", "Bad", "N/A"], (Fraction(2), Fraction(1), "none"), (2, 1, None)),

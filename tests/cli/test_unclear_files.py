@@ -71,7 +71,7 @@ def test_programs_words_for_nothing_are_blank(desk: Desk) -> None:
         "undefined",
         "-",
         "(null)",
-        "N/A",
+        "#BEZUG!",
         "\u200b",
         "Null",
         "Nan",

@@ -119,6 +119,7 @@ def plan_rows(
     [
         *("", "no", "Revoked", "n/a", "0", "0.0", "Double opt-in: revoked", "unsubscribed 2026-03-01"),
         *("opted out by phone", "no valid consent", "did not agree", "didn’t consent"),
+        *("mail: yes; SMS: no", "E-Mail ja; SMS nein", "sms=0", "optin false", "yes?", "e-mail only"),
     ],
 )
 def test_a_later_row_withdraws_consent(campaign: Load, tmp_path: Path, says: str) -> None:
@@ -183,7 +184,7 @@ def test_a_source_without_consent_says_nothing_of_it(campaign: Load, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "says", ["1.0", "Nova shop", "opt-in form", "0800 hotline", "noted on a form", "2026-03-01"]
+    "says", ["1.0", "form no. 5", "Nova shop", "opt-in form", "0800 hotline", "noted on a form", "2026-03-01"]
 )
 def test_a_source_that_only_looks_like_a_no_is_consent(campaign: Load, tmp_path: Path, says: str) -> None:
     """Words for no count as words of their own."""

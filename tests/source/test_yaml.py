@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from runner.source.yaml import YamlDocument, YamlProblemError, read_yaml
@@ -55,17 +56,27 @@ def code_of(text: str) -> str:
     return caught.value.diagnostic.code
 
 
+def compose_keys(value: Any) -> Any:
+    """Return a value whose mappings' keys are composed (NFC), and whose texts are byte for byte the same."""
+    if isinstance(value, dict):
+        composed = {unicodedata.normalize("NFC", key): compose_keys(one) for key, one in value.items()}
+        assume(len(composed) == len(value))
+        return composed
+    return [compose_keys(one) for one in value] if isinstance(value, list) else value
+
+
 @given(VALUES, STYLES)
 def test_reads_what_pyyaml_reads(value: Any, style: dict[str, Any]) -> None:
-    """A dumped document reads as PyYAML's safe loader reads it, types included."""
+    """A dumped document reads as PyYAML's safe loader reads it, types included; keys are composed."""
     if style["default_style"] is not None:
         value = {
             "texts": [text for text in (value if isinstance(value, list) else [value]) if text == str(text)]
         }
     text = yaml.dump(value, Dumper=PlainDumper, **style)
+    theirs = compose_keys(yaml.load(text, Loader=yaml.CSafeLoader))
     ours = read_yaml(text, FILE)
     assert ours.problems == []
-    assert repr(ours.data) == repr(yaml.load(text, Loader=yaml.CSafeLoader))
+    assert repr(ours.data) == repr(theirs)
 
 
 def require_places(document: YamlDocument, container: Any) -> int:
@@ -76,7 +87,7 @@ def require_places(document: YamlDocument, container: Any) -> int:
         place = document.place(container, key)
         assert place is not None
         rest = document.lines[place.line][place.column :]
-        key_rest = document.lines[place.key_line][place.key_column :]
+        key_rest = unicodedata.normalize("NFC", document.lines[place.key_line][place.key_column :])
         if isinstance(container, dict):
             assert key_rest[:1] in {'"', "'", "?"} or key_rest.startswith(str(key).split(" ")[0])
         else:
@@ -102,7 +113,8 @@ def write_plain(value: str | float | None) -> str:
 def is_first_entry(rest: str, value: Any) -> bool:
     if isinstance(value, list):
         return rest.startswith("-")
-    return rest[:1] in {'"', "'", "?"} or rest.startswith(next(iter(value)).split(" ")[0])
+    key_rest = unicodedata.normalize("NFC", rest)
+    return rest[:1] in {'"', "'", "?"} or key_rest.startswith(next(iter(value)).split(" ")[0])
 
 
 @given(st.dictionaries(TEXTS, VALUES, max_size=5), STYLES)
@@ -259,13 +271,21 @@ def test_locating_what_is_missing_gives_the_nearest_ancestor() -> None:
     assert document.locate([]) == (1, 1)
 
 
+_WITHIN = "a `{0}` within the text ends it: write {1}, or the whole text in {2} quotes{2[0]}"
+
+
 @pytest.mark.parametrize(
     ("text", "place", "hint"),
     [
         ("a: [1, 2\nb: 3\n", (2, 2), "close the `[` of line 1, or put a `,` between its entries"),
         ("a: {x: 1\nb: 3\n", (2, 2), "close the `{` of line 1, or put a `,` between its entries"),
         ('a: "x" y\n', (1, 8), "the value before this has ended: put the whole text in quotes"),
-        ("a: 'it's'\n", (1, 8), "the value before this has ended: put the whole text in quotes"),
+        ("a: 'it's'\n", (1, 8), _WITHIN.format("'", "it twice", '"double')),
+        ('a: "say "hi" now"\n', (1, 10), _WITHIN.format('"', '`\\"` there', "'single")),
+        ("a: > b\n", (1, 4), "put it in quotes"),
+        ("a: - b\n", (1, 4), "put it in quotes"),
+        ("a:b\nc: d\n", (1, 1), "write `a: b`"),
+        ("- a:b\n  c: d\n", (1, 3), "write `a: b`"),
         ("a: @home\n", (1, 4), "put it in quotes"),
         ('a: "\\d"\n', (1, 5), "write a backslash twice, or the text in 'single quotes'"),
         ("a: b\n  c: d\n", (2, 4), "check this line's indentation"),
