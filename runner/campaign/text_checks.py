@@ -148,8 +148,9 @@ class _Checker:
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"
-                    hint = f"write {{{{ {found.name} }}}}"
-                    yield template_diagnostic("template-foreign", words, text, line, hint=hint)
+                    hint = f"write {{{{ {found.name} }}}}{'' if found.is_sure else ' if it is to be one'}"
+                    problem = template_diagnostic("template-foreign", words, text, line, hint=hint)
+                    yield problem if found.is_sure else replace(problem, severity="warning")
 
     def _is_shared(self, text: TemplateText) -> bool:
         """Return whether a text reads the same for everybody."""

@@ -31,7 +31,9 @@ _FOREIGN = re.compile(
 )
 _SHORT = {"fname": "firstname", "lname": "lastname", "mname": "middlename"}
 _PARTS = re.compile(r"[^\W_]+")
-_CLOSE = 0.75
+_CLOSE = 0.8
+_IN_TEXTS = re.compile(r"\[(?!\[)|<(?!<)|%(?!%)|#")
+"""What also stands in texts that have no placeholders: `[Acme] Your order`, `<24 h>`."""
 _TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
 _CURLY = re.compile(r"[“”„‟‘’‚‛«»]")
 _BLANK_IN_NAME = re.compile(r"\s*([^\W\d]\w*(?: +\w+)+)\s*(?:\|.*)?", re.DOTALL)
@@ -40,10 +42,14 @@ _WORDS_OF_TAGS = re.compile(r"\b(?:if|else|not|and|or|is|in|for)\b")
 
 
 class ForeignPlaceholder(NamedTuple):
-    """A placeholder as another tool writes it, and the known name that it seems to mean."""
+    """A placeholder as another tool writes it, and the known name that it seems to mean.
+
+    `is_sure` is False for what may be a text: `[Order update]`, where there is a column `order`.
+    """
 
     written: str
     name: str
+    is_sure: bool = True
 
 
 def find_foreign(text: str, known: Collection[str]) -> Iterator[ForeignPlaceholder]:
@@ -52,7 +58,9 @@ def find_foreign(text: str, known: Collection[str]) -> Iterator[ForeignPlacehold
         written = next(filter(None, found.groups())).strip()
         name = _find_alike(written, known)
         if name is not None:
-            yield ForeignPlaceholder(found[0], name)
+            is_named = _fold(written) == _fold(name) or _list_parts(written) <= _list_parts(name)
+            is_sure = is_named or not _IN_TEXTS.match(found[0])
+            yield ForeignPlaceholder(found[0], name, is_sure)
 
 
 def find_dashed(text: str, name: str, known: Iterable[str]) -> ForeignPlaceholder | None:
@@ -69,13 +77,17 @@ def _find_alike(written: str, known: Collection[str]) -> str | None:
     wanted = _SHORT.get(_fold(written), _fold(written))
     if wanted in folded:
         return folded[wanted]
-    parts = {part.casefold() for part in _PARTS.findall(written)}
+    parts = _list_parts(written)
     for name in known:
-        own = {part.casefold() for part in _PARTS.findall(name)}
+        own = _list_parts(name)
         if own and parts and (own <= parts or parts <= own):
             return name
     close = difflib.get_close_matches(wanted, folded, n=1, cutoff=_CLOSE)
     return folded[close[0]] if close else None
+
+
+def _list_parts(name: str) -> set[str]:
+    return {part.casefold() for part in _PARTS.findall(name)}
 
 
 def _fold(name: str) -> str:
