@@ -29,6 +29,7 @@ from runner.plan.planner import Planner
 from runner.service.target import SANDBOX, require_one_name
 from runner.source.diagnostic import Problems
 from runner.text.outgoing import digest_filled
+from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.delivery.gone import find_place, make_stand_in
@@ -191,12 +192,9 @@ class RecordNames:
         Raises:
             UnclearNameError: it does.
         """
-        # On a cluster no process has all people.
-        if not self._orphans or item.own_planner is None:
-            return
         orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
         found = [comparison for one in orphans if (comparison := self._begin_comparison(one))]
-        for launch in _iterate_launches(item) if found else ():
+        for launch in self._iterate_launches(item) if found else ():
             for comparison in found:
                 comparison.add(launch)
         for comparison in found:
@@ -204,6 +202,18 @@ class RecordNames:
             if count := comparison.count(self._iterate_people(orphan)):
                 people = count_words(count, "person", "people")
                 raise _refuse_name(item.campaign, orphan, f"sent the same texts to {people} of it")
+
+    def _iterate_launches(self, item: PlanResult) -> Iterator[PlannedLaunch]:
+        """Yield the launches with which a campaign texts its whole audience, sooner or later.
+
+        They are planned here, also where a cluster has planned: what it leaves for later is compared, too.
+        """
+        law = load_law() if item.campaign.policy.quiet_hours == "legal" else None
+        context = PlanContext(now=self._workspace.now(), law=law)
+        options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
+        planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
+        if planner.make_plan(Problems()) is not None:
+            yield from planner.iterate_launches()
 
     def _begin_comparison(self, orphan: _Orphan) -> _Comparison | None:
         key = read_head(self._ledger, self._workspace.identify(orphan.campaign)).key
@@ -279,15 +289,6 @@ class RecordNames:
 
 def _sends(item: PlanResult) -> bool:
     return bool(item.plan.recipients_to_send) or any(message.deferred for message in item.plan.messages)
-
-
-def _iterate_launches(item: PlanResult) -> Iterator[PlannedLaunch]:
-    """Yield the launches with which a campaign texts its whole audience, sooner or later."""
-    context = PlanContext(now=item.context.now, law=item.context.law)
-    options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
-    planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
-    if planner.make_plan(Problems()) is not None:
-        yield from planner.iterate_launches()
 
 
 def _refuse_name(campaign: Campaign, orphan: _Orphan, what: str) -> UnclearNameError:
