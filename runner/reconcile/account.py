@@ -147,10 +147,12 @@ class AccountReading:
         read = {one.result_guid: read_reply(one, (), partial(self._find_offered, one)) for one in records}
         readings = {guid: reading for guid, reading in read.items() if reading.kind != "answer"}
         placed, lost = self._screen.place(one for one in records if one.result_guid in readings)
-        if placed:
+        strange = [one for one in placed if self._screen.is_stranger(one)]
+        certain = [one for one in placed if one not in strange]
+        if certain:
             with self.ledger.writing() as connection:
-                self._screen.enter(connection, [(one, readings[one.result_guid]) for one in placed])
-        self._screen.hold((one, readings[one.result_guid]) for one in lost)
+                self._screen.enter(connection, [(one, readings[one.result_guid]) for one in certain])
+        self._screen.hold((one, readings[one.result_guid]) for one in (*lost, *strange))
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         stat = self._screen.read_launch(record.project_launch_guid)

@@ -81,6 +81,7 @@ class ResultIngest:
         """
         told, lost = self._screen.place(page)
         others = self._screen.place(self._find_opt_outs(partial))
+        strange = self._find_strangers([*told, *others.placed])
         with self.context.ledger.writing() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
@@ -88,9 +89,10 @@ class ResultIngest:
             placed, unplaced = self._place(connection, kept)
             new = self._find_new(connection, placed)
             store_results(connection, [self._result_of(connection, record) for record in placed])
-            screened = [*kept, *others.placed]
+            screened = [one for one in (*kept, *others.placed) if _name(one) not in strange]
             self._screen.enter(connection, [(one, self._read_reply(connection, one)) for one in screened])
-            held = [(one, self._read_reply(connection, one)) for one in (*lost, *others.lost)]
+            doubtful = (*lost, *others.lost, *strange.values())
+            held = [(one, self._read_reply(connection, one)) for one in doubtful]
         self._screen.hold(held)
         return Stored({_name(record) for record in (*new, *left_out)}, [*unplaced, *lost])
 
@@ -99,6 +101,15 @@ class ResultIngest:
             return []
         with self.context.ledger.reading() as connection:
             return [one for one in partial if self._read_reply(connection, one).kind != "answer"]
+
+    def _find_strangers(self, records: Sequence[ResultRecord]) -> dict[tuple[str, str], ResultRecord]:
+        """Return the opt-outs from phones that their launch did not go to, by launch and name."""
+        others = [
+            one
+            for one in records
+            if not self._find_members(one.project_launch_guid, [one.participant_phone_number])
+        ]
+        return {_name(one): one for one in self._find_opt_outs(others) if self._screen.is_stranger(one)}
 
     def _find_members(self, guid: str, phones: list[str]) -> list[str]:
         """Return those of some phones that a launch was sent to."""

@@ -124,9 +124,23 @@ class ReplyScreen:
             key = self.people.enter(connection)
             for record in lost:
                 phones, is_whole = listed[record.project_launch_guid]
+                if (written := record.participant_phone_number).startswith("+"):
+                    phones = [*phones, written]
                 people = [key.fingerprint(phone) for phone in phones] + [NOBODY] * (not is_whole)
                 held = [OptOut(one, record.result_guid, "launch", "doubtful", self.at) for one in people]
                 add_replies(connection, key.target, held)
+
+    def is_stranger(self, record: ResultRecord) -> bool:
+        """Return whether a result's phone is none that its launch went to: a service may write its own.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+        """
+        phone = record.participant_phone_number
+        if self.find_members(record.project_launch_guid, [phone]):
+            return False
+        people, is_whole = self._list_people(record)
+        return is_whole and phone not in people
 
     def read_launch(self, guid: str) -> StatRecord | None:
         """Return a launch as the service lists it; None if it doesn't.
@@ -135,7 +149,7 @@ class ReplyScreen:
             ServiceError: the service cannot be asked.
         """
         if guid not in self._stats:
-            stat = self.client.read_stat(guid)
+            stat = self.client.read_stat(guid) if guid else None
             self._stats[guid] = stat if isinstance(stat, StatRecord) else None
         return self._stats[guid]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import random
@@ -507,18 +508,24 @@ def _read_item(kind: type[_Record], item: object, position: int) -> _Record | Un
 
 
 def _read_rest(kind: type[_Record], item: Any) -> _Record | None:
-    """Return what can be read of an unreadable result, the rest empty; None without its guids."""
-    if kind is not ResultRecord or not (
-        _find_guid(item, "result_guid") and _find_guid(item, "project_launch_guid")
-    ):
+    """Return what can be read of an unreadable result, the rest empty; None if it is no result at all."""
+    if kind is not ResultRecord or not isinstance(item, dict):
         return None
     values: dict[str, Any] = {}
     for field, name, type_ in _FIELDS[kind.kind]:
         try:
             values[field] = _READERS[type_](item.get(name))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             values[field] = ""
+    # A reply is known and decided on by its name.
+    values["result_guid"] = values["result_guid"] or _find_guid(item, "guid") or _make_name(values)
     return kind(**values)
+
+
+def _make_name(values: Mapping[str, Any]) -> str:
+    """Return a name for a result without one: always the same, and with nothing of its phone in it."""
+    text = json.dumps([values[name] for name in sorted(values.keys() - {"participant_phone_number"})])
+    return hashlib.blake2b(text.encode(), digest_size=16, person=b"runner result").hexdigest()
 
 
 def _find_missing(record: StatRecord | ResultRecord) -> str | None:

@@ -167,7 +167,7 @@ class Unreadable:
 class Page(Generic[Record]):
     """One page of a list, in the service's order; `total_count` is the whole list's, if given.
 
-    `partial` is what can be read of unreadable results of known launches: perhaps no person, or no answer.
+    `partial` is what can be read of unreadable results: perhaps no launch, no person, or no answer.
     """
 
     records: tuple[Record, ...]

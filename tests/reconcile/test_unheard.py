@@ -142,6 +142,21 @@ def test_a_reply_of_nobody_known_holds_its_launch(two: Campaigns) -> None:
     assert (texts[TELL, ADA], texts[TELL, BOB]) == (1, 1)
 
 
+def test_a_reply_from_a_phone_that_the_launch_did_not_go_to_holds_its_launch(two: Campaigns) -> None:
+    """A result with the service's own number for the person's may be anybody's of its launch."""
+    two.service.answer(ADA, "STOP")
+    change(two, participant_phone_number="+15005550006")
+    assert send_text(two) == NO_ONE
+
+
+@pytest.mark.parametrize("lacking", [{"project_launch_guid": None}, {"result_guid": None, "guid": None}])
+def test_a_reply_without_its_guids_counts(two: Campaigns, lacking: Record) -> None:
+    """A result that names a person opts them out, even if it names no launch, or has no name of its own."""
+    two.service.answer(ADA, "STOP")
+    change(two, **lacking)
+    assert send_text(two, 3) == BOB_ALONE
+
+
 def test_a_reply_of_nobody_listed_holds_all_texts(two: Campaigns) -> None:
     """Where the service does not list the people of the launch either, texts wait for the decision."""
     two.service.answer(ADA, "STOP")
