@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from tests.gitops.forge import Environment
 from tests.gitops.team import REVIEWER, git
-from tests.gitops.test_jobs import GUESTS, write
+from tests.gitops.test_jobs import CAMPAIGN, GUESTS, write
 
 if TYPE_CHECKING:
     from tests.gitops.forge import Waiting
@@ -117,12 +118,16 @@ def test_a_plan_that_waits_unchanged_is_left_waiting(team: Team) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("ref", ["main", "runner/record"])
 def test_a_pause_waits_neither_for_a_reviewer_nor_for_a_send(team: Team, ref: str) -> None:
-    """Somebody who runs the workflow while a job sends has it on the remote before that job ends."""
+    """Somebody who runs the workflow stops the send that is under way; once resumed, it texts the others once."""
     team.start(is_protected=ref != "main")
-    write(team, "coffee")
-    team.write_audience(GUESTS[:2])
+    guests = [f"+1415555{number:04}" for number in range(100, 190)]
+    # Slow enough for somebody to stop it amid them.
+    team.write_campaign("coffee", CAMPAIGN.format(name="coffee") + "limits: {rate: 1/s}\n")
+    team.write_audience(guests)
 
     def pause(_process: int) -> None:
+        while not team.texts("coffee"):
+            time.sleep(0.1)
         jobs = team.send(
             team.dispatch(action="pause", campaign="campaigns/coffee.yaml", reason="a wrong link")
         )
@@ -130,9 +135,18 @@ def test_a_pause_waits_neither_for_a_reviewer_nor_for_a_send(team: Team, ref: st
         record = git(team.forge.remote, "show", f"{ref}:campaigns/live.suppressions.json")
         assert '"reason": "a wrong link"' in record
 
-    team.send(team.push("Tell two of the coffee"), team.approve, {"Send": pause})
-    assert not team.texts("coffee") - Counter(GUESTS[:2])
-    team.write_audience(GUESTS)
-    jobs = team.send(team.push("Tell all of the coffee"))
+    jobs = team.send(team.push("Tell all of the coffee"), team.approve, {"Send": pause})
+    assert "since this one ended early" in jobs["send"].log("Send")
+    texted = team.texts("coffee")
+    assert 0 < len(texted) < len(guests)
+
+    write(team, "coffee")
+    jobs = team.send(team.push("Tell the others faster"))
     assert jobs["plan"].result == "success", jobs["plan"].show()
-    assert team.texts("coffee") - Counter(GUESTS[:2]) == Counter()
+    assert team.texts("coffee") == texted
+
+    jobs = team.send(team.dispatch(action="resume", campaign="campaigns/coffee.yaml"), team.approve)
+    assert jobs["act"].result == "success", jobs["act"].show()
+    jobs = team.send(team.dispatch(campaign="campaigns/coffee.yaml"), team.approve)
+    assert jobs["send"].result == "success", jobs["send"].show()
+    assert team.texts("coffee") == Counter(guests)
