@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.source.diagnostic import Diagnostic, Problems
-from runner.workflow.campaigns import load_campaigns
-from runner.workflow.failures import find_audience_problems
+from runner.workflow.scope import Scope
+from runner.workflow.validate import validate_campaigns
 from tests.test_cases import ALL_CASES, name_case
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from runner.source.diagnostic import Diagnostic
 
 LINE = re.compile(
     r"(?P<file>[^:\n]+yaml):(?P<line>\d+):(?P<column>\d+): \w+: (?P<said>.*)\n    (?P<hint>.*`.*)"
@@ -69,10 +70,7 @@ BY_HAND = [
 
 def find_all(folder: Path) -> Counter[tuple[str, str]]:
     """Return the problems of a folder's campaigns, by code and message."""
-    problems = Problems(shown_of_a_kind=1000)
-    for campaign in load_campaigns([folder], (), problems).campaigns:
-        find_audience_problems(campaign, problems)
-    return Counter(map(_key, problems))
+    return Counter(map(_key, validate_campaigns(Scope(paths=(folder,))).problems))
 
 
 def _key(problem: Diagnostic) -> tuple[str, str]:
@@ -157,7 +155,9 @@ def test_a_remedy_mends(
     written = (folder / file).read_text(encoding="utf-8")
     (folder / file).write_text(apply(written, line, column, key, piece), encoding="utf-8")
     after = find_all(folder)
-    assert not after - before, (folder / file).read_text(encoding="utf-8")
+    # Beside errors a file is not asked for its name.
+    new = [problem for problem in after - before if problem[0] != "campaign-name-derived"]
+    assert not new, (folder / file).read_text(encoding="utf-8")
     assert before - after
 
 

@@ -117,6 +117,7 @@ class AppliedCampaign:
         opted_out: recipients who opted out since the plan was made.
         capped: recipients who have reached the frequency cap since.
         open_session: deliveries that wait for the end of an open survey.
+        opt_out_doubtful: deliveries that wait until a person decides about an opt-out.
         no_rule: deliveries to places whose legal hours are unknown.
         waiting: recipients left for the next run, since an earlier message may not have been sent.
         recipients_sent: recipients of accepted launches.
@@ -136,6 +137,7 @@ class AppliedCampaign:
     opted_out: int
     capped: int
     open_session: int
+    opt_out_doubtful: int
     no_rule: int
     waiting: int
     recipients_sent: int
@@ -159,6 +161,7 @@ class AppliedCampaign:
             opted_out=summary.opted_out,
             capped=summary.capped,
             open_session=run.open_session,
+            opt_out_doubtful=run.opt_out_doubtful,
             no_rule=run.no_rule,
             waiting=summary.waiting,
             recipients_sent=summary.recipients_sent,

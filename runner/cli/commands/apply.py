@@ -215,6 +215,7 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
         (run.expired, "too late for `expires`"),
         (run.summary.opted_out, "opted out meanwhile"),
         (run.summary.capped, "at the frequency cap meanwhile"),
+        (run.opt_out_doubtful, "held until a person decides: `runner optouts list`"),
         (run.open_session, "behind an open survey"),
         (run.no_rule, "in places whose legal hours are not known"),
         (run.summary.waiting, "left for the next run, since an earlier message may not have gone out"),

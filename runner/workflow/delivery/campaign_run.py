@@ -101,6 +101,11 @@ class CampaignRun:
         return by_plan + self.summary.open_session
 
     @property
+    def opt_out_doubtful(self) -> int:
+        """Deliveries that wait until a person decides whether their recipients have opted out."""
+        return sum(message.opt_out_doubtful for message in self.planned.plan.messages)
+
+    @property
     def no_rule(self) -> int:
         """Deliveries not made since the legal hours of their place are unknown."""
         return sum(message.no_rule for message in self.planned.plan.messages)
