@@ -1,4 +1,4 @@
-"""What is repaired or doubtful in the rows of one source, counted, and the reading of cells for texts."""
+"""Repairs and doubts in the rows of one source, counted, and the reading of cells for texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-mark
 
 
 class _Words(NamedTuple):
-    """How a kind of finding is said: of one, of several; with the consequence between them and the lines."""
+    """The words for a kind of finding: of one, of several, with the consequence between them and the lines."""
 
     severity: Severity
     one: str

@@ -270,7 +270,7 @@ _EXTENSION_PROBLEM = PhoneProblem(
 
 
 class Readings(NamedTuple):
-    """What a written phone means, in E.164 form.
+    """The meanings of a written phone, in E.164 form.
 
     Attributes:
         phone: the certain reading, in the form of today.

@@ -194,7 +194,7 @@ class _Checker:
 
     @cached_property
     def _has_unread_file(self) -> bool:
-        """Whether the columns of a file are not known."""
+        """Return whether the columns of a file are unknown."""
         files = [source for source in self._campaign.recipients if isinstance(source, FileRecipients)]
         return not all(map(read_header, files))
 

@@ -1,4 +1,4 @@
-"""What is printed, on outputs that may be closed or not in UTF-8: plain characters or escapes."""
+"""Printing on outputs that may be closed or not in UTF-8: plain characters or escapes."""
 
 from __future__ import annotations
 

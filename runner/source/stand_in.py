@@ -12,7 +12,7 @@ _BLANKS = b"\xef\xbb\xbf \t\r\n"
 
 
 class StandIn(NamedTuple):
-    """What a file is instead of itself: the problem's code, line, message and hint."""
+    """A problem of a file that stands in for another: its code, line, message and hint."""
 
     code: str
     line: int

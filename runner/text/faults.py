@@ -1,4 +1,4 @@
-"""What goes wrong with a text while it is rendered, told without a value of its recipient."""
+"""Faults of a text while it is rendered, in words without a value of its recipient."""
 
 from __future__ import annotations
 

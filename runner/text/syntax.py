@@ -64,7 +64,7 @@ class RefusedSyntaxError(TemplateSyntaxError):
 
 
 class SyntaxFault(NamedTuple):
-    """What is wrong with a template, in which of its lines (from 1), and what to do about it."""
+    """A mistake in a template: its line (from 1), and what to do about it."""
 
     line: int
     message: str

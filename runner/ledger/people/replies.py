@@ -358,7 +358,7 @@ class UnreadReplies:
 
     @property
     def remedy(self) -> str:
-        """What lets texts go on."""
+        """The way to let texts go on."""
         if self.lost is None:
             return "run `runner reconcile`"
         return f"decide with `runner optouts confirm {self.lost}` (or `dismiss`)"
@@ -377,7 +377,7 @@ class UnreadReplies:
 
 @dataclass(frozen=True, slots=True)
 class AccountMark:
-    """How far an account's results were read, whatever launches they belong to.
+    """The point up to which an account's results were read, whatever launches they belong to.
 
     Attributes:
         read_at: the last reading without a gap.

@@ -83,7 +83,7 @@ class _Orphan:
 
 @dataclass(slots=True)
 class _Comparison:
-    """Whom a campaign would text again with what an orphaned one has sent, by payload digest.
+    """The people whom a campaign would text again with what an orphaned one has sent, by payload digest.
 
     Only launches in common are kept: audiences may be larger than memory.
     """

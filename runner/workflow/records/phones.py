@@ -36,7 +36,7 @@ PHONE_FORMS: tuple[PhoneForm, ...] = get_args(PhoneForm)
 
 
 class PhoneReading(NamedTuple):
-    """How the phones of a CSV file are read.
+    """The reading of the phones of a CSV file.
 
     Attributes:
         column: the column that has them.

@@ -38,7 +38,7 @@ class Decisions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Whether reviewers are asked about a plan.
+    """The answer to whether reviewers are asked about a plan.
 
     Attributes:
         state: `needed` if they are; `waiting` if another run waits for the approval of the same plan;
