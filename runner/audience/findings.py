@@ -21,7 +21,7 @@ Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-mark
 
 
 class _Words(NamedTuple):
-    """The words for a kind of finding: of one, of several, with the consequence between them and the lines."""
+    """The words for a kind of finding: of one, several, with the consequence between them and lines."""
 
     severity: Severity
     one: str

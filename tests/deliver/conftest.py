@@ -100,10 +100,12 @@ class FaultyService:
         choose_listed: returns the accepted launches to list, given the number of the read, from 1, and all of
             them.
         clock_s: seconds that its clock is ahead.
+        lists_results: whether it lists results; else their requests are answered like sends.
     """
 
     def __init__(self) -> None:
         self.clock_s = 0.0
+        self.lists_results = True
         self.requests: list[Request] = []
         self.reads: list[Request] = []
         self.launches: list[dict[str, Any]] = []
@@ -243,6 +245,9 @@ class _Handler(BaseHTTPRequestHandler):
         guid = path.removeprefix("/api/stats/").strip("/")
         service = self.server.service
         if path.startswith("/api/results"):
+            if not service.lists_results:
+                self._answer()
+                return
             status, content = service.list_results(request)
         else:
             status, content = service.read_launch(guid) if guid else service.list_launches(request)

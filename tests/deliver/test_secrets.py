@@ -99,8 +99,9 @@ def test_a_long_answer_is_cut_after_its_secrets_are_out(faulty: FaultyService, c
 @pytest.mark.parametrize("end", ["drop", "reset", "half", "noise"])
 def test_an_exception_says_nothing(faulty: FaultyService, connect: Connect, end: str) -> None:
     """No form of an error, traceback and all, has the address, which has the credentials."""
-    behaviour: Behaviour = {"end": end}  # type: ignore[typeddict-item]
+    behaviour: Behaviour = {"end": end, "accepts": False}  # type: ignore[typeddict-item]
     faulty.behave(behaviour)
+    faulty.lists_results = False
     client = connect(faulty.url)
     with pytest.raises(ServiceError) as caught:
         client.read_results({}, 0)
