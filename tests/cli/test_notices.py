@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 CAMPAIGN = """\
 version: 1
+name: campaign
 recipients:
   - csv: people.csv
 messages:
