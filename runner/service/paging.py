@@ -333,4 +333,9 @@ class _Search:
 
 def _refuse(record: Unreadable) -> None:
     # A skipped launch would be taken for one that was not sent.
-    raise UnusableListError(record.problem)
+    launch = record.project_launch_guid or record.guid
+    raise UnusableListError(
+        record.problem,
+        hint=f"look at the launch {launch or 'without a guid'} at the service: without it nobody knows who "
+        "was sent to, so nothing is sent",
+    )

@@ -99,7 +99,11 @@ def test_phones_that_cannot_be_read_keep_everybody_from_being_texted(
     faulty.choose_listed = list_as(lambda launch: launch.update(sessions=[{"to": "(415) 555-0100 x1"}]))
     stopped = repository.apply()
     assert (stopped.code, stopped.out) == (1, "")
-    assert stopped.err == "Error: a stat record of the service has no usable sessions\n"
+    assert stopped.err == (
+        "Error: a stat record of the service has no usable sessions\n"
+        f"  look at the launch {faulty.guids[0]} at the service: without it nobody knows who was sent to, "
+        "so nothing is sent\n"
+    )
     assert faulty.accepted == {phones[0]: 1}
 
 
