@@ -42,13 +42,13 @@ SAY_AMID_AUDIENCE = """
 import sys, time
 from runner.audience.rows import PhoneColumn
 read, rows = PhoneColumn.read, iter(range(sys.maxsize))
-def read_on(self, written, line):
+def read_on(self, *cell):
     row = next(rows)
     if row == 1_000:
         print("amid the audience", file=sys.stderr, flush=True)
     if row >= 1_000:
         time.sleep(0.01)
-    return read(self, written, line)
+    return read(self, *cell)
 PhoneColumn.read = read_on
 """
 """It is not read to its end before the signal comes, however late that is."""
