@@ -181,7 +181,7 @@ def test_the_settle_window_is_interrupted(folder: Path, run: Run, number: signal
     )
     edit(
         folder / ".runner/sandbox/service.sqlite",
-        "UPDATE launch SET project_tag = 'unlisted' WHERE id = (SELECT max(id) FROM launch)",
+        "DELETE FROM launch WHERE id = (SELECT max(id) FROM launch)",
     )
     (folder / LOCKFILE).unlink()
     with started(
