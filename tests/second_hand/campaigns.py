@@ -103,7 +103,7 @@ def _build_service(zone: str) -> dict[str, Any]:
     effort = {
         "tag": "effort",
         "text": "How hard was it?",
-        "responses": ["1 (easy)", "2", "3", "4", "5 (hard)"],
+        "responses": ["1 (hard)", "2", "3", "4", "5 (easy)"],
         "scale": "ces",
     }
     liked = {

@@ -29,6 +29,7 @@ FUNCTION_WORDS = ("because", "the", "very", "and", "few")
 _TELLING = ("staff", "price", "Queue", "café", "parking", "kid’s", "o'clock", "waiting", "Müller", "friendly")
 _RARE = ("Zwölf", "gloomy", "ok", "a")
 _DOUBTFUL = "please stop texting me"
+_SILENT = ("Liked “We ask everybody the same”", " ", "I’m driving right now, sent from my car")
 _ZONES = (UTC, UTC, timezone(timedelta(hours=2)), timezone(timedelta(hours=-7)))
 _NUMBERS = (
     *("3", "12", "7.25", "12,5", "0,125", " 4 ", "-1", "1,500", "a few", "2 or 3"),
@@ -84,7 +85,7 @@ class Reply:
     """One result.
 
     Attributes:
-        kind: `answer`, `stop`, or `doubtful`: what its author meant.
+        kind: `answer`, `stop`, `doubtful` or `silent`: what its author meant.
         decision: of a person, about a doubtful one: `confirmed`, `dismissed` or empty.
     """
 
@@ -315,7 +316,7 @@ class _Life:
             at += timedelta(seconds=self.random.expovariate(1 / 3000) * (20 if not place else 1))
             reply = self._reply(question, at)
             self.service.add_reply(self.session, reply, place)
-            ends = reply.kind != "answer"
+            ends = reply.kind in ("stop", "doubtful")
             concludes = str(question.get("conclude_on", "")).casefold() == reply.response.casefold()
             if concludes or place == len(self.launch.asked) - 1:
                 life.renders += bool(definition.get("conclusion"))
@@ -338,10 +339,14 @@ class _Life:
                 return Reply(*known, "77", random.choice(("Some", "Other")), at)
             return Reply(*known, *_choose(random, question["responses"]), at)
         chance = random.random()
-        if chance < 0.04:
-            return Reply(*known, "STOP", "STOP", at, "stop")
-        if chance < 0.07:
-            return Reply(*known, _DOUBTFUL, _DOUBTFUL, at, "doubtful")
+        unusual = (
+            (0.04, "STOP", "stop"),
+            (0.07, _DOUBTFUL, "doubtful"),
+            (0.1, random.choice(_SILENT), "silent"),
+        )
+        for limit, text, kind in unusual:
+            if chance < limit:
+                return Reply(*known, text, text, at, kind)
         if question["tag"] in ("visits", "spent"):
             text = random.choice(_NUMBERS)
             return Reply(*known, text, text, at)

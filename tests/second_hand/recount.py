@@ -75,6 +75,7 @@ def _recount_message(one: Message) -> Figures:
         "results": len(one.replies),
         "opt_outs": _count_opt_outs(one),
         "doubtful": _count_doubtful(one),
+        "non_answers": int((one.replies.kind == "silent").sum()),
     }
     known = held if is_read else dict.fromkeys(held)
     reached = one.people[one.people.state == "sent"]
@@ -111,6 +112,7 @@ def _recount_message(one: Message) -> Figures:
         "volume": measure_volume(one, counts["renders"]),
         "opt_outs": known["opt_outs"],
         "doubtful": known["doubtful"],
+        "non_answers": known["non_answers"],
         "dispositions": dispositions,
         "response_rates": _rate(dispositions) if dispositions else None,
         "time_to_first_answer": time_first(one) if is_read else time_nothing(),

@@ -89,7 +89,7 @@ class Message:
     @property
     def answers(self) -> pd.DataFrame:
         """The replies that count as answers."""
-        return self.replies[~self.replies.refuses]
+        return self.replies[~self.replies.refuses & (self.replies.kind != "silent")]
 
     @property
     def latest(self) -> pd.DataFrame:
