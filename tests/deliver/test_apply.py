@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from freezegun import freeze_time
 
 from runner.source.json_schema import load_validator
 from tests.deliver.conftest import PATIENCE_S
@@ -544,7 +545,9 @@ def test_a_clock_far_from_the_service_s_sends_nothing(
     with repository.campaign.open("a", encoding="utf-8") as stream:
         stream.write(TIMES[rule])
     faulty.clock_s = hours * 3600
-    applied = repository.apply("--quiet")
+    # It is noon where the people are.
+    with freeze_time("2026-11-24T20:00:00Z", tick=True):
+        applied = repository.apply("--quiet")
     assert (applied.code, applied.out, faulty.requests) == (5, "", [])
     assert "pulse: its texts go by hours or dates, and this machine's clock is " in applied.err
     assert (
