@@ -138,7 +138,7 @@ def test_no_output_acts(folder: Path, run: Callable[..., subprocess.CompletedPro
     assert not find_acting(piped.stdout.decode())
 
 
-@pytest.mark.parametrize("status", [400, 403, 500])
+@pytest.mark.parametrize("status", [400, 403, pytest.param(500, marks=pytest.mark.slow)])
 def test_answers_of_the_service_do_not_act(
     folder: Path, run: Callable[..., subprocess.CompletedProcess[str]], status: int
 ) -> None:

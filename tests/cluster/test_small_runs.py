@@ -67,6 +67,7 @@ def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
     assert not list((tmp_path / ".runner" / "cluster").iterdir())
 
 
+@pytest.mark.slow
 def test_a_renamed_campaign_is_held_by_its_texts(
     run_process: Callable[..., subprocess.CompletedProcess[str]], ledger_url: str, tmp_path: Path
 ) -> None:

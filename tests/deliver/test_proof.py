@@ -147,8 +147,16 @@ def test_an_answer_outranks_a_list(
     assert faulty.guids[0] in guids
 
 
-@pytest.mark.parametrize("counts", [True, False], ids=["counted", "uncounted"])
-@pytest.mark.parametrize("accepts", [(True, True), (True, False), (False, True), (False, False)])
+@pytest.mark.parametrize(
+    "counts", [pytest.param(True, id="counted"), pytest.param(False, id="uncounted", marks=pytest.mark.slow)]
+)
+@pytest.mark.parametrize(
+    "accepts",
+    [
+        (True, False),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ((True, True), (False, True), (False, False))),
+    ],
+)
 def test_two_lost_launches_in_the_same_words(
     sending: Sending, accepts: tuple[bool, bool], *, counts: bool
 ) -> None:

@@ -100,7 +100,9 @@ WRITTEN = (
 )
 
 
-@pytest.mark.parametrize("written", WRITTEN)
+@pytest.mark.parametrize(
+    "written", [*WRITTEN[:3], *(pytest.param(one, marks=pytest.mark.slow) for one in WRITTEN[3:])]
+)
 def test_a_phone_in_another_form_is_put_to_the_person(two: Campaigns, written: object) -> None:
     """A result's phone without country code, in brackets, as a link or with other digits is the recipient's."""
     two.service.answer(ADA, "STOP")
@@ -205,6 +207,7 @@ def test_a_count_above_the_list_is_not_read(two: Campaigns) -> None:
     assert two.run("reconcile").returncode == 0
 
 
+@pytest.mark.slow
 def test_results_that_cannot_be_read_stay_unread(two: Campaigns) -> None:
     """Results are answered 500: a day later texts wait, though the launches were read."""
     two.service.answer(ADA, "STOP")
@@ -217,6 +220,7 @@ def test_results_that_cannot_be_read_stay_unread(two: Campaigns) -> None:
     assert two.count_texts()[TELL, ADA] == 0
 
 
+@pytest.mark.slow
 def test_an_account_that_cannot_be_read_is_unread(two: Campaigns) -> None:
     """Nobody has answered by the counts, and results are answered 500: replies were never read."""
     two.service.failing.add("/api/results")
@@ -231,7 +235,16 @@ def test_an_account_that_cannot_be_read_is_unread(two: Campaigns) -> None:
     assert send_text(two) == {"ADA": 1, "BOB": 1}
 
 
-@pytest.mark.parametrize("switches", ["order=oldest", "order=newest", "order=random", "total=missing"])
+@pytest.mark.parametrize(
+    "switches",
+    [
+        "order=newest",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("order=oldest", "order=random", "total=missing")
+        ),
+    ],
+)
 def test_an_opt_out_from_a_launch_on_no_record_counts(two: Campaigns, switches: str) -> None:
     """Who said STOP to a survey that this machine knows nothing of is left out, and nobody before a person settles it."""
     two.service.switch(**dict([switches.split("=")]), page_cap=2)
