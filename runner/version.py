@@ -14,14 +14,11 @@ FORMAT_VERSION = "1.0"
 """Of the JSON documents that commands write and the Python API returns, reports and plans included."""
 
 # The versions of the files that are read again, each in its own numbers.
-LOCKFILE_VERSION, SUMMARY_VERSION = 1, 2
-"""Of lockfiles with all launches, and of those that sum up."""
-RESERVATION_VERSION = 1
+LOCKFILE_VERSION = 2
+RESERVATION_VERSION = 2
 STATE_VERSION = 2
 """Of the holder's file on a state remote; older programs write 1."""
-SUPPRESSIONS_VERSION = 1
-OPT_OUTS_VERSION = 1
-"""Of exported opt-outs."""
+SUPPRESSIONS_VERSION = 2
 APPROVALS_VERSION = 1
 EXPORT_VERSION = 1
 """Of an exported ledger; the tables' version is `runner.ledger.tables.SCHEMA_VERSION`."""

@@ -20,7 +20,7 @@ from sqlalchemy.exc import DatabaseError
 from runner.errors import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy.dialects import postgresql
@@ -38,11 +38,13 @@ from runner.ledger.tables import (
     PARTITIONED,
     PARTITIONS,
     SCHEMA_VERSION,
+    absorbed_texts,
     info,
     metadata,
 )
 
 _VERSION = "schema"
+_DIGESTS = 500
 _ENTERING = int.from_bytes(b"runner's")
 """The advisory lock for entering tables and campaigns: an arbitrary number of 64 bits."""
 
@@ -278,6 +280,20 @@ def read_info(connection: Connection, name: str) -> str | None:
 def write_info(connection: Connection, name: str, value: str) -> None:
     """Store a value about the ledger as a whole."""
     insert_or_update(connection, info, [{"name": name, "value": value}])
+
+
+def note_absorbed(connection: Connection, digests: Iterable[str]) -> None:
+    """Record that the ledger has everything of record files' texts, by their digests."""
+    insert_missing(connection, absorbed_texts, [{"digest": digest} for digest in digests])
+
+
+def find_absorbed(connection: Connection, digests: Sequence[str]) -> set[str]:
+    """Return those of some digests of texts that the ledger has everything of."""
+    found = set[str]()
+    for start in range(0, len(digests), _DIGESTS):
+        group = absorbed_texts.c.digest.in_(digests[start : start + _DIGESTS])
+        found.update(connection.execute(select(absorbed_texts.c.digest).where(group)).scalars())
+    return found
 
 
 def exclude_others(connection: Connection) -> None:

@@ -1,14 +1,14 @@
 """Fingerprints: the records' replacement for phone numbers.
 
-A fingerprint is a keyed BLAKE2b (RFC 7693) of campaign name and E.164 number, 80 bits. The key is
-`RUNNER_STATE_KEY`, or, without it, a random salt in the lockfile: then it is a pseudonym only, since phone
-numbers can be guessed one by one.
+A person has one fingerprint on a target: a keyed BLAKE2b (RFC 7693) of their E.164 number, 80 bits. The key
+is derived from `RUNNER_STATE_KEY` and the target's name. Without a `RUNNER_STATE_KEY` it is derived from the
+name alone, and so public: then a fingerprint is a pseudonym only, since phone numbers can be guessed one by
+one, and seals show accidents, not forgery.
 
 `FingerprintSet` holds many of them, at 16 bytes each. `PeopleTally` represents a set in 40 bytes: the number,
 and the sum, modulo 2²⁵⁶, of BLAKE2b-256 (RFC 7693) of each fingerprint (ASCII, lower case), read as a
-big-endian number and written as 64 hexadecimal digits. It is independent of order and database, tallies of
-parts add up, and a person can be removed. It detects accidents of copies, restores and merges, but no forgery
-in the ledger.
+big-endian number and written as 64 hexadecimal digits. It is independent of order and database, and tallies
+of parts add up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,65 +35,41 @@ _RECORD_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class FingerprintKey:
-    """The key of one campaign's fingerprints.
+class TargetKey:
+    """The key of a target's fingerprints and seals.
 
-    `salt` is None if the key is the user's secret. `name` is the fingerprint of the key, which reveals a
-    wrong one. A renamed campaign's fingerprints are still made with `first_name`, so that earlier recipients
-    are known.
+    `name` is the fingerprint of the key, which reveals a wrong one. `is_secret` is true if it was made with
+    the user's secret.
     """
 
-    salt: str | None
+    target: str
     name: str
+    is_secret: bool
     _key: bytes = field(repr=False)
-    first_name: str | None = None
 
     @classmethod
-    def from_secret(cls, secret: str) -> FingerprintKey:
-        """Return the key from a user's secret."""
-        return cls._make(secret, None)
-
-    @classmethod
-    def from_salt(cls, salt: str) -> FingerprintKey:
-        """Return the key from a lockfile's salt."""
-        return cls._make(salt, salt)
-
-    @classmethod
-    def reopen(cls, salt: str | None, state_key: str | None, name: str) -> FingerprintKey | None:
-        """Return the key that a campaign's record was written with; None if it is missing."""
-        source = salt or state_key
-        key = cls._make(source, salt or None) if source else None
-        return key if key is not None and key.name == name else None
-
-    @classmethod
-    def _make(cls, source: str, salt: str | None) -> FingerprintKey:
-        key = hashlib.blake2b(source.encode(), digest_size=32, person=b"runner key").digest()
+    def of(cls, target: str, secret: str | None) -> TargetKey:
+        """Return the key of a target; `secret` is the user's, or None."""
+        source = secret.encode() if secret else b""
+        person = b"runner target" if secret else b"runner public"
+        # `person` separates uses of one secret (in the BLAKE2 paper, not in RFC 7693).
+        base = hashlib.blake2b(source, digest_size=32, person=person).digest()
+        key = hashlib.blake2b(target.encode(), key=base, digest_size=32).digest()
         name = hashlib.blake2b(b"", key=key, digest_size=8, person=b"runner key name").hexdigest()
-        return cls(salt, name, key)
+        return cls(target, name, bool(secret), key)
 
-    def lasting_name(self, campaign: str) -> str:
-        """Return the first name of a campaign, for its fingerprints and launch keys."""
-        return self.first_name or campaign
+    def fingerprint(self, phone: str) -> str:
+        """Return a person's fingerprint, 20 hexadecimal digits; `phone` is E.164."""
+        return hashlib.blake2b(phone.encode(), key=self._key, digest_size=_BITS // 8).hexdigest()
 
-    def fingerprint(self, campaign: str, phone: str) -> str:
-        """Return a recipient's fingerprint, 20 hexadecimal digits; `phone` is E.164."""
-        text = f"{self.lasting_name(campaign)}\0{phone}".encode()
-        return hashlib.blake2b(text, key=self._key, digest_size=_BITS // 8).hexdigest()
+    def seal(self, purpose: str, text: bytes) -> str:
+        """Return a digest of a text that only the holder of the key can make: 128 bits.
 
-    def for_purpose(self, purpose: str) -> FingerprintKey:
-        """Return a key for one purpose alone.
-
-        Seals of one purpose must not fit another: plans show seals of campaign files, which could have the
+        Seals of one `purpose` do not fit another: plans show seals of campaign files, which could have the
         text of a lockfile.
         """
-        key = hashlib.blake2b(
-            purpose.encode(), key=self._key, digest_size=32, person=b"runner purpose"
-        ).digest()
-        return FingerprintKey(self.salt, self.name, key, self.first_name)
-
-    def seal(self, text: bytes) -> str:
-        """Return a digest of a text that only the holder of the key can make: 128 bits."""
-        return hashlib.blake2b(text, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
+        said = purpose.encode() + b"\0" + text
+        return hashlib.blake2b(said, key=self._key, digest_size=16, person=b"runner seal").hexdigest()
 
 
 def launch_key(campaign: str, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
@@ -152,20 +128,6 @@ class PeopleTally:
         for fingerprint in fingerprints:
             self.add(fingerprint)
 
-    @classmethod
-    def read(cls, recipients: int, digest: str) -> Self:
-        """Return the tally with a number and a digest.
-
-        Raises:
-            ValueError: the digest is not 64 hexadecimal digits.
-        """
-        value = bytes.fromhex(digest)
-        if len(value) != _SIZE:
-            raise ValueError(digest)
-        tally = cls()
-        tally.recipients, tally._sum = recipients, int.from_bytes(value)
-        return tally
-
     @property
     def digest(self) -> str:
         """The digest of the people: 64 hexadecimal digits."""
@@ -175,11 +137,6 @@ class PeopleTally:
         """Count a person who is not counted yet."""
         self.recipients += 1
         self._sum = (self._sum + _hash(fingerprint)) & _MASK
-
-    def remove(self, fingerprint: str) -> None:
-        """Subtract a person who was counted."""
-        self.recipients -= 1
-        self._sum = (self._sum - _hash(fingerprint)) & _MASK
 
     def __add__(self, other: PeopleTally) -> PeopleTally:
         """Return the tally of two groups without common people."""
@@ -200,7 +157,7 @@ class PeopleTally:
         return self.recipients > 0
 
     def __repr__(self) -> str:
-        return f"PeopleTally.read({self.recipients}, {self.digest!r})"
+        return f"<PeopleTally of {self.recipients}, {self.digest}>"
 
 
 def _hash(fingerprint: str) -> int:
@@ -208,14 +165,14 @@ def _hash(fingerprint: str) -> int:
 
 
 def tally_texted(known: RecordedDeliveries) -> dict[str, PeopleTally]:
-    """Return tallies of the people who got a message, or may have, by message id; without forgotten people.
+    """Return tallies of the people who got a message, or may have, by message id.
 
     Unresolved and settled deliveries count alike: machines may differ in that.
     """
     found = {}
     for message in sorted(known.messages):
         texted = known.sent.get(message, set()) | known.unresolved.get(message, set())
-        if tally := PeopleTally(texted - known.forgotten):
+        if tally := PeopleTally(texted):
             found[message] = tally
     return found
 

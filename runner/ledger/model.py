@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from runner.ledger.files.sealed import SealedLine
 
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
 the service lists it, and no record says whose it is."""
+Fingerprint = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{20}$")]
 SUPPRESSIONS_SUFFIX = ".suppressions.json"
 """The ending of files of suppressions, after the target's name."""
 ENDED = "COMPLETE"
 """The status of a session that has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(SealedLine, frozen=True):
     """One `apply` that was about to send.
 
     Attributes:
@@ -38,8 +42,21 @@ class Run:
     triggered_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchEntry:
+class _LaunchNotes(SealedLine, frozen=True, kw_only=True):
+    """Optional fields of a launch on record.
+
+    Attributes:
+        arm: the experiment's arm, if the message has several and it is known.
+        asks: whether it asks something, so that its sessions stay open.
+        run: the run's id; None if it is unknown.
+    """
+
+    arm: str | None = None
+    asks: bool = False
+    run: str | None = None
+
+
+class LaunchEntry(_LaunchNotes, frozen=True):
     """The common fields of a launch on record, before it is sent and afterwards.
 
     Attributes:
@@ -48,28 +65,22 @@ class LaunchEntry:
         tag: the project tag.
         payload_digest: of the definition.
         recipients: fingerprints, sorted.
-        arm: the experiment's arm, if the message has several and it is known.
-        run: the run's id; None if it is unknown.
     """
 
     message: str
     key: str
     tag: str
     payload_digest: str
-    recipients: tuple[str, ...]
-    arm: str | None = field(default=None, kw_only=True)
-    run: str | None = field(default=None, kw_only=True)
+    recipients: tuple[Fingerprint, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Intent(LaunchEntry):
+class Intent(LaunchEntry, frozen=True):
     """A launch about to be sent; `definition` is the send body less `phone`, as JSON."""
 
     definition: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedLaunch(LaunchEntry):
+class ReservedLaunch(LaunchEntry, frozen=True):
     """A launch that a run was about to send, for other machines.
 
     `definition_digest` is of the definition as the service lists it. `reserved_at` is UTC, ISO 8601.
@@ -105,33 +116,11 @@ class Outcome:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRecord(LaunchEntry):
+class LaunchRecord(LaunchEntry, frozen=True):
     """An accepted launch, as in the lockfile."""
 
     project_launch_guid: str
     sent_at: str
-
-    @property
-    def place(self) -> tuple[str, str]:
-        """The sort key among the lines of a lockfile."""
-        return self.message, self.key
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class SummaryLine:
-    """The line of one message in a lockfile that sums up; `digest` is that of `PeopleTally`.
-
-    Times are the first and the last launch's (UTC, ISO 8601); `tags` are sorted.
-    """
-
-    message: str
-    tags: tuple[str, ...]
-    launches: int
-    recipients: int
-    digest: str
-    first_sent_at: str
-    last_sent_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +193,11 @@ class RecordedDeliveries:
     """The recorded deliveries of a campaign: fingerprints by message id.
 
     `unresolved` ones have an unknown outcome, and time alone never frees them; those in `unexplained` are of
-    launches that no record explains. `forgotten` has people without message ids.
+    launches that no record explains.
     """
 
     sent: dict[str, set[str]]
     unresolved: dict[str, set[str]]
-    forgotten: set[str] = field(default_factory=set)
     unexplained: dict[str, set[str]] = field(default_factory=dict)
 
     @property
@@ -219,8 +207,8 @@ class RecordedDeliveries:
         return {message for shelf in shelves for message, people in shelf.items() if people}
 
     def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted or forgotten."""
-        return not (any(self.sent.values()) or any(self.unresolved.values()) or self.forgotten)
+        """Return whether nobody is recorded as texted."""
+        return not (any(self.sent.values()) or any(self.unresolved.values()))
 
     def count_texted(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
@@ -229,17 +217,11 @@ class RecordedDeliveries:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignRow:
-    """A campaign's row in the ledger.
-
-    `salt` is None if its fingerprints are keyed by the user's secret. Without launches (`has_launches`), the
-    key can still change.
-    """
+class CampaignRow(NamedTuple):
+    """A campaign's row in the ledger; `has_launches` counts those that were recorded here, or in files."""
 
     id: int
-    salt: str | None
-    key_fingerprint: str
+    name: str
     has_launches: bool
 
 

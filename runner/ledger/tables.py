@@ -68,8 +68,6 @@ campaigns = _table(
     "campaigns",
     Column("id", Integer, primary_key=True),
     *_texts("target", "name"),
-    Column("salt", LedgerString),
-    _text("key_fingerprint"),
     UniqueConstraint("target", "name"),
 )
 
@@ -86,8 +84,8 @@ launches = _table(
     Column("outcome_at", LedgerString),
     Column("detail", LedgerText),
     Column("run", LedgerString),  # of `runs`; null for launches that were found at the service
-    # The first of `lockfile_marks` that counts it; null if none does.
-    Column("mark", Integer),
+    # True if it asks something, as far as is known.
+    Column("asks", Boolean, nullable=False, server_default=true()),
     # True if a session may be open: it asks something, and not all have ended, as last read.
     Column("is_open", Boolean, nullable=False, server_default=true()),
     Index(
@@ -163,14 +161,17 @@ locks = _table(
     Column("since", LedgerString),
 )
 
-# Of renamed campaigns: the first name, which is part of their fingerprints.
-first_names = _table("first_names", _campaign_key(), _text("name"))
+# Of renamed campaigns: their former names, which an old checkout may still use.
+former_names = _table("former_names", _campaign_key(), _key("name"))
 
 # Of renamed messages: their former ids, which an old checkout may still use.
 message_names = _table("message_names", _campaign_key(), _key("name"), _text("message"))
 
-# The key of a target's people, in all campaigns.
-target_keys = _table("target_keys", _key("target"), Column("salt", LedgerString), _text("key_fingerprint"))
+# The key of a target's fingerprints.
+target_keys = _table("target_keys", _key("target"), _text("key_fingerprint"))
+
+# Digests of record files' texts that the ledger has all of.
+absorbed_texts = _table("absorbed_texts", _key("digest"))
 
 # One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
 opt_outs = _table(
@@ -193,14 +194,6 @@ opt_ins = _table(
 
 # Results that the service counts but that are not kept: their participants were forgotten.
 forgotten_results = _table("forgotten_results", _launch_key(), _number("results"))
-
-# Forgotten people of campaigns with data of theirs. `released` frees those who were let in again.
-forgotten_people = _table(
-    "forgotten_people",
-    _campaign_key(),
-    _key("fingerprint"),
-    Column("released", Boolean, nullable=False, default=False),
-)
 
 # The arm of launches of messages with several arms.
 launch_arms = _table("launch_arms", _launch_key(), _text("arm"))
@@ -266,15 +259,6 @@ result_revisions = _table(
     _text("mark"),
 )
 
-# The tallies of people that a lockfile which sums up may hold (`runner.ledger.lockfile.checkpoints`).
-lockfile_marks = _table(
-    "lockfile_marks",
-    _campaign_key(),
-    *_keys("message", "digest"),
-    _number("recipients"),
-    _number("number"),  # grows; the highest of each message is current
-)
-
 # Launches whose counted and listed results still differed after the last `reconcile`.
 # Their answers are known as of `agreed_at`, until a person accepts the difference.
 launch_differences = _table(
@@ -294,13 +278,6 @@ campaign_pauses = _table(
     *_keys("target", "campaign"),
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
-)
-
-# Holds from files of suppressions for campaigns that are not entered yet.
-told_holds = _table(
-    "told_holds",
-    *_keys("target", "campaign", "digest"),
-    Column("entry", LedgerText, nullable=False),  # a JSON object, as in the file
 )
 
 

@@ -18,7 +18,6 @@ from runner.ledger.tables import deliveries, launches, results
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from runner.ledger.model import LaunchRecord
     from runner.ledger.report_model import OpenDifferences
 
 
@@ -79,17 +78,6 @@ def read_earlier(
         if asked is None or participant in asked:
             found[message_ids[message]].answered.add(participant)
     return found
-
-
-def add_recorded(found: dict[str, EarlierMessage], records: Iterable[LaunchRecord]) -> None:
-    """Add launches that only lockfiles have; their answers were not read here."""
-    for record in records:
-        message = found.get(record.message)
-        if message is None:
-            continue
-        launch = EarlierLaunch(datetime.fromisoformat(record.sent_at), None)
-        for fingerprint in record.recipients:
-            message.launches.setdefault(fingerprint, launch)
 
 
 def find_depleted(

@@ -1,32 +1,27 @@
 """Forgotten people, and the removal of their data from the ledger (GDPR, article 17; CCPA, section 1798.105).
 
-One keyed suppression entry stays on each target, and one in each campaign with data of the person. Lockfiles
-carry these to other ledgers: without them the next `apply` of a file with the phone would text the person as
-a newcomer. That is the least that can carry out their wish (GDPR, article 17(3)(b) and (e)).
+An opt-out with the source `forgotten` stays on each target, and the files of suppressions carry it to other
+ledgers: without it the next `apply` of a file with the phone would text the person as a newcomer. That is the
+least that can carry out their wish (GDPR, article 17(3)(b) and (e)).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from heapq import merge
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, and_, delete, exists, func, select, update
 
-from runner.ledger.database import insert_missing, insert_or_update
-from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.lockfile.checkpoints import remove_people
-from runner.ledger.lockfile.integrity import leave_out
-from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, remove_opt_out
-from runner.ledger.record.deliveries import iterate_accepted
-from runner.ledger.record.renaming import list_campaigns, renew_launch_keys
+from runner.ledger.bulk import iterate_rows
+from runner.ledger.database import insert_or_update
+from runner.ledger.fingerprint import TargetKey, launch_key
+from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, read_forgotten
+from runner.ledger.record.renaming import list_former_names, renew_launch_keys
 from runner.ledger.record.unsettled import OPEN
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
     campaigns,
     deliveries,
-    forgotten_people,
     forgotten_results,
     launches,
     message_names,
@@ -35,18 +30,17 @@ from runner.ledger.tables import (
     results,
     sessions,
 )
-from runner.ledger.target_key import enter_target_key, list_keyed_targets, reach_target_key
+from runner.ledger.target_key import enter_key, find_key, list_keyed_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from runner.ledger.database import Ledger
-    from runner.ledger.model import LaunchRecord
-    from runner.ledger.target_key import KeySource, TargetKey, TargetSecret
+    from runner.ledger.target_key import TargetSecret
 
 
 def remove_person(
-    connection: Connection, campaign_id: int, first_name: str, fingerprint: str
+    connection: Connection, campaign_id: int, campaign: str, fingerprint: str
 ) -> dict[str, int]:
     """Remove a person from a campaign's record, except launches to them of unknown outcome.
 
@@ -60,7 +54,7 @@ def remove_person(
     rows = connection.execute(query.where(theirs)).all()
     settled = [row.id for row in rows if not row.is_open]
     alone = _find_alone(connection, settled, fingerprint)
-    abandoned = _find_abandoned(connection, campaign_id, first_name, fingerprint)
+    abandoned = _find_abandoned(connection, campaign_id, campaign, fingerprint)
     written = {row.id for row in rows if row.definition is not None} & set(settled)
     counts = {
         "results": _forget_results(connection, campaign_id, fingerprint),
@@ -68,13 +62,12 @@ def remove_person(
         "shared_texts": len(written - alone),
         "unresolved": len(rows) - len(settled),
     }
-    remove_people(connection, campaign_id, settled, fingerprint)
     removed = delete(deliveries).where(theirs, deliveries.c.launch_id.in_(settled))
     counts["deliveries"] = connection.execute(removed).rowcount
     blank = update(launches).where(launches.c.id.in_(alone | abandoned)).values(definition=None, detail=None)
     connection.execute(blank)
     # The old keys are digests of the person's fingerprint, among others.
-    renew_launch_keys(connection, first_name, launches.c.id.in_(settled), launches.c.state == "sent")
+    renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
     return counts
 
 
@@ -85,7 +78,7 @@ def _find_alone(connection: Connection, launch_ids: Collection[int], fingerprint
     return set(connection.execute(query).scalars())
 
 
-def _find_abandoned(connection: Connection, campaign_id: int, first_name: str, fingerprint: str) -> set[int]:
+def _find_abandoned(connection: Connection, campaign_id: int, campaign: str, fingerprint: str) -> set[int]:
     """Return launches to the person alone that reached nobody and were replaced by another one.
 
     No row names their recipient, but their keys are digests of it.
@@ -101,12 +94,13 @@ def _find_abandoned(connection: Connection, campaign_id: int, first_name: str, f
     renames = connection.execute(
         select(message_names).where(message_names.c.campaign_id == campaign_id)
     ).all()
+    # A launch keeps the key of the old names of campaign and message.
+    names = (campaign, *list_former_names(connection, campaign_id))
     return {
         row.id
         for row in connection.execute(query)
-        # A launch that reached nobody keeps the key of the message's old id.
         for message in (row.message, *(one.name for one in renames if one.message == row.message))
-        if row.launch_key == launch_key(first_name, message, row.payload_digest, [fingerprint])
+        if any(row.launch_key == launch_key(n, message, row.payload_digest, [fingerprint]) for n in names)
     }
 
 
@@ -139,113 +133,22 @@ def note_forgotten_results(connection: Connection, counts: Mapping[int, int]) ->
     insert_or_update(connection, forgotten_results, rows)
 
 
-def read_forgotten(connection: Connection, campaign_id: int, told: Iterable[str] = ()) -> set[str]:
-    """Return the fingerprints of forgotten people who were not let in again, including `told` ones."""
-    found = set(told)
-    query = select(forgotten_people.c.fingerprint, forgotten_people.c.released).where(
-        forgotten_people.c.campaign_id == campaign_id
-    )
-    rows = connection.execute(query).all()
-    found.update(row.fingerprint for row in rows)
-    return found.difference(row.fingerprint for row in rows if row.released)
+def remove_lingering(connection: Connection, campaign_id: int, campaign: str) -> None:
+    """Remove a campaign's data of forgotten people, as another ledger has forgotten them.
 
-
-def mark_forgotten(connection: Connection, campaign_id: int, fingerprint: str) -> None:
-    """Enter a person as forgotten, even if they were let in again before."""
-    row = {"campaign_id": campaign_id, "fingerprint": fingerprint, "released": False}
-    insert_or_update(connection, forgotten_people, [row])
-
-
-def absorb_forgotten(
-    connection: Connection, campaign_id: int, first_name: str, told: Collection[str]
-) -> set[str]:
-    """Enter the forgotten people of lockfiles, and remove the rows of all forgotten people.
-
-    People who were let in again here stay so. Returns the fingerprints of all forgotten people.
+    Launches to them of unknown outcome stay until that is known.
     """
-    rows = [{"campaign_id": campaign_id, "fingerprint": one, "released": False} for one in sorted(told)]
-    insert_missing(connection, forgotten_people, rows)
-    found = read_forgotten(connection, campaign_id)
-    if found:
-        # Another ledger has forgotten them, or a launch to them was settled just now.
-        for fingerprint in _find_lingering(connection, campaign_id, settled_only=True):
-            remove_person(connection, campaign_id, first_name, fingerprint)
-    return found
-
-
-def iterate_remembered(connection: Connection, campaign_id: int, first_name: str) -> Iterator[LaunchRecord]:
-    """Yield a campaign's accepted launches as `iterate_accepted` does, without forgotten people."""
-    forgotten = _find_lingering(connection, campaign_id)
+    forgotten = read_forgotten(connection, campaign_id)
     if not forgotten:
-        yield from iterate_accepted(connection, campaign_id, first_name)
         return
-    altered = [
-        leave_out(record, forgotten, first_name)
-        for record in iterate_accepted(connection, campaign_id, first_name)
-        if not forgotten.isdisjoint(record.recipients)
-    ]
-    unaltered = (
-        record
-        for record in iterate_accepted(connection, campaign_id, first_name)
-        if forgotten.isdisjoint(record.recipients)
-    )
-    by_place = attrgetter("place")
-    yield from merge(sorted(altered, key=by_place), unaltered, key=by_place)
-
-
-def find_as_forgotten(
-    connection: Connection, target: str, phone: str, state_key: str | None
-) -> list[tuple[int, str]]:
-    """Return the numbers of the campaigns that have forgotten a person, with the fingerprints there.
-
-    Campaigns with another key than `state_key` are skipped.
-    """
-    is_theirs = and_(forgotten_people.c.campaign_id == campaigns.c.id, forgotten_people.c.released.is_(False))
-    have_forgotten = select(forgotten_people).where(is_theirs).exists()
-    found = []
-    for row in list_campaigns(connection, campaigns.c.target == target, have_forgotten):
-        key = FingerprintKey.reopen(row.salt, state_key, row.key_fingerprint)
-        if key is None:
-            continue
-        fingerprint = key.fingerprint(row.first_name, phone)
-        if fingerprint in read_forgotten(connection, row.id):
-            found.append((row.id, fingerprint))
-    return found
-
-
-def let_in(connection: Connection, people: KeySource, phone: str, at: str) -> int:
-    """Let a person be texted again who opted out or was forgotten; return the number of removed entries.
-
-    Raises:
-        LedgerError: the target's key is missing.
-    """
-    key = people.read(connection)
-    dismissed = remove_opt_out(connection, key, phone, at) if key else 0
-    found = find_as_forgotten(connection, people.target, phone, people.state_key)
-    for campaign_id, fingerprint in found:
-        is_it = and_(
-            forgotten_people.c.campaign_id == campaign_id, forgotten_people.c.fingerprint == fingerprint
-        )
-        connection.execute(update(forgotten_people).where(is_it).values(released=True))
-    return dismissed + len(found)
-
-
-def _find_lingering(connection: Connection, campaign_id: int, *, settled_only: bool = False) -> set[str]:
-    """Return the forgotten people who still have deliveries in the ledger."""
-    is_same = and_(
-        forgotten_people.c.campaign_id == deliveries.c.campaign_id,
-        forgotten_people.c.fingerprint == deliveries.c.fingerprint,
-    )
     query = (
         select(deliveries.c.fingerprint)
-        .join(forgotten_people, is_same)
         .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(deliveries.c.campaign_id == campaign_id, forgotten_people.c.released.is_(False))
+        .where(deliveries.c.campaign_id == campaign_id, launches.c.state.not_in(OPEN))
         .distinct()
     )
-    if settled_only:
-        query = query.where(launches.c.state.not_in(OPEN))
-    return set(connection.execute(query).scalars())
+    for (fingerprint,) in set(iterate_rows(connection, query, deliveries.c.fingerprint, forgotten)):
+        remove_person(connection, campaign_id, campaign, fingerprint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,15 +172,13 @@ class ForgottenCampaign:
 class Forgotten:
     """The effects of forgetting a person, and the places out of reach; without their phone.
 
-    `opt_outs` counts replaced rows of replies and lists. `unreadable` has campaigns whose key is missing, by
-    target and name; `unreached`, unchanged targets with the missing secret. `log_keeps`: the database still
-    has the old rows in its log or unused space.
+    `opt_outs` counts replaced rows of replies and lists. `unreached` has unchanged targets with the missing
+    secret. `log_keeps`: the database still has the old rows in its log or unused space.
     """
 
     targets: tuple[str, ...]
     opt_outs: int
     campaigns: tuple[ForgottenCampaign, ...]
-    unreadable: tuple[tuple[str, str], ...]
     unreached: tuple[tuple[str, TargetSecret], ...]
     log_keeps: bool
 
@@ -303,11 +204,6 @@ class Forgotten:
             for target, secret in self.unreached
         ]
         found += [
-            f"the record of {name} on {target} was written with a RUNNER_STATE_KEY that is not at hand: "
-            "set it, and forget them again"
-            for target, name in self.unreadable
-        ]
-        found += [
             f"{one.campaign} on {one.target} has launches to them of unknown outcome ({one.unresolved}): "
             "run `runner apply` or `runner resolve`, then forget them again"
             for one in self.campaigns
@@ -322,13 +218,12 @@ def forget_person(
     *,
     targets: Collection[str],
     find_secret: Callable[[str], TargetSecret],
-    new_salt: str,
     at: str,
 ) -> Forgotten:
     """Remove everything in the ledger that can be tied to a phone (E.164), and suppress the person.
 
     `targets` are suppressed even if the ledger does not know them, and their keys must be there; others whose
-    keys are missing stay unchanged. `new_salt` (32 random hexadecimal digits) is for targets without a key.
+    keys are missing stay unchanged.
 
     Raises:
         LedgerError: the ledger cannot be written, or the key of one of `targets` is missing: nothing was
@@ -341,30 +236,31 @@ def forget_person(
         known = connection.execute(select(campaigns.c.target).distinct()).scalars().all()
         everywhere = sorted({*targets, *known, *list_keyed_targets(connection)})
         secrets = {target: find_secret(target) for target in everywhere}
-        reached = _reach_keys(connection, targets, secrets, new_salt)
-        replaced = sum(_suppress(connection, key, phone, at) for key in reached.values())
-        found, unreadable = _forget_deliveries(connection, phone, {t: secrets[t].value for t in reached})
+        keys = _find_keys(connection, targets, secrets)
+        replaced = sum(_suppress(connection, key, phone, at) for key in keys.values())
+        found = _forget_deliveries(connection, phone, keys)
     return Forgotten(
-        tuple(reached),
+        tuple(keys),
         replaced,
         found,
-        unreadable,
-        tuple((target, secret) for target, secret in secrets.items() if target not in reached),
+        tuple((target, secret) for target, secret in secrets.items() if target not in keys),
         log_keeps=not _empty_log(ledger),
     )
 
 
-def _reach_keys(
-    connection: Connection, targets: Collection[str], secrets: Mapping[str, TargetSecret], new_salt: str
+def _find_keys(
+    connection: Connection, targets: Collection[str], secrets: Mapping[str, TargetSecret]
 ) -> dict[str, TargetKey]:
-    """Return the keys that are set; those of `targets` must be."""
-    keys = {
-        target: enter_target_key(connection, target, secret.value, new_salt)
-        if target in targets
-        else reach_target_key(connection, target, secret, new_salt)
-        for target, secret in secrets.items()
-    }
-    return {target: key for target, key in keys.items() if key is not None}
+    """Return the keys that are set, recorded; those of `targets` must be."""
+    found = {}
+    for target, secret in secrets.items():
+        key = (
+            TargetKey.of(target, secret.value) if target in targets else find_key(connection, target, secret)
+        )
+        if key is not None:
+            enter_key(connection, key)
+            found[target] = key
+    return found
 
 
 def _explain(secret: TargetSecret) -> str:
@@ -395,18 +291,13 @@ def _suppress(connection: Connection, key: TargetKey, phone: str, at: str) -> in
 
 
 def _forget_deliveries(
-    connection: Connection, phone: str, state_keys: Mapping[str, str | None]
-) -> tuple[tuple[ForgottenCampaign, ...], tuple[tuple[str, str], ...]]:
-    """Remove a person from the campaigns on some targets, each given with the user's secret."""
-    found, unreadable = [], []
-    for row in list_campaigns(connection, campaigns.c.target.in_(state_keys)):
-        key = FingerprintKey.reopen(row.salt, state_keys[row.target], row.key_fingerprint)
-        if key is None:
-            unreadable.append((row.target, row.name))
-            continue
-        fingerprint = key.fingerprint(row.first_name, phone)
-        removed = remove_person(connection, row.id, row.first_name, fingerprint)
+    connection: Connection, phone: str, keys: Mapping[str, TargetKey]
+) -> tuple[ForgottenCampaign, ...]:
+    """Remove a person from the campaigns on some targets."""
+    found = []
+    theirs = select(campaigns).where(campaigns.c.target.in_(keys))
+    for row in connection.execute(theirs.order_by(campaigns.c.target, campaigns.c.name)).all():
+        removed = remove_person(connection, row.id, row.name, keys[row.target].fingerprint(phone))
         if any(removed.values()):
-            mark_forgotten(connection, row.id, fingerprint)
             found.append(ForgottenCampaign(row.target, row.name, **removed))
-    return tuple(found), tuple(unreadable)
+    return tuple(found)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from runner.ledger.fingerprint import FingerprintKey, FingerprintSet
+    from runner.ledger.fingerprint import FingerprintSet, TargetKey
 
 
 class OpenShelf(NamedTuple):
@@ -16,8 +16,6 @@ class OpenShelf(NamedTuple):
     """
 
     campaign: str
-    first_name: str
-    key: FingerprintKey
     open: FingerprintSet
     unread: FingerprintSet
 
@@ -33,12 +31,13 @@ class OpenSession(NamedTuple):
 class OpenSessions:
     """The people with open surveys on a target, by campaign."""
 
+    key: TargetKey
     shelves: tuple[OpenShelf, ...] = ()
 
     def find(self, phone: str) -> OpenSession | None:
         """Return the open survey of a person, as last read, or None."""
+        person = self.key.fingerprint(phone) if self.shelves else ""
         for shelf in self.shelves:
-            person = shelf.key.fingerprint(shelf.first_name, phone)
             if person in shelf.open:
                 return OpenSession(shelf.campaign, "read")
             if person in shelf.unread:

@@ -7,7 +7,7 @@ again does not undo the decision.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy import (
@@ -26,21 +26,23 @@ from sqlalchemy import (
 from runner.audience.renumbering import list_old_forms
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
+from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.model import find_later_moment
-from runner.ledger.tables import opt_outs
-from runner.ledger.target_key import read_target_key
+from runner.ledger.tables import campaigns, opt_outs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from sqlalchemy.dialects import postgresql, sqlite
 
-    from runner.ledger.target_key import TargetKey
+    from runner.ledger.files.suppressions import Source, State
+    from runner.ledger.fingerprint import TargetKey
 
     New = sqlite.Insert | postgresql.Insert
 
 _COLUMNS = [column.name for column in opt_outs.c]
+_FIELDS = [name for name in _COLUMNS if name != "target"]
 _KEY = [column.name for column in opt_outs.primary_key]
 _GROUP = 1000
 
@@ -83,41 +85,21 @@ RENEW = entering(
 """Updates the moment of repeated opt-outs, so that they are later than other ledgers' dismissals."""
 
 
-NOBODY = "0" * 32
+NOBODY = "0" * 20
 """Stands for the people of a launch whom the service does not list: while it is held, all texts wait."""
-Source = Literal["reply", "launch", "import", "person", "forgotten"]
-"""`launch`: a reply to a launch, of whose people the author is one."""
-"""`reply`: reconciling found it; `import`: a list; `person`: by hand; `forgotten`: their data was removed."""
-State = Literal["confirmed", "doubtful", "dismissed"]
-
-
-@dataclass(frozen=True, slots=True)
-class OptOut:
-    """One piece of evidence that a person opted out.
-
-    `evidence` is the reply's `result_guid`, the `project_launch_guid` of a reply that the service kept to
-    itself, or the source's own name. `confirmed` ones count, `dismissed` ones don't, `doubtful` ones wait for
-    a decision. `at` is when it was entered or decided (UTC, ISO 8601).
-    """
-
-    fingerprint: str
-    evidence: str
-    source: Source
-    state: State
-    at: str
 
 
 @dataclass(frozen=True, slots=True)
 class Suppressions:
-    """People who must not be texted on a target, in one state of the ledger; `key` is None without any."""
+    """People who must not be texted on a target, in one state of the ledger."""
 
-    key: TargetKey | None
+    key: TargetKey
     confirmed: FingerprintSet
     doubtful: FingerprintSet
 
     def find(self, phone: str) -> Literal["confirmed", "doubtful"] | None:
         """Return the state of a person's opt-outs; None if they may be texted."""
-        if self.key is None or not (self.confirmed or self.doubtful):
+        if not (self.confirmed or self.doubtful):
             return None
         fingerprint = self.key.fingerprint(phone)
         if fingerprint in self.confirmed:
@@ -162,7 +144,7 @@ def keep_decision(connection: Connection, target: str, decided: OptOut) -> None:
 def write_rows(target: str, items: Iterable[OptOut]) -> Iterator[list[dict[str, Any]]]:
     """Yield opt-outs as rows of a target, in portions."""
     for group in divide(items, _GROUP):
-        yield [{"target": target, **asdict(item)} for item in group]
+        yield [{"target": target, **{name: getattr(item, name) for name in _FIELDS}} for item in group]
 
 
 def remove_opt_out(connection: Connection, key: TargetKey, phone: str, at: str) -> int:
@@ -218,14 +200,12 @@ def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
 
 
 def read_suppressions(
-    connection: Connection, key: TargetKey | None, phones: Iterable[str] | None = None
+    connection: Connection, key: TargetKey, phones: Iterable[str] | None = None
 ) -> Suppressions:
     """Return the people who must not be texted: streamed, at 16 bytes each.
 
     `phones` (E.164) limits the people; None means all.
     """
-    if key is None:
-        return Suppressions(None, FingerprintSet(), FingerprintSet())
     if phones is not None:
         found = _find_states(connection, key.target, list(map(key.fingerprint, phones)))
         return Suppressions(
@@ -265,26 +245,25 @@ def _find_states(
 
 
 def find_suppressed(
-    connection: Connection,
-    target: str,
-    state_key: str | None,
-    phones: Iterable[str],
-    source: Source | None = None,
+    connection: Connection, key: TargetKey, phones: Iterable[str], source: Source | None = None
 ) -> set[str]:
     """Return the phones of people who have opted out of a target, for certain or perhaps.
 
     `source` limits the evidence: `forgotten` for people whose data was removed.
-
-    Raises:
-        LedgerError: the target's key is missing.
     """
     # Most ledgers have no opt-outs, and every group of launches asks.
-    anyone = select(opt_outs.c.target).where(opt_outs.c.target == target).limit(1)
+    anyone = select(opt_outs.c.target).where(opt_outs.c.target == key.target).limit(1)
     if connection.execute(anyone).first() is None:
         return set()
-    key = read_target_key(connection, target, state_key)
-    if key is None:
-        return set()
     asked = {key.fingerprint(form): phone for phone in phones for form in (phone, *list_old_forms(phone))}
-    found = _find_states(connection, target, asked, source)
+    found = _find_states(connection, key.target, asked, source)
     return {asked[fingerprint] for people in found.values() for fingerprint in people}
+
+
+def read_forgotten(connection: Connection, campaign_id: int) -> set[str]:
+    """Return the fingerprints of the forgotten people of a campaign's target who were not let in again."""
+    target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
+    query = select(opt_outs.c.fingerprint).where(
+        opt_outs.c.target == target, opt_outs.c.source == "forgotten", opt_outs.c.state == "confirmed"
+    )
+    return set(connection.execute(query).scalars())

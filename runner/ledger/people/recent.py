@@ -1,8 +1,6 @@
 """People who were texted lately (`policy.frequency_cap`), or have an open survey (`policy.open_session`).
 
-All campaigns on the target count. Nothing is stored for this: phones are fingerprinted with each campaign's
-key and looked up among its deliveries, so that earlier and lockfile deliveries count. It costs one hash for
-each recipient and campaign.
+All campaigns on the target count.
 
 A text to a person with an open survey waits at the service until that survey ends, and then leaves at any
 hour. Surveys without later readings count as open.
@@ -15,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
-from runner.errors import LedgerError
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.fingerprint import FingerprintKey, FingerprintSet
+from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
-from runner.ledger.record.renaming import list_campaigns
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
+
+    from runner.ledger.fingerprint import TargetKey
 
 
 _GROUP = 1000
@@ -34,90 +32,51 @@ _SECONDS = len("2026-11-20T12:00:00")
 
 @dataclass(frozen=True, slots=True)
 class RecentDeliveries:
-    """Recent deliveries: each campaign's first name, key and texted fingerprints."""
+    """Recent deliveries on a target: the fingerprints of the people, each once for every message."""
 
-    shelves: tuple[tuple[str, FingerprintKey, FingerprintSet], ...]
+    key: TargetKey
+    people: FingerprintSet
 
     def count(self, phone: str) -> int:
         """Return the number of messages that a person was sent, or may have been; a survey is one message."""
-        return sum(people.count(key.fingerprint(name, phone)) for name, key, people in self.shelves)
+        return self.people.count(self.key.fingerprint(phone))
 
 
 def read_recent(
-    connection: Connection,
-    target: str,
-    state_key: str | None,
-    since: str,
-    phones: Collection[str] | None = None,
+    connection: Connection, key: TargetKey, since: str, phones: Collection[str] | None = None
 ) -> RecentDeliveries:
     """Return the deliveries on a target since a moment (UTC, ISO 8601, to the second), at 16 bytes each.
 
-    The connection must read one state of the ledger. `phones` (E.164) limits the people; None means all.
-
-    Raises:
-        LedgerError: the key of a campaign of the time is missing.
+    `phones` (E.164) limits the people; None means all.
     """
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
-    recent = (
-        select(deliveries.c.fingerprint)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(is_recent)
-    )
-    are_wanted = campaigns.c.target == target
-    if phones is None:
-        are_wanted &= campaigns.c.id.in_(select(launches.c.campaign_id).where(is_recent).distinct())
-    shelves = []
-    for row in list_campaigns(connection, are_wanted):
-        key = FingerprintKey.reopen(row.salt, state_key, row.key_fingerprint)
-        if key is None and not _has_recent(connection, row.id, is_recent):
-            continue
-        if key is None:
-            raise LedgerError(
-                f"the frequency cap cannot be counted: the campaign {row.name!r} was written with another "
-                "RUNNER_STATE_KEY, or with one that is not set",
-                hint="set RUNNER_STATE_KEY to the key it was written with",
-            )
-        asked = None if phones is None else [key.fingerprint(row.first_name, phone) for phone in phones]
-        people = _iterate_people(connection, recent, row.id, asked)
-        shelves.append((row.first_name, key, FingerprintSet(row[0] for row in people)))
-    return RecentDeliveries(tuple(shelves))
-
-
-def read_recent_guids(connection: Connection, target: str, since: str) -> set[str]:
-    """Return the `project_launch_guid`s of launches accepted on a target since a moment (UTC, ISO 8601)."""
-    query = (
-        select(launches.c.project_launch_guid)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(
-            campaigns.c.target == target,
-            launches.c.outcome_at >= since[:_SECONDS],
-            launches.c.project_launch_guid.is_not(None),
-        )
-    )
-    return set(connection.execute(query).scalars())
-
-
-def _has_recent(connection: Connection, campaign_id: int, is_recent: ColumnElement[bool]) -> bool:
-    query = select(launches.c.id).where(launches.c.campaign_id == campaign_id, is_recent).limit(1)
-    return connection.execute(query).first() is not None
+    query = select(deliveries.c.fingerprint).join(launches, launches.c.id == deliveries.c.launch_id)
+    rows = _iterate_people(connection, query.where(is_recent), key, phones)
+    return RecentDeliveries(key, FingerprintSet(row[0] for row in rows))
 
 
 def _iterate_people(
-    connection: Connection, query: Select[Any], campaign_id: int, asked: Sequence[str] | None
+    connection: Connection, query: Select[Any], key: TargetKey, phones: Collection[str] | None
 ) -> Iterator[Any]:
-    """Yield rows of a campaign's deliveries for the `asked` fingerprints; None means all.
+    """Yield rows of a target's deliveries to some people, by fingerprint; None means all.
 
     The query selects from deliveries and launches, the fingerprint first.
     """
-    own = query.where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
-    if asked is None:
-        ordered = own.order_by(deliveries.c.fingerprint).execution_options(yield_per=_GROUP)
-        yield from iterate_rows(connection, ordered, deliveries.c.fingerprint, None)
+    theirs = query.where(deliveries.c.released.is_(False))
+    if phones is None:
+        own = select(campaigns.c.id).where(campaigns.c.target == key.target)
+        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(deliveries.c.fingerprint)
+        yield from connection.execute(ordered.execution_options(yield_per=_GROUP))
         return
-    # By the whole primary key: few of possibly many deliveries are wanted.
-    own = own.where(deliveries.c.message.in_(list(iterate_messages(connection, campaign_id))))
-    yield from sorted(iterate_rows(connection, own, deliveries.c.fingerprint, asked))
+    asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
+    own = select(campaigns.c.id).where(campaigns.c.target == key.target)
+    for campaign_id in connection.execute(own).scalars().all():
+        # By the whole primary key: few of possibly many deliveries are wanted.
+        messages = list(iterate_messages(connection, campaign_id))
+        place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
+        found += iterate_rows(connection, theirs.where(place), deliveries.c.fingerprint, asked)
+    yield from sorted(map(tuple, found))
 
 
 def iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
@@ -131,8 +90,7 @@ def iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
 
 def read_open_sessions(
     connection: Connection,
-    target: str,
-    state_key: str | None,
+    key: TargetKey,
     phones: Collection[str] | None = None,
     *,
     other_than: int | None = None,
@@ -141,34 +99,34 @@ def read_open_sessions(
 
     The connection must read one state of the ledger. `phones` (E.164) limits the people, None means all; the
     campaign `other_than` does not count.
-
-    Raises:
-        LedgerError: the key of a campaign with open surveys is missing.
     """
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
-    are_holding = _are_holding(target, may_hold)
+    are_holding = _are_holding(key.target, may_hold)
     if other_than is not None:
         are_holding &= campaigns.c.id != other_than
+    asked = None if phones is None else [key.fingerprint(phone) for phone in phones]
     shelves = []
-    for row in list_campaigns(connection, are_holding):
-        key = FingerprintKey.reopen(row.salt, state_key, row.key_fingerprint)
-        if key is None:
-            raise LedgerError(
-                f"the open surveys of the campaign {row.name!r} cannot be read: it was written with "
-                "another RUNNER_STATE_KEY, or with one that is not set",
-                hint="set RUNNER_STATE_KEY to the key it was written with",
-            )
-        asked = None if phones is None else [key.fingerprint(row.first_name, phone) for phone in phones]
-        is_held = and_(may_hold, deliveries.c.has_ended.is_(None))
+    theirs = select(campaigns.c.id, campaigns.c.name).where(are_holding).order_by(campaigns.c.name)
+    for campaign_id, name in connection.execute(theirs).all():
+        is_held = and_(
+            may_hold,
+            deliveries.c.has_ended.is_(None),
+            deliveries.c.released.is_(False),
+            deliveries.c.campaign_id == campaign_id,
+        )
         if asked is None:
             # Not for some people: the server would go through all open launches for each of them.
-            is_held &= launches.c.campaign_id == row.id
-        held = _select_open(is_held)
-        people = list(_iterate_people(connection, held, row.id, asked))
+            held = _select_open(is_held & (launches.c.campaign_id == campaign_id))
+            ordered = held.order_by(deliveries.c.fingerprint).execution_options(yield_per=_GROUP)
+            people = list(connection.execute(ordered))
+        else:
+            messages = list(iterate_messages(connection, campaign_id))
+            held = _select_open(is_held & deliveries.c.message.in_(messages))
+            people = sorted(map(tuple, iterate_rows(connection, held, deliveries.c.fingerprint, asked)))
         is_open_now = FingerprintSet(person for person, is_read in people if is_read)
         unread = FingerprintSet(person for person, is_read in people if not is_read)
-        shelves.append(OpenShelf(row.name, row.first_name, key, is_open_now, unread))
-    return OpenSessions(tuple(shelves))
+        shelves.append(OpenShelf(name, is_open_now, unread))
+    return OpenSessions(key, tuple(shelves))
 
 
 def has_open_launches(connection: Connection, target: str) -> bool:

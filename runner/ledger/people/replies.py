@@ -14,7 +14,8 @@ from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_
 
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.model import format_moment
-from runner.ledger.people.opt_outs import NOBODY, OptOut, dismiss_opt_outs, find_next_moment, keep_decision
+from runner.ledger.files.suppressions import OptOut
+from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.results.differences import select_answers
 from runner.ledger.results.sendings import count_evidence
 from runner.ledger.tables import (
@@ -25,7 +26,6 @@ from runner.ledger.tables import (
     opt_ins,
     opt_outs,
     results,
-    told_holds,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement
 
-    from runner.ledger.people.opt_outs import State
+    from runner.ledger.files.suppressions import State
     from runner.ledger.results.result_feed import FeedSpan
 
 
@@ -137,17 +137,6 @@ def read_definition(connection: Connection, launch_id: int) -> str | None:
     return connection.execute(select(launches.c.definition).where(launches.c.id == launch_id)).scalar()
 
 
-def find_forgotten(connection: Connection, target: str, fingerprints: Collection[str]) -> frozenset[str]:
-    """Return those of some thousands of fingerprints of people who were forgotten and not let in again."""
-    query = select(opt_outs.c.fingerprint).where(
-        opt_outs.c.target == target,
-        opt_outs.c.fingerprint.in_(fingerprints),
-        opt_outs.c.source == "forgotten",
-        opt_outs.c.state == "confirmed",
-    )
-    return frozenset(connection.execute(query).scalars())
-
-
 def count_forgotten_results(
     connection: Connection, campaign_id: int, span: FeedSpan | None = None
 ) -> dict[int, int]:
@@ -237,14 +226,9 @@ def list_recorded_campaigns(connection: Connection) -> list[tuple[str, str]]:
 
 
 def list_launched_campaigns(connection: Connection, target: str) -> list[str]:
-    """Return the names of a target's campaigns with a launch on record, whatever its outcome, in order.
-
-    Holds for launches that were told by other ledgers count, too.
-    """
+    """Return the names of a target's campaigns with a launch on record, whatever its outcome, in order."""
     has_launches = exists().where(launches.c.campaign_id == campaigns.c.id)
-    is_told = (told_holds.c.target == target) & (told_holds.c.campaign == campaigns.c.name)
-    is_launched = or_(has_launches, exists().where(is_told))
-    query = select(campaigns.c.name).where(campaigns.c.target == target, is_launched)
+    query = select(campaigns.c.name).where(campaigns.c.target == target, has_launches)
     return list(connection.execute(query.order_by(campaigns.c.name)).scalars())
 
 
@@ -459,8 +443,7 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
         return lost
     stats, read = launch_stats.c, select_answers()
     differs = read.differs.element
-    # The questions of launches that other machines have sent are unknown here.
-    may_ask = or_(launches.c.definition.is_(None), launches.c.definition.contains('"questions":'))
+    may_ask = launches.c.asks
     has_ended = and_(stats.num_active_sessions == 0, stats.num_queued_sessions == 0, ~differs)
     is_unread = or_(
         and_(stats.launch_id.is_(None), ~differs),

@@ -1,4 +1,4 @@
-"""Synchronization between the ledger and the file of suppressions.
+"""Suppressions in the ledger and in the files that carry them to other ledgers.
 
 The file is a function of the ledger, and its entries are read into the ledger before anything is planned. Of
 two decisions about one thing the later counts.
@@ -6,43 +6,28 @@ two decisions about one thing the later counts.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import Connection, and_, delete, func, or_, select
+from sqlalchemy import Connection, and_, delete, or_, select
 
 from runner.errors import SuppressionsError
 from runner.ledger.atomic_write import write_whole
-from runner.ledger.database import (
-    exclude_others,
-    insert_or_update,
-    read_info,
-    write_info,
-)
-from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.database import insert_or_update, note_absorbed
+from runner.ledger.files.suppressions import PauseLine, settle, write_book
 from runner.ledger.model import find_later_moment
-from runner.ledger.people.opt_outs import (
-    OptOut,
-    Suppressions,
-    entering,
-    in_state,
-    iterate_opt_outs,
-    read_suppressions,
-    says,
-    write_rows,
-)
-from runner.ledger.people.suppression_file import DIGEST_SIZE, Book, BookText, Entry, settle, write_book
-from runner.ledger.record.unexplained import iterate_holds, keep_told
+from runner.ledger.people.opt_outs import entering, in_state, iterate_opt_outs, says, write_rows
+from runner.ledger.record.unexplained import absorb_hold, iterate_holds
 from runner.ledger.tables import campaign_pauses, opt_outs
-from runner.ledger.target_key import read_target_key, record_target_key
+from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from runner.ledger.target_key import KeySource, TargetKey
+    from runner.ledger.files.suppressions import Book, Entry
+    from runner.ledger.fingerprint import TargetKey
 
 _LATER = entering(
     lambda new: or_(
@@ -74,199 +59,76 @@ class Pause:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Suppressed people, paused campaigns and holds for unexplained launches, of ledger and files."""
-
-    suppressions: Suppressions
-    pauses: dict[str, Pause]
-    holds: tuple[Entry, ...]
-
-
-def read_told(
-    connection: Connection | None, books: Sequence[BookText], target: str, state_key: str | None
-) -> Told:
-    """Return the people who must not be texted, without writing anything.
-
-    Raises:
-        LedgerError: the ledger's key is missing.
-        SuppressionsError: a file has invalid seals, or another key than the ledger.
-    """
-    key = None if connection is None else read_target_key(connection, target, state_key)
-    new = [one.parse() for one in books if connection is None or not is_absorbed(connection, target, one)]
-    key = _agree_on_key(key, new, target, state_key)
-    if connection is not None and not new:
-        pauses = _find_paused(_iterate_pauses(connection, target))
-        return Told(read_suppressions(connection, key), pauses, tuple(iterate_holds(connection, target)))
-    entries = [] if connection is None else list(iterate_entries(connection, target))
-    people: dict[str, list[str]] = {"confirmed": [], "doubtful": [], "dismissed": []}
-    others: dict[str, list[Entry]] = {"pause": [], "hold": []}
-    for entry in settle(chain(entries, *(book.entries for book in new))):
-        if entry["kind"] != "opt_out":
-            others[entry["kind"]].append(entry)
-        elif people[entry["state"]][-1:] != [entry["fingerprint"]]:
-            people[entry["state"]].append(entry["fingerprint"])
-    confirmed, doubtful = FingerprintSet(people["confirmed"]), FingerprintSet(people["doubtful"])
-    return Told(Suppressions(key, confirmed, doubtful), _find_paused(others["pause"]), tuple(others["hold"]))
-
-
-def absorb_book(connection: Connection, text: BookText, target: str, state_key: str | None) -> None:
-    """Enter the entries of a file that the ledger lacks.
-
-    Raises:
-        LedgerError: the ledger's key is missing.
-        SuppressionsError: as for `read_told`.
-    """
-    exclude_others(connection)
-    own = read_target_key(connection, target, state_key)
-    if is_absorbed(connection, target, text):
-        return
-    book = text.parse()
-    key = _agree_on_key(own, [book], target, state_key)
-    if own is None and key is not None:
-        record_target_key(connection, key)
-    found = (_read_opt_out(entry) for entry in book.list_kind("opt_out"))
-    for rows in write_rows(target, found):
+def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
+    """Enter the entries of a file that the ledger lacks."""
+    enter_key(connection, key)
+    for rows in write_rows(key.target, book.list_opt_outs()):
         _LATER.run(connection, rows)
-    _remove_replaced(connection, target)
-    for entry in book.list_kind("pause"):
-        _enter_pause(connection, target, entry)
-    keep_told(connection, target, book.list_kind("hold"))
-    _note_absorbed(connection, target, text.file, text.digest)
+    _remove_replaced(connection, key.target)
+    for pause in book.list_pauses():
+        _enter_pause(connection, key.target, pause)
+    for hold in book.list_holds():
+        absorb_hold(connection, key.target, hold)
 
 
-def write_suppressions(connection: Connection, file: Path, people: KeySource, text: BookText | None) -> bool:
-    """Write the ledger's entries to a target's file, after entering those of the file.
+def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> bool:
+    """Write the ledger's entries to a target's file, of which it must have all; return True if that changed.
 
-    The connection's transaction must keep others from writing. `text` is the current file; None if there is
-    none, or to ignore it. Returns True if the file has changed.
+    The connection's transaction must keep others from writing.
 
     Raises:
-        LedgerError: the ledger's key is missing.
-        SuppressionsError: as for `read_told`; or the file cannot be written.
+        SuppressionsError: the file cannot be written.
     """
-    exclude_others(connection)
-    target = people.target
-    if text is not None:
-        absorb_book(connection, text, target, people.state_key)
-    is_empty = not _count(connection, target) and next(iterate_holds(connection, target), None) is None
-    if is_empty and not file.exists():
+    entries = iterate_entries(connection, key.target)
+    first = next(entries, None)
+    if first is None and not file.exists():
         return False
-    key = people.enter(connection)
-    state = _digest_entries(connection, target, key)
-    if text is not None and _read_mark(connection, target, file)[::2] == (text.digest, state):
-        return False
+    enter_key(connection, key)
+    lines = chain([] if first is None else [first], entries)
     digests: list[str] = []
-    entries = iterate_entries(connection, target)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, entries)))
+        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, lines)))
     except OSError as error:
         raise SuppressionsError(
             f"{file} cannot be written: {error.strerror}",
             hint="the ledger has everything: run the same command again when this is mended",
         ) from None
-    _note_absorbed(connection, target, file, digests[0], state)
+    note_absorbed(connection, digests)
     return changed
 
 
 def iterate_entries(connection: Connection, target: str) -> Iterator[Entry]:
-    """Yield the ledger's entries for a file of suppressions: unsealed, in the file's order."""
+    """Yield the ledger's entries for a file of suppressions, in the file's order."""
     yield from iterate_holds(connection, target)
-    for item in iterate_opt_outs(connection, target):
-        yield {
-            "kind": "opt_out",
-            "at": item.at,
-            "evidence": item.evidence,
-            "fingerprint": item.fingerprint,
-            "source": item.source,
-            "state": item.state,
-        }
+    yield from iterate_opt_outs(connection, target)
     yield from _iterate_pauses(connection, target)
 
 
-def set_pause(connection: Connection, people: KeySource, campaign: str, reason: str | None, at: str) -> bool:
+def set_pause(connection: Connection, key: TargetKey, campaign: str, reason: str | None, at: str) -> bool:
     """Pause a campaign, or resume it if `reason` is None; return True if that is a change."""
-    exclude_others(connection)
-    people.enter(connection)
-    state = "resumed" if reason is None else "paused"
-    known = {entry["campaign"]: entry for entry in _iterate_pauses(connection, people.target)}.get(campaign)
+    enter_key(connection, key)
+    state: Literal["paused", "resumed"] = "resumed" if reason is None else "paused"
+    known = {one.campaign: one for one in _iterate_pauses(connection, key.target)}.get(campaign)
     if known is None and reason is None:
         return False
-    if known is not None and (known["state"], known["reason"]) == (state, reason or ""):
+    if known is not None and (known.state, known.reason) == (state, reason or ""):
         return False
-    at = find_later_moment(at, None if known is None else known["at"])
-    row = {"target": people.target, "campaign": campaign, "state": state, "at": at, "reason": reason or ""}
+    at = find_later_moment(at, None if known is None else known.at)
+    row = {"target": key.target, "campaign": campaign, "state": state, "at": at, "reason": reason or ""}
     insert_or_update(connection, campaign_pauses, [row])
     return True
+
+
+def read_pauses(connection: Connection, target: str) -> dict[str, Pause]:
+    """Return the paused campaigns of a target, by name."""
+    return _find_paused(_iterate_pauses(connection, target))
 
 
 def find_pause(connection: Connection, target: str, names: Iterable[str]) -> Pause | None:
     """Return a person's decision to pause a campaign, known by several names; None if there is none."""
     paused = _find_paused(_iterate_pauses(connection, target))
     return next((paused[name] for name in names if name in paused), None)
-
-
-def is_absorbed(connection: Connection, target: str, text: BookText) -> bool:
-    """Return whether the ledger has all entries of a target's file."""
-    digest, count, _ = _read_mark(connection, target, text.file)
-    return digest == text.digest and count <= _count(connection, target)
-
-
-def _read_mark(connection: Connection, target: str, file: Path) -> tuple[str, int, str]:
-    """Return the note on a file: its digest, the number of entries, the digest of the ledger's entries."""
-    value = read_info(connection, _name_mark(target, file))
-    digest, count, state = (value or " 0 ").split(" ")
-    return digest, int(count), state
-
-
-def _note_absorbed(connection: Connection, target: str, file: Path, digest: str, state: str = "") -> None:
-    # With their number, so that a copy of the ledger that lacks some of them reads the file again.
-    value = f"{digest} {_count(connection, target)} {state}"
-    write_info(connection, _name_mark(target, file), value)
-
-
-def _digest_entries(connection: Connection, target: str, key: TargetKey) -> str:
-    """Return a digest that shows whether the file must be rewritten; cheaper than writing it."""
-    digest = hashlib.blake2b(key.seal(key.name).encode(), digest_size=DIGEST_SIZE)
-    for entry in iterate_entries(connection, target):
-        digest.update(repr(tuple(entry.values())).encode())
-    return digest.hexdigest()
-
-
-def _count(connection: Connection, target: str) -> int:
-    count = 0
-    for table in (opt_outs, campaign_pauses):
-        query = select(func.count()).select_from(table).where(table.c.target == target)
-        count += connection.execute(query).scalar_one()
-    return count
-
-
-def _name_mark(target: str, file: Path) -> str:
-    place = hashlib.blake2b(str(file.resolve()).encode(), digest_size=8).hexdigest()
-    return f"suppressions_{place}_{target}"
-
-
-def _agree_on_key(
-    own: TargetKey | None, books: Sequence[Book], target: str, state_key: str | None
-) -> TargetKey | None:
-    """Return the key of ledger and files, which must be the same."""
-    for book in books:
-        theirs = book.open_key(target, state_key)
-        if own is not None and own.name != theirs.name:
-            raise SuppressionsError(
-                f"{book.file} and the ledger have opt-outs that were written with different keys, so their "
-                "people cannot be matched",
-                hint="move the ledger away: it is filled from the lockfiles and this file, and "
-                "`runner reconcile --full` finds replies again; people who were entered by hand, enter again "
-                "with `runner optouts add`",
-            )
-        own = theirs
-    return own
-
-
-def _read_opt_out(entry: Entry) -> OptOut:
-    return OptOut(*(entry[name] for name in ("fingerprint", "evidence", "source", "state", "at")))
 
 
 def _remove_replaced(connection: Connection, target: str) -> None:
@@ -287,32 +149,19 @@ def _remove_replaced(connection: Connection, target: str) -> None:
     )
 
 
-def _enter_pause(connection: Connection, target: str, entry: Entry) -> None:
-    known = next(
-        (one for one in _iterate_pauses(connection, target) if one["campaign"] == entry["campaign"]), None
-    )
-    said = {name: entry[name] for name in ("kind", "at", "campaign", "reason", "state")}
-    (latest,) = settle([said] if known is None else [known, said])
-    if latest != known:
-        row = {"target": target, **{name: latest[name] for name in _PAUSE_COLUMNS[1:]}}
+def _enter_pause(connection: Connection, target: str, entry: PauseLine) -> None:
+    known = next((one for one in _iterate_pauses(connection, target) if one.campaign == entry.campaign), None)
+    (latest,) = settle([entry] if known is None else [known, entry])
+    if latest is not known:
+        row = {"target": target, **{name: getattr(latest, name) for name in _PAUSE_COLUMNS[1:]}}
         insert_or_update(connection, campaign_pauses, [row])
 
 
-def _iterate_pauses(connection: Connection, target: str) -> Iterator[Entry]:
+def _iterate_pauses(connection: Connection, target: str) -> Iterator[PauseLine]:
     query = select(campaign_pauses).where(campaign_pauses.c.target == target)
     for row in connection.execute(query.order_by(campaign_pauses.c.campaign)).all():
-        yield {
-            "kind": "pause",
-            "at": row.at,
-            "campaign": row.campaign,
-            "reason": row.reason,
-            "state": row.state,
-        }
+        yield PauseLine(row.campaign, row.reason, row.state, row.at)
 
 
-def _find_paused(entries: Iterable[Entry]) -> dict[str, Pause]:
-    return {
-        entry["campaign"]: Pause(entry["at"], entry["reason"])
-        for entry in entries
-        if entry["state"] == "paused"
-    }
+def _find_paused(entries: Iterable[PauseLine]) -> dict[str, Pause]:
+    return {one.campaign: Pause(one.at, one.reason) for one in entries if one.state == "paused"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,7 +26,6 @@ from sqlalchemy import (
 
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
-from runner.ledger.lockfile.integrity import renew_key
 from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import UNEXPLAINED
 from runner.ledger.tables import campaigns, deliveries, launch_arms, launches
@@ -35,7 +33,6 @@ from runner.ledger.tables import campaigns, deliveries, launch_arms, launches
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import LaunchState
 
 
@@ -60,13 +57,6 @@ _RECORD_OUTCOMES = BulkStatement(
         )
     )
 )
-_held = deliveries.alias()
-_COUNT_HELD = (
-    select(func.count())
-    .where(_held.c.launch_id == launches.c.id, _held.c.released.is_(False))
-    .scalar_subquery()
-)
-"""The number of recipients that a launch still holds: others may have moved to another one."""
 _RELEASE = (
     update(deliveries)
     .where(
@@ -82,25 +72,22 @@ _RELEASE = (
 
 def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow | None:
     """Return the ledger's row of a campaign on a target, or None."""
-    # Unexplained launches were not recorded here: if there are no others, the key can still change.
+    # Unexplained launches were found at the service: they may be another campaign's.
     has_launches = exists().where(
         launches.c.campaign_id == campaigns.c.id, launches.c.state != literal_column(f"'{UNEXPLAINED}'")
     )
-    query = select(campaigns.c.id, campaigns.c.salt, campaigns.c.key_fingerprint, has_launches).where(
+    query = select(campaigns.c.id, campaigns.c.name, has_launches).where(
         campaigns.c.target == target, campaigns.c.name == name
     )
     row = connection.execute(query).first()
     return None if row is None else CampaignRow(*row)
 
 
-def enter_campaign(connection: Connection, target: str, name: str, key: FingerprintKey) -> int:
-    """Enter a campaign, or the key of one without launches, and return the ledger's number of it."""
-    statement = insert_into(connection, campaigns).values(
-        target=target, name=name, salt=key.salt, key_fingerprint=key.name
-    )
+def enter_campaign(connection: Connection, target: str, name: str) -> int:
+    """Enter a campaign that is not on record, and return the ledger's number of it."""
+    statement = insert_into(connection, campaigns).values(target=target, name=name)
     entered = statement.on_conflict_do_update(
-        index_elements=[campaigns.c.target, campaigns.c.name],
-        set_={"salt": statement.excluded.salt, "key_fingerprint": statement.excluded.key_fingerprint},
+        index_elements=[campaigns.c.target, campaigns.c.name], set_={"name": statement.excluded.name}
     )
     campaign_id: int = connection.execute(entered.returning(campaigns.c.id)).scalar_one()
     return campaign_id
@@ -195,24 +182,18 @@ def count_accepted(connection: Connection, campaign_id: int) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def iterate_accepted(connection: Connection, campaign_id: int, name: str) -> Iterator[LaunchRecord]:
+def iterate_accepted(
+    connection: Connection, campaign_id: int, forgotten: Collection[str] = ()
+) -> Iterator[LaunchRecord]:
     """Yield a campaign's accepted launches in the order of the lockfile: by message and key.
 
-    Recipients entered under another launch are left out, and the key is that of the remaining ones.
+    Recipients entered under another launch are left out, and forgotten people.
     """
     is_accepted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    altered = [
-        renew_key(_make_record(row, recipients), name)
-        for row, recipients in iterate_held(connection, is_accepted, launches.c.recipients != _COUNT_HELD)
-    ]
-    guids = {record.project_launch_guid for record in altered}
-    unaltered = (
-        _make_record(row, recipients)
-        for row, recipients in iterate_held(connection, is_accepted)
-        if row.project_launch_guid not in guids
-    )
-    by_place = attrgetter("place")
-    yield from merge(sorted(altered, key=by_place), unaltered, key=by_place)
+    for row, recipients in iterate_held(connection, is_accepted):
+        if forgotten:
+            recipients = tuple(one for one in recipients if one not in forgotten)
+        yield _make_record(row, recipients)
 
 
 def iterate_held(
@@ -231,6 +212,7 @@ def iterate_held(
             launches.c.payload_digest,
             launches.c.project_launch_guid,
             launches.c.outcome_at,
+            launches.c.asks,
             launch_arms.c.arm,
             launches.c.run,
             deliveries.c.fingerprint,
@@ -257,6 +239,7 @@ def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
         row.project_launch_guid,
         row.outcome_at,
         arm=row.arm,
+        asks=row.asks,
         run=row.run,
     )
 
@@ -276,21 +259,12 @@ def count_states(connection: Connection, campaign_id: int) -> dict[tuple[str, st
 class SentTexts:
     """The launch by which each recipient got a message.
 
-    `launches` has launch numbers by message id and fingerprint; negative ones are of launches that only a
-    lockfile has, without their texts. `digests` has the payload digests by launch number.
+    `launches` has launch numbers by message id and fingerprint; `digests` has the payload digests by launch
+    number.
     """
 
     launches: dict[str, dict[str, int]] = field(default_factory=dict)
     digests: dict[int, str] = field(default_factory=dict)
-
-    def add_recorded(self, records: Iterable[LaunchRecord]) -> None:
-        """Add launches that only a lockfile has, under the current ids of their messages."""
-        for number, record in enumerate(records, start=1):
-            people = self.launches.setdefault(record.message, {})
-            for fingerprint in record.recipients:
-                if fingerprint not in people:
-                    people[fingerprint] = -number
-                    self.digests[-number] = record.payload_digest
 
 
 def read_sent_texts(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> SentTexts:

@@ -23,10 +23,9 @@ from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.people.forgotten import read_forgotten
+from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import read_guids
 from runner.ledger.record.open_launches import asks_something
-from runner.ledger.record.renaming import find_first_name
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,
@@ -50,7 +49,7 @@ _UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": Non
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
-    [column.name for column in launches.c if column.name != "mark"],
+    [column.name for column in launches.c],
     winner="first",
 )
 BARE = "other launches have its recipients"
@@ -98,7 +97,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
         intents,
         lambda intent: {
             "definition": intent.definition,
-            "is_open": asks_something(intent.definition),
+            "asks": asks_something(intent.definition),
             "intent_at": at,
             **_UNANSWERED,
         },
@@ -112,26 +111,24 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
     return ids
 
 
-def absorb_launches(
-    connection: Connection,
-    campaign_id: int,
-    records: Iterable[LaunchRecord],
-    surveys: Collection[str] = (),
-) -> int:
-    """Enter launches that only the lockfile has, and return their number.
+def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[LaunchRecord]) -> int:
+    """Enter launches that only a lockfile has, without forgotten people, and return their number.
 
-    They override the ledger's data of their recipients: a lockfile holds accepted launches alone. Their runs
-    must have been entered. Sessions of the messages in `surveys` stay open.
+    They override the ledger's data of their recipients: a lockfile holds accepted launches only. Their runs
+    must have been entered.
     """
-    told = list(records)
+    told, forgotten = list(records), read_forgotten(connection, campaign_id)
     present = read_guids(connection, campaign_id)
-    # By guid: a lockfile that git has merged can hold one launch twice.
     missing = {
         record.project_launch_guid: record for record in told if record.project_launch_guid not in present
     }
     drop_unexplained(connection, campaign_id, missing)
     for portion in divide(missing.values()):
-        rows = _add_accepted(connection, campaign_id, portion, surveys=surveys)
+        rows = [
+            row
+            for row in _add_accepted(connection, campaign_id, portion)
+            if row["fingerprint"] not in forgotten
+        ]
         if rows:
             _TAKE_OVER.run(connection, rows)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
@@ -152,7 +149,7 @@ def enter_reserved_launches(
             portion,
             lambda one: {
                 "definition": None,
-                "is_open": True,
+                "asks": True,
                 "intent_at": one.reserved_at,
                 **_UNANSWERED,
             },
@@ -204,8 +201,7 @@ def adopt_in_part(
     owner = find_owner(connection, campaign_id, guid)
     everybody = sorted(launch.recipients | reached)
     if owner is None:
-        name = find_first_name(connection, campaign_id) or campaign
-        key = launch_key(name, launch.message, digest, everybody)
+        key = launch_key(campaign, launch.message, digest, everybody)
         adopt_launch(connection, launch.id, guid, at)
         changed = {"launch_key": key, "recipients": len(everybody)}
     elif owner.message == launch.message:
@@ -233,7 +229,6 @@ def _add_accepted(
     campaign_id: int,
     records: Sequence[LaunchRecord],
     definition: str | None = None,
-    surveys: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
     _, rows = _enter(
@@ -242,7 +237,7 @@ def _add_accepted(
         records,
         lambda record: {
             "definition": definition,
-            "is_open": record.message in surveys if definition is None else asks_something(definition),
+            "asks": record.asks if definition is None else asks_something(definition),
             "state": "sent",
             "project_launch_guid": record.project_launch_guid,
             "intent_at": record.sent_at,
@@ -279,6 +274,8 @@ def _enter(
         }
         for launch_id, item in pairs
     ]
+    for row in described:
+        row["is_open"] = row["asks"]
     _ADD_LAUNCHES.run(connection, described)
     arms = [{"launch_id": launch_id, "arm": item.arm} for launch_id, item in pairs if item.arm is not None]
     if arms:

@@ -8,23 +8,17 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
-from runner.ledger.lockfile.format import lockfile_path
+from runner.ledger.files.lockfile import lockfile_path
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.tables import deliveries, launches
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection
 
-    from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.model import Reservation
-    from runner.ledger.people.suppression_file import Entry
-
-
-Stamps = dict["Path", tuple[int, int, int]]
-"""Inode, size and time of the last change of files, to detect replaced ones."""
+    from runner.ledger.fingerprint import TargetKey
 _GROUP = 10_000
 
 
@@ -35,30 +29,23 @@ class Identity:
     Attributes:
         name: the campaign's name.
         file: the campaign file.
-        target: the target's name.
-        state_key: the user's secret for fingerprints; None to use the record's salt.
+        key: the key of the target's fingerprints.
         renamed_from: the campaign's former names.
         message_ids: current ids by current and former ones.
-        surveys: the ids of messages with a question in any arm.
-        shared: the record shared by machines with other ledgers, if any.
-        held: holds from files of suppressions; only where nothing is written.
-        keeps_summary: whether the lockfile is to sum up (`lockfile: summary`).
-        left_behind: lockfiles in other folders, as after moving the campaign.
-        waiting: texts of unmerged lockfiles, by path.
+        keeps_counts: whether the lockfile holds counts only (`lockfile: counts`).
     """
 
     name: str
     file: Path
-    target: str
-    state_key: str | None = field(default=None, repr=False)
+    key: TargetKey
     renamed_from: tuple[str, ...] = ()
     message_ids: Mapping[str, str] = field(default_factory=dict)
-    surveys: frozenset[str] = frozenset()
-    shared: SharedRecord | None = field(default=None, repr=False)
-    keeps_summary: bool = False
-    held: tuple[Entry, ...] = field(default=(), repr=False)
-    left_behind: tuple[Path, ...] = ()
-    waiting: Mapping[Path, str] = field(default_factory=dict, repr=False)
+    keeps_counts: bool = False
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return self.key.target
 
     @property
     def lockfile(self) -> Path:
@@ -71,35 +58,17 @@ class Identity:
         return (self.name, *(name for name in self.renamed_from if name != self.name))
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRecord:
-    """The part of a campaign's record that all machines share.
-
-    `lockfiles` has texts by place; `reservations`, launches of unknown outcome. `is_held`: this run holds the
-    record, so no other sends these launches. `mending` is the hint for invalid lockfiles.
-    """
-
-    lockfiles: Mapping[Path, str] = field(default_factory=dict)
-    reservations: tuple[Reservation, ...] = ()
-    is_held: bool = False
-    mending: str | None = None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
     """A record without its deliveries: enough to send, and to write the lockfile.
 
-    `campaign_id` is None if the ledger lacks the campaign; `key`, if nothing is recorded. `merged` has
-    lockfiles that git has merged, to be rewritten; `stamps` identify the versions of lockfiles that were
-    read.
+    `campaign_id` is None if the ledger lacks the campaign; `key`, if nothing is recorded.
     """
 
     campaign_id: int | None
-    key: FingerprintKey | None
-    merged: tuple[Path, ...] = ()
-    stamps: Stamps = field(default_factory=dict)
+    key: TargetKey | None
 
-    def require_entered(self) -> tuple[int, FingerprintKey]:
+    def require_entered(self) -> tuple[int, TargetKey]:
         """Return the ledger's number and the key of a campaign that was entered.
 
         Raises:
@@ -108,16 +77,6 @@ class CampaignRecord:
         if self.campaign_id is None or self.key is None:
             raise ValueError("this record was only read")
         return self.campaign_id, self.key
-
-    def with_deliveries(self, deliveries: RecordedDeliveries | RecordSummary) -> Record:
-        """Return the record with its deliveries."""
-        return Record(
-            campaign_id=self.campaign_id,
-            key=self.key,
-            merged=self.merged,
-            stamps=self.stamps,
-            deliveries=deliveries,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,18 +104,13 @@ class Record(CampaignRecord):
     def digest(self) -> str:
         """The digest of the people that the campaign has texted, or may have; the same on every machine.
 
-        Settled and unresolved deliveries count alike, and forgotten people don't count.
+        Settled and unresolved deliveries count alike.
         """
         found = self.deliveries
         return digest_tallies(tally_texted(found)) if isinstance(found, RecordedDeliveries) else found.digest
 
-    @property
-    def forgotten(self) -> Collection[str]:
-        """The fingerprints of forgotten people."""
-        return self.deliveries.forgotten
-
     def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted or forgotten."""
+        """Return whether nobody is recorded as texted."""
         return self.deliveries.is_empty()
 
     def count_texted(self) -> dict[str, tuple[int, int]]:
@@ -178,10 +132,9 @@ class MessageSummary:
 
 @dataclass(frozen=True, slots=True)
 class RecordSummary:
-    """A campaign's recorded deliveries by message id, without those of `forgotten` people."""
+    """A campaign's recorded deliveries by message id."""
 
     messages: Mapping[str, MessageSummary] = field(default_factory=dict)
-    forgotten: Collection[str] = frozenset()
 
     @property
     def digest(self) -> str:
@@ -189,8 +142,8 @@ class RecordSummary:
         return digest_tallies({name: one.sent + one.unresolved for name, one in self.messages.items()})
 
     def is_empty(self) -> bool:
-        """Return whether nobody is recorded as texted or forgotten."""
-        return not (self.messages or self.forgotten)
+        """Return whether nobody is recorded as texted."""
+        return not self.messages
 
     def count_texted(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
@@ -201,12 +154,10 @@ def summarize_deliveries(
     connection: Connection,
     campaign_id: int,
     message_ids: Mapping[str, str] | None = None,
-    forgotten: Collection[str] = frozenset(),
 ) -> RecordSummary:
     """Return the counts and digests of a campaign's deliveries, in constant memory.
 
     A person recorded under two ids of one message counts twice, until `rename_messages` has united them.
-    `forgotten` people don't count.
     """
     current = message_ids or {}
     found: dict[str, MessageSummary] = {}
@@ -217,8 +168,6 @@ def summarize_deliveries(
         .execution_options(yield_per=_GROUP)
     )
     for message, fingerprint, state in connection.execute(query):
-        if fingerprint in forgotten:
-            continue
         shelf = found.setdefault(current.get(message, message), MessageSummary())
         (shelf.sent if state == "sent" else shelf.unresolved).add(fingerprint)
-    return RecordSummary(found, frozenset(forgotten))
+    return RecordSummary(found)

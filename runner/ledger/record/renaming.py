@@ -1,27 +1,22 @@
-"""Renaming of campaigns and messages: their records move to the new names and ids.
-
-A renamed campaign's fingerprints are still made with its first name, so that the same people are found by the
-same primary key.
-"""
+"""Renaming of campaigns and messages: their records move to the new names and ids."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select, update
 
 from runner.errors import LockfileError
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.lockfile.checkpoints import rename_checkpoints, renew_checkpoints
-from runner.ledger.record.deliveries import find_campaign, iterate_held
+from runner.ledger.record.deliveries import enter_campaign, find_campaign, iterate_held
 from runner.ledger.results.result_feed import renew_edition
-from runner.ledger.tables import campaigns, deliveries, first_names, launches, message_names
+from runner.ledger.tables import campaigns, deliveries, former_names, launches, message_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Row
+    from sqlalchemy import ColumnElement
 
     from runner.ledger.model import CampaignRow
 
@@ -29,63 +24,85 @@ if TYPE_CHECKING:
 REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 
 
-def find_recorded_names(connection: Connection, target: str, names: Sequence[str]) -> dict[str, CampaignRow]:
-    """Return the rows of those names that have launches in the ledger.
+def find_record(
+    connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
+) -> CampaignRow | None:
+    """Return the row of a campaign under one of its names, the first of which is its current one, or None.
+
+    A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
+    an older file.
 
     Raises:
-        LockfileError: there are none, and one of the names is an old one of another campaign: an old
+        LockfileError: several of the names have launches; or one is a former one of another campaign: an old
             commit must not start a renamed campaign over.
     """
-    rows = {name: find_campaign(connection, target, name) for name in names}
-    found = {name: row for name, row in rows.items() if row is not None and row.has_launches}
-    heir = None if found else _find_heir(connection, target, names)
-    if heir is not None:
-        old, new = heir
+    rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
+    found = [row for row in rows if row.has_launches]
+    heirs = [] if found else _find_heirs(connection, target, names)
+    if heirs and not takes_heirs:
+        old, new = heirs[0]
         raise LockfileError(
             f"the ledger knows the campaign {old!r} as {new!r} now",
             hint="update this checkout, it is older than the rename; or rename back: "
             f"`renamed_from: [{new}]`",
         )
-    return found
+    found += [row for _, name in heirs if (row := find_campaign(connection, target, name))]
+    if len({row.id for row in found}) > 1:
+        made = ", ".join(sorted(row.name for row in found))
+        raise LockfileError(
+            f"the campaign {names[0]!r} has several records, made under the names {made}",
+            hint="one record cannot take in another: nothing is sent as long as it is unclear who was texted; "
+            "keep them as campaigns of their own, each with its name",
+        )
+    return next(iter([*found, *(row for row in rows if row.name == names[0])]), None)
 
 
-def _find_heir(connection: Connection, target: str, names: Sequence[str]) -> tuple[str, str] | None:
+def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> list[tuple[str, str]]:
+    """Return former names in the ledger among some names, each with the campaign's current one."""
     query = (
-        select(first_names.c.name, campaigns.c.name)
-        .join(campaigns, campaigns.c.id == first_names.c.campaign_id)
-        .where(campaigns.c.target == target, first_names.c.name.in_(names))
+        select(former_names.c.name, campaigns.c.name)
+        .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
+        .where(campaigns.c.target == target, former_names.c.name.in_(names), campaigns.c.name.not_in(names))
     )
-    row = connection.execute(query).first()
-    return None if row is None else (row[0], row[1])
+    return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
 
 
-def find_first_name(connection: Connection, campaign_id: int) -> str | None:
-    """Return the first name of a renamed campaign, or None."""
-    query = select(first_names.c.name).where(first_names.c.campaign_id == campaign_id)
-    return connection.execute(query).scalar()
+def enter_record(
+    connection: Connection, target: str, names: Sequence[str], row: CampaignRow | None, former: Iterable[str]
+) -> int:
+    """Enter a campaign under its current name, the first one, and return the ledger's number of it.
+
+    `row` is its row so far; `former` has other names that it had.
+    """
+    if row is None:
+        campaign_id = enter_campaign(connection, target, names[0])
+    else:
+        campaign_id = row.id
+        if row.name != names[0]:
+            _rename(connection, target, campaign_id, names[0])
+            former = [*former, row.name]
+    rows = [{"campaign_id": campaign_id, "name": name} for name in set(former) - {names[0]}]
+    insert_missing(connection, former_names, rows)
+    return campaign_id
 
 
-def list_campaigns(connection: Connection, *conditions: ColumnElement[bool]) -> Sequence[Row[Any]]:
-    """Return the rows of campaigns that match conditions, with their `first_name`, by target and name."""
-    first_name = func.coalesce(first_names.c.name, campaigns.c.name).label("first_name")
-    source = campaigns.outerjoin(first_names, first_names.c.campaign_id == campaigns.c.id)
-    query = select(campaigns, first_name).select_from(source)
-    ordered = query.where(*conditions).order_by(campaigns.c.target, campaigns.c.name)
-    return connection.execute(ordered).all()
-
-
-def rename_campaign(connection: Connection, target: str, campaign_id: int, new: str) -> None:
+def _rename(connection: Connection, target: str, campaign_id: int, new: str) -> None:
     """Rename a recorded campaign. Another row with the new name must have no launches."""
     is_in_the_way = and_(campaigns.c.target == target, campaigns.c.name == new, campaigns.c.id != campaign_id)
     blank = select(campaigns.c.id).where(is_in_the_way)
-    connection.execute(delete(message_names).where(message_names.c.campaign_id.in_(blank)))
+    for table in (message_names, former_names):
+        connection.execute(delete(table).where(table.c.campaign_id.in_(blank)))
     connection.execute(delete(campaigns).where(is_in_the_way))
     connection.execute(update(campaigns).where(campaigns.c.id == campaign_id).values(name=new))
+    # Renamed back: the name is a former one no more.
+    back = and_(former_names.c.campaign_id == campaign_id, former_names.c.name == new)
+    connection.execute(delete(former_names).where(back))
 
 
-def enter_first_name(connection: Connection, campaign_id: int, first_name: str) -> None:
-    """Record the name for a renamed campaign's fingerprints."""
-    insert_missing(connection, first_names, [{"campaign_id": campaign_id, "name": first_name}])
+def list_former_names(connection: Connection, campaign_id: int) -> list[str]:
+    """Return the former names of a campaign, in order."""
+    query = select(former_names.c.name).where(former_names.c.campaign_id == campaign_id)
+    return list(connection.execute(query.order_by(former_names.c.name)).scalars())
 
 
 def require_current_ids(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
@@ -104,9 +121,7 @@ def require_current_ids(connection: Connection, campaign_id: int, message_ids: M
             )
 
 
-def rename_messages(
-    connection: Connection, campaign_id: int, campaign: str, message_ids: Mapping[str, str]
-) -> None:
+def rename_messages(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
     """Move the records of messages to their current ids, and record the old ones."""
     renames = {old: new for old, new in message_ids.items() if old != new}
     if not renames:
@@ -119,17 +134,8 @@ def rename_messages(
         connection.execute(
             update(launches).where(is_own, launches.c.message == old).values(message=renames[old])
         )
-        renew_launch_keys(
-            connection,
-            campaign,
-            is_own,
-            launches.c.message == renames[old],
-            launches.c.state.in_(REACHED_SOMEBODY),
-        )
-        renew_edition(connection)
     if entered:
-        rename_checkpoints(connection, campaign_id, renames)
-        renew_checkpoints(connection, campaign_id)
+        renew_edition(connection)
     _remember(connection, campaign_id, renames)
 
 
@@ -150,12 +156,12 @@ def _move_deliveries(connection: Connection, campaign_id: int, old: str, new: st
     connection.execute(update(deliveries).where(is_own, deliveries.c.message == old).values(message=new))
 
 
-def renew_launch_keys(connection: Connection, first_name: str, *conditions: ColumnElement[bool]) -> None:
+def renew_launch_keys(connection: Connection, campaign: str, *conditions: ColumnElement[bool]) -> None:
     """Renew the keys of launches that match conditions from the people that they hold now."""
     renewed = [
         {
             "b_id": row.id,
-            "b_key": launch_key(first_name, row.message, row.payload_digest, recipients),
+            "b_key": launch_key(campaign, row.message, row.payload_digest, recipients),
             "b_recipients": len(recipients),
         }
         for row, recipients in iterate_held(connection, *conditions)

@@ -4,36 +4,32 @@ A lost run may have sent them, so their people are held: they count as unresolve
 launch may have been, until a person decides. A dismissed launch holds nobody, and is noted in the lockfile.
 
 A later list without the launch frees nobody, so files of suppressions carry these holds to other ledgers.
-They wait until the campaign is entered, and end when a lockfile names the launch, as sent or as dismissed.
+They end when a record names the launch, as sent or as dismissed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from runner.ledger.database import insert_into, insert_missing
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.people.suppression_file import Entry, identify
+from runner.ledger.files.suppressions import HoldLine
+from runner.ledger.record.deliveries import enter_campaign
 from runner.ledger.record.entry import CLAIM, list_deliveries
 from runner.ledger.record.open_launches import asks_something
+from runner.ledger.record.renaming import find_record
 from runner.ledger.record.unsettled import UNEXPLAINED, drop_unexplained, list_claimed
-from runner.ledger.tables import campaigns, deliveries, dismissed_launches, launches, told_holds
+from runner.ledger.tables import campaigns, deliveries, dismissed_launches, launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from runner.ledger.model import RecordedDeliveries
-    from runner.ledger.record.recorded import Identity
-
 
 _IN_PART = "it was listed without all of its recipients"
-_DIGEST_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +77,7 @@ def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) 
         "payload_digest": launch.project_launch_guid,
         "tag": launch.tag,
         "definition": definition,
+        "asks": asks_something(definition),
         "is_open": asks_something(definition),
         "recipients": len(launch.people),
         "state": UNEXPLAINED,
@@ -146,98 +143,43 @@ def read_dismissed(connection: Connection, campaign_id: int) -> set[str]:
     return set(connection.execute(query.where(dismissed_launches.c.campaign_id == campaign_id)).scalars())
 
 
-def keep_told(connection: Connection, target: str, entries: Iterable[Entry]) -> None:
-    """Store the `hold` entries of a file, without those from this ledger, until the campaigns are entered."""
-    known = list_claimed(connection, target, explained_only=False)
-    rows = []
-    for entry in entries:
-        if normalize_guid(entry["launch"]) not in known:
-            text = json.dumps(
-                {name: value for name, value in entry.items() if name != "seal"}, sort_keys=True
-            )
-            digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
-            rows.append({"target": target, "campaign": entry["campaign"], "digest": digest, "entry": text})
-    insert_missing(connection, told_holds, rows)
-
-
-def take_told(connection: Connection, identity: Identity, campaign_id: int, key: FingerprintKey) -> None:
-    """Hold the people named in files, once: from now on this ledger decides about them.
-
-    The campaign must have been entered with everything in its lockfiles.
-    """
-    is_own = (told_holds.c.target == identity.target) & told_holds.c.campaign.in_(identity.names)
-    texts = connection.execute(select(told_holds.c.entry).where(is_own)).scalars().all()
-    if not texts:
+def absorb_hold(connection: Connection, target: str, hold: HoldLine) -> None:
+    """Hold the people that a file names, unless the ledger knows the launch: then it decides about them."""
+    row = find_record(connection, target, [hold.campaign], takes_heirs=True)
+    campaign_id = enter_campaign(connection, target, hold.campaign) if row is None else row.id
+    guid = normalize_guid(hold.launch)
+    dismissed = set(map(normalize_guid, read_dismissed(connection, campaign_id)))
+    if guid in dismissed | list_claimed(connection, target):
         return
-    connection.execute(delete(told_holds).where(is_own))
-    explained = list_claimed(connection, identity.target, explained_only=False)
-    explained |= set(map(normalize_guid, read_dismissed(connection, campaign_id)))
-    for launch in _gather(map(json.loads, texts), identity, key, explained):
+    query = select(launches.c.id, launches.c.project_launch_guid).where(
+        launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED
+    )
+    known = {normalize_guid(each.project_launch_guid): each.id for each in connection.execute(query)}
+    held = {hold.message: hold.fingerprints}
+    if guid not in known:
+        launch = UnexplainedLaunch(hold.launch, hold.tag, hold.at, {}, held, hold.whole)
         hold_people(connection, campaign_id, launch)
+        return
+    rows = list_deliveries(campaign_id, hold.message, known[guid], hold.fingerprints)
+    CLAIM.run(connection, list(rows))
 
 
-def add_told(
-    known: RecordedDeliveries,
-    identity: Identity,
-    key: FingerprintKey,
-    explained: Collection[str],
-) -> None:
-    """Add the people that files hold to a campaign's deliveries `known`, without writing.
-
-    `explained` has the guids of recorded or dismissed launches, written as by `normalize_guid`.
-    """
-    for launch in _gather(identity.held, identity, key, explained):
-        for message, people in launch.held.items():
-            held = set(people) - known.sent.get(message, set()) - known.unresolved.get(message, set())
-            for shelf in (known.unresolved, known.unexplained):
-                shelf.setdefault(message, set()).update(held)
-
-
-def open_told_key(identity: Identity) -> FingerprintKey | None:
-    """Return the key of people that only files hold; None if there are none."""
-    if not identity.held or not identity.state_key:
-        return None
-    return FingerprintKey.from_secret(identity.state_key)
-
-
-def iterate_holds(connection: Connection, target: str) -> Iterator[Entry]:
+def iterate_holds(connection: Connection, target: str) -> Iterator[HoldLine]:
     """Yield the holds of a target, in the order of the file."""
-    query = select(told_holds.c.entry).where(told_holds.c.target == target)
-    found = [json.loads(text) for text in connection.execute(query).scalars()]
     holding = select(launches.c.campaign_id).where(launches.c.state == UNEXPLAINED)
     is_holding = (campaigns.c.target == target) & campaigns.c.id.in_(holding)
-    for row in connection.execute(select(campaigns).where(is_holding)).all():
-        found += [
-            {
-                "kind": "hold",
-                "at": launch.started_at,
-                "campaign": row.name,
-                "fingerprints": sorted(people),
-                "key_fingerprint": row.key_fingerprint,
-                "launch": launch.project_launch_guid,
-                "message": message,
-                "tag": launch.tag,
-                "whole": launch.is_whole,
-            }
-            for launch in list_unexplained(connection, row.id)
-            for message, people in launch.held.items()
-        ]
-    yield from sorted({identify(entry): entry for entry in found}.values(), key=identify)
-
-
-def _gather(
-    entries: Iterable[Entry], identity: Identity, key: FingerprintKey, explained: Collection[str]
-) -> Iterator[UnexplainedLaunch]:
-    """Yield launches that are still unexplained, each with all its people in the files."""
-    held: dict[str, dict[str, set[str]]] = {}
-    told: dict[str, Entry] = {}
-    for entry in entries:
-        # Fingerprints of another key match nobody: the service's list shows these launches again.
-        if entry["key_fingerprint"] != key.name or normalize_guid(entry["launch"]) in explained:
-            continue
-        message = identity.message_ids.get(entry["message"], entry["message"])
-        people = held.setdefault(entry["launch"], {}).setdefault(message, set())
-        people.update(entry["fingerprints"])
-        told[entry["launch"]] = entry
-    for guid, entry in told.items():
-        yield UnexplainedLaunch(guid, entry["tag"], entry["at"], {}, held[guid], entry["whole"])
+    found = [
+        HoldLine(
+            row.name,
+            launch.project_launch_guid,
+            message,
+            launch.tag,
+            tuple(sorted(people)),
+            launch.is_whole,
+            launch.started_at,
+        )
+        for row in connection.execute(select(campaigns).where(is_holding)).all()
+        for launch in list_unexplained(connection, row.id)
+        for message, people in launch.held.items()
+    ]
+    yield from sorted(found, key=lambda one: one.identity)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 from sqlalchemy import and_, bindparam, case, func, select, update
 
 from runner.ledger.database import insert_missing
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
 
 _BY_TIME = (runs.c.started_at, runs.c.id)
 _BITS = 64
-_OPTIONAL = ("commit", "dirty", "run_url", "triggered_by")
+_COLUMNS = [column.name for column in runs.c]
 _TOLD = case((launches.c.state == "intent", "unknown"), else_=launches.c.state)
 
 
 def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
     """Enter runs that are not on record."""
-    insert_missing(connection, runs, [asdict(run) for run in entered])
+    insert_missing(connection, runs, [{name: getattr(run, name) for name in _COLUMNS} for run in entered])
 
 
 def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[LaunchRecord]) -> None:
@@ -89,22 +88,8 @@ def make_run(
 ) -> Run:
     """Return a run with the id of its fields, given as in `Run`."""
     run = Run("", started_at, plan_digest, commit, dirty, run_url, triggered_by)
-    return replace(run, id=_compute_id(run))
-
-
-def store_run(run: Run) -> dict[str, Any]:
-    """Return a run as in a lockfile, without unknown fields."""
-    return {name: value for name, value in asdict(run).items() if value or name not in _OPTIONAL}
-
-
-def is_unedited(run: Run) -> bool:
-    """Return whether a run's id is that of its fields."""
-    return run.id == _compute_id(run)
-
-
-def _compute_id(run: Run) -> str:
-    said = {name: value for name, value in store_run(run).items() if name != "id"}
-    return blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=_BITS // 8).hexdigest()
+    said = blake2b(msgspec.json.encode(run, order="sorted"), digest_size=_BITS // 8)
+    return msgspec.structs.replace(run, id=said.hexdigest())
 
 
 class TallyRow(NamedTuple):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_or_update, read_info, write_info
+from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
 from runner.ledger.tables import (
     audiences,
     campaigns,
     deliveries,
-    forgotten_people,
     forgotten_results,
     launch_arms,
     launch_starts,
@@ -365,10 +365,8 @@ def count_left_out(connection: Connection, campaign_id: int, message_ids: Mappin
 
 
 def count_forgotten_people(connection: Connection, campaign_id: int) -> int:
-    """Return the number of people that a campaign has forgotten."""
-    is_theirs = (forgotten_people.c.campaign_id == campaign_id, forgotten_people.c.released.is_(False))
-    query = select(func.count()).select_from(forgotten_people).where(*is_theirs)
-    return connection.execute(query).scalar_one()
+    """Return the number of people that the target of a campaign has forgotten, its own among them."""
+    return len(read_forgotten(connection, campaign_id))
 
 
 def count_by_message(

@@ -1,161 +1,207 @@
-"""Files of the record in the repository: suppressions, and lockfiles away from their campaigns.
+"""The files of a target's record in the repository, and the ledger that is filled from all of them.
 
-Such lockfiles were left behind when a campaign was moved, or wait on a branch to be merged.
+What one machine has learned, the next one knows: launches of every campaign, opt-outs, pauses and holds, from
+lockfiles and files of suppressions wherever they lie, from a branch that waits to be merged, and from the
+state remote. Every command fills the ledger first, and then asks only the ledger. Files that it has read are
+known by their digests.
 """
 
 from __future__ import annotations
 
-import json
+import hashlib
 import os
-import re
-import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.campaign.load import read_names
-from runner.errors import SuppressionsError
+from runner.errors import RunnerError, SuppressionsError
 from runner.git.placing import list_folders
+from runner.ledger.database import (
+    exclude_others,
+    find_absorbed,
+    note_absorbed,
+    read_info,
+    write_info,
+)
+from runner.ledger.files.lockfile import (
+    LOCKFILE_SUFFIX,
+    digest_text,
+    parse_lockfile,
+    read_campaign_name,
+    read_text,
+)
+from runner.ledger.files.sealed import dump_line
+from runner.ledger.files.suppressions import BookText, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.ledger.people.suppression_file import BookText
-from runner.ledger.people.suppressions import Told, absorb_book, is_absorbed, read_told, write_suppressions
-from runner.ledger.target_key import KeySource
+from runner.ledger.people.suppressions import absorb_book, iterate_entries, save_suppressions
+from runner.ledger.record.lockfiles import absorb_lockfile
+from runner.ledger.target_key import require_key
 from runner.source.storage import repository_root
-from runner.text.include import include_folder
-from runner.workflow.campaigns import DEFAULT_FOLDER, iterate_beside, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
+from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from runner.campaign.model import Campaign
+    from sqlalchemy import Connection
+
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.fingerprint import TargetKey
 
-
-_RESTORE = "restore it with git"
-RECORD_ENDINGS = (".lock.json", ".suppressions.json", ".approvals.json")
+RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, ".approvals.json")
 """The endings of files that commands write."""
-# Keys are sorted, so only a bracket and conflict markers can stand before this one.
-_NAME = re.compile(r'"campaign": ("(?:[^"\\]|\\.)*")')
-_HEAD_BYTES = 4096
+_DIGEST_SIZE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SuppressionFiles:
-    """Files with a target's opt-outs and paused campaigns; the first of `places` is written to.
+@dataclass(slots=True)
+class RecordFiles:
+    """The record files of a target, for the campaigns of a command.
 
-    `state_key` is the user's secret, or None.
+    Attributes:
+        key: of the target's fingerprints and seals.
+        paths: the command's.
+        places: files of suppressions; the first is written to.
+        waiting: texts of files that wait to be merged, by future path.
+        read_shared: returns texts of the state remote, by place.
+        campaigns: the campaigns that lockfiles are of, by file.
+        unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
     """
 
-    target: str
-    state_key: str | None = field(repr=False)
+    key: TargetKey
+    paths: tuple[Path, ...]
     places: tuple[Path, ...]
+    waiting: dict[Path, str] = field(default_factory=dict)
+    read_shared: Callable[[], Mapping[Path, str]] = dict
+    campaigns: dict[Path, str] = field(default_factory=dict)
+    unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
 
     @classmethod
-    def find(cls, paths: Iterable[Path], target: str, state_key: str | None) -> SuppressionFiles:
+    def find(cls, paths: Sequence[Path], key: TargetKey) -> RecordFiles:
         """Return the files of a target for the campaigns of a command."""
-        folders = list_homes(paths)
-        places = [Path(show_path(folder / f"{target}{SUPPRESSIONS_SUFFIX}")) for folder in folders]
+        name = f"{key.target}{SUPPRESSIONS_SUFFIX}"
+        places = [Path(show_path(folder / name)) for folder in list_homes(paths)]
         # An existing file is preferred.
-        return cls(target, state_key, tuple(sorted(places, key=lambda place: not place.exists())))
+        return cls(key, tuple(paths), tuple(sorted(places, key=lambda place: not place.exists())))
 
-    def read(self, ledger: Ledger | None, waiting: Mapping[Path, str] | None = None) -> Told:
-        """Return suppressed recipients and paused campaigns, from ledger and files together.
+    def fill(self, ledger: Ledger, *, is_written: bool = True) -> bool:
+        """Enter everything in the files that the ledger lacks; return whether it has all of it.
 
-        `waiting` has texts of unmerged files by future path; files of other kinds and targets are skipped.
+        Unless `is_written`, a ledger that lacks something stays as it is. Lockfiles that cannot be read are
+        noted in `unread`: only their campaigns have to stop.
 
         Raises:
-            LedgerError: the ledger cannot be read, or its key is missing.
-            SuppressionsError: a file cannot be read, or its signature is invalid.
+            LedgerError: the ledger cannot be written, or was written with another key.
+            SuppressionsError: a file cannot be read, or a line has a wrong seal.
         """
-        name = f"{self.target}{SUPPRESSIONS_SUFFIX}"
+        self.campaigns.clear()
+        self.unread.clear()
         texts = self._read_texts()
-        texts += [BookText(file, text) for file, text in (waiting or {}).items() if file.name == name]
-        if ledger is None:
-            return read_told(None, texts, self.target, self.state_key)
+        digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
-            return read_told(connection, texts, self.target, self.state_key)
+            require_key(connection, self.key)
+            known = find_absorbed(connection, sorted(set(digests.values())))
+        new = [file for file in texts if digests[file] not in known]
+        if not new or not is_written:
+            return not new
+        with ledger.writing() as connection:
+            exclude_others(connection)
+            # Opt-outs first: forgotten people are left out of launches.
+            for file in sorted(new, key=lambda file: file.name.endswith(LOCKFILE_SUFFIX)):
+                if self._absorb(connection, file, texts[file]):
+                    note_absorbed(connection, [digests[file]])
+        return True
 
-    def are_absorbed(self, ledger: Ledger | None) -> bool:
-        """Return whether the ledger has all entries of the files."""
-        return all(ledger is not None and self._is_absorbed(ledger, text) for text in self._read_texts())
-
-    def _is_absorbed(self, ledger: Ledger, text: BookText) -> bool:
-        with ledger.reading() as connection:
-            return is_absorbed(connection, self.target, text)
-
-    def absorb(self, ledger: Ledger) -> None:
-        """Add the files' entries to the ledger.
-
-        Raises:
-            LedgerError: the ledger cannot be written, or its key is missing.
-            SuppressionsError: a file cannot be read, or its signature is invalid.
-        """
-        for text in self._read_texts():
-            self.absorb_text(ledger, text)
+    def _absorb(self, connection: Connection, file: Path, text: str) -> bool:
+        if not file.name.endswith(LOCKFILE_SUFFIX):
+            absorb_book(connection, parse_book(file, text, self.key), self.key)
+            return True
+        try:
+            lockfile, is_merged = parse_lockfile(file, text, self.key)
+            with connection.begin_nested():
+                absorb_lockfile(connection, file, lockfile, self.key)
+        except RunnerError as error:
+            self.unread[file] = (read_campaign_name(text), error)
+            return False
+        if is_merged:
+            warn(
+                f"{show_path(file)} was merged by git: the launches of both sides count as sent; the next "
+                "`runner apply` or `runner reconcile` writes it clean"
+            )
+        return True
 
     def absorb_text(self, ledger: Ledger, text: BookText) -> None:
-        """Add the entries of one file's text to the ledger.
+        """Enter one version of a file of suppressions.
 
         Raises:
-            RunnerError: as for `absorb`.
+            RunnerError: as for `fill`.
         """
+        book = parse_book(text.file, text.text, self.key)
         with ledger.writing() as connection:
-            absorb_book(connection, text, self.target, self.state_key)
+            absorb_book(connection, book, self.key)
 
-    def write(self, ledger: Ledger) -> None:
-        """Write the ledger's entries, if there are any.
+    def write_suppressions(self, ledger: Ledger, file: Path | None = None) -> bool:
+        """Write the ledger's opt-outs, pauses and holds, if there are any; return True if the file changed.
+
+        `file` is None for the target's own.
 
         Raises:
-            LedgerError: as for `absorb`.
+            LedgerError: the ledger cannot be written.
             SuppressionsError: the file is no longer readable, or cannot be written.
         """
-        home = self.places[0]
+        file = file or self.places[0]
         with ledger.writing() as connection:
             # In the transaction, so that the second of two writers sees the first one's work.
-            people = KeySource(self.target, self.state_key, secrets.token_hex(16))
-            write_suppressions(connection, home, people, _read_text(home))
-
-    def absorb_old(self, ledger: Ledger, old_key: str | None, ask: Callable[[Path], object]) -> None:
-        """Add entries of files under an older key, or none, before the ledger moves to this key.
-
-        `old_key` is None if there was none; `ask` is called for each file that its salt alone has signed, and
-        may raise.
-
-        Raises:
-            RunnerError: as for `absorb`.
-        """
-        for text in self._read_texts():
-            book = text.parse()
-            if book.is_written_with(self.target, self.state_key) or self._is_absorbed(ledger, text):
-                continue
-            secret = old_key
-            if book.salt is not None and book.is_written_with(self.target, None):
-                ask(text.file)
-                secret = None
-            with ledger.writing() as connection:
-                absorb_book(connection, text, self.target, secret)
-
-    def replace(self, ledger: Ledger) -> list[Path]:
-        """Rewrite all files from the ledger under the target's key; return those that changed.
-
-        Raises:
-            RunnerError: as for `write`.
-        """
-        for text in self._read_texts():
-            if text.parse().is_written_with(self.target, self.state_key):
-                with ledger.writing() as connection:
-                    absorb_book(connection, text, self.target, self.state_key)
-        changed = []
-        for file in [place for place in self.places if place.exists()] or self.places[:1]:
-            with ledger.writing() as connection:
-                people = KeySource(self.target, self.state_key, secrets.token_hex(16))
-                if write_suppressions(connection, file, people, None):
-                    changed.append(file)
+            exclude_others(connection)
+            text = _read_suppressions(file)
+            if text is not None and not find_absorbed(connection, [text.digest]):
+                absorb_book(connection, parse_book(file, text.text, self.key), self.key)
+            name = f"suppressions/{self.key.target}/{file.resolve()}"
+            state = _digest_entries(connection, self.key)
+            if text is not None and read_info(connection, name) == f"{text.digest} {state}":
+                return False
+            changed = save_suppressions(connection, file, self.key)
+            text = _read_suppressions(file)
+            if text is not None:
+                write_info(connection, name, f"{text.digest} {state}")
         return changed
 
-    def _read_texts(self) -> list[BookText]:
-        return list(filter(None, map(_read_text, self.places)))
+    def _read_texts(self) -> dict[Path, str]:
+        """Return the texts of all files, by place; unreadable lockfiles are noted."""
+        name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
+        books = (_read_suppressions(place) for place in self.places)
+        texts = {book.file: book.text for book in books if book is not None}
+        for file in self.list_lockfiles():
+            try:
+                text = read_text(file)
+            except RunnerError as error:
+                self.unread[file] = (None, error)
+                continue
+            if text:
+                texts[file] = text
+        ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
+        for file, text in self.waiting.items():
+            if file.name == name or file.name.endswith(ending):
+                # The file at the same path in the work tree counts as well.
+                texts[file.parent / "(waiting to be merged)" / file.name] = text
+        texts.update(self.read_shared())
+        self.campaigns.update(
+            {file: name for file in texts if (name := read_campaign_name(texts[file])) is not None}
+        )
+        return texts
+
+    def list_lockfiles(self) -> list[Path]:
+        """Return the target's lockfiles in the repository, or outside of one in `campaigns` or beside them."""
+        ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
+        found = {file.resolve(): file for file in _iterate_files(self.paths, ending)}
+        return [Path(show_path(file)) for file in sorted(found.values())]
+
+
+def _digest_entries(connection: Connection, key: TargetKey) -> str:
+    """Return a digest that shows whether a file must be rewritten; cheaper than writing it."""
+    digest = hashlib.blake2b(key.name.encode(), digest_size=_DIGEST_SIZE)
+    for entry in iterate_entries(connection, key.target):
+        digest.update(dump_line(entry).encode())
+    return digest.hexdigest()
 
 
 def list_homes(paths: Iterable[Path]) -> list[Path]:
@@ -178,101 +224,38 @@ def _find_home(folder: Path, root: Path) -> Path:
     return folder
 
 
-def _read_text(file: Path) -> BookText | None:
+def _read_suppressions(file: Path) -> BookText | None:
     try:
         return BookText(file, file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SuppressionsError(f"{file} cannot be read: {error.strerror}", hint=_RESTORE) from None
+        hint = "restore it with git"
+        raise SuppressionsError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
     except UnicodeDecodeError:
-        raise SuppressionsError(f"{file} is not UTF-8", hint=_RESTORE) from None
+        raise SuppressionsError(f"{file} is not UTF-8", hint="restore it with git") from None
 
 
-class OtherRecords:
-    """Search for lockfiles by the campaign that they name.
-
-    `waiting` has the texts of unmerged record files, by future path.
-    """
-
-    def __init__(self, target: str) -> None:
-        self._ending = f".{target}{RECORD_ENDINGS[0]}"
-        self._found: dict[Path, dict[str, list[Path]]] = {}
-        self.waiting: dict[Path, str] = {}
-
-    def find_left_behind(self, campaign: Campaign, identity: Identity) -> tuple[Path, ...]:
-        """Return a campaign's lockfiles elsewhere in its repository that belong to no other campaign."""
-        folder = _find_search_folder(campaign)
-        if folder not in self._found:
-            self._found[folder] = self._find_lockfiles(folder)
-        by_name = self._found[folder]
-        candidates = [file for name in identity.names for file in by_name.get(name, ())]
-        # Lockfiles of former names beside the campaign are found anyway.
-        beside = [identity.lockfile.with_name(f"{name}{self._ending}") for name in identity.names[1:]]
-        read = {file.resolve() for file in (identity.lockfile, *beside)}
-        place = campaign.file.resolve()
-        return tuple(
-            Path(show_path(file))
-            for file in dict.fromkeys(candidates)
-            if file.resolve() not in read and not _is_claimed(file, identity.target, identity.names, place)
-        )
-
-    def find_waiting(self, identity: Identity) -> dict[Path, str]:
-        """Return the texts of a campaign's unmerged lockfiles, by future path."""
-        return {
-            file: text
-            for file, text in self.waiting.items()
-            if file.name.endswith(self._ending) and read_campaign_name(text) in identity.names
-        }
-
-    def _find_lockfiles(self, folder: Path) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {}
-        for file in _iterate_files(folder, self._ending):
-            name = read_campaign_name(_read_head(file))
-            if name is not None:
-                found.setdefault(name, []).append(file)
-        return found
+def _iterate_files(paths: Iterable[Path], ending: str) -> Iterator[Path]:
+    """Yield files of the repositories of paths; outside of one only below `campaigns`, or in own folders."""
+    folders = {(path if path.is_dir() else path.parent).absolute() for path in paths} or {
+        DEFAULT_FOLDER.absolute()
+    }
+    for folder in folders:
+        root = repository_root(folder)
+        home = _find_home(folder, Path(folder.anchor))
+        if (root / ".git").exists():
+            yield from _walk(root, ending)
+        elif home.name == DEFAULT_FOLDER.name or folder in {path.absolute() for path in paths}:
+            yield from _walk(home, ending)
+        else:
+            # Another folder may be a home folder: only below `campaigns` is a deep search safe.
+            yield from folder.glob(f"*{ending}")
 
 
-def _find_search_folder(campaign: Campaign) -> Path:
-    folder = campaign.file.absolute().parent
-    root = repository_root(folder)
-    if (root / ".git").exists():
-        return root
-    # Outside of a repository a folder may be a home folder, so only `campaigns` is searched.
-    below = include_folder(campaign).absolute()
-    return below if below.name == DEFAULT_FOLDER.name else folder
-
-
-def _iterate_files(folder: Path, ending: str) -> Iterator[Path]:
+def _walk(folder: Path, ending: str) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
             if name.endswith(ending) and not name.startswith("."):
                 yield Path(place, name)
-
-
-def _read_head(file: Path) -> str:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(_HEAD_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def read_campaign_name(text: str) -> str | None:
-    """Return the campaign that a lockfile names, from the beginning of its text; None if it names none."""
-    found = _NAME.search(text[:_HEAD_BYTES])
-    try:
-        name = json.loads(found[1]) if found else None
-    except ValueError:
-        return None
-    return name if isinstance(name, str) else None
-
-
-def _is_claimed(lockfile: Path, target: str, names: tuple[str, ...], asking: Path) -> bool:
-    """Return whether a lockfile stands beside another campaign with one of the names."""
-    return any(
-        file.resolve() != asking and not set(names).isdisjoint(read_names(file, current=Path.cwd()))
-        for file in iterate_beside(lockfile, target)
-    )

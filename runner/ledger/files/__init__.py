@@ -1,0 +1,1 @@
+"""Files of the record, committed to git: lockfiles and suppressions, as sealed lines."""

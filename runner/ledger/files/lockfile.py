@@ -1,0 +1,339 @@
+"""Lockfiles: the sends of one campaign on one target, committed beside its file.
+
+Each launch is a line with the recipients' fingerprints, so that a lost ledger is filled from it. For ledgers
+on a server that hold very many launches it can hold their number and the last one instead
+(`lockfile: counts`); a ledger that lacks that one is refused.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple
+
+import msgspec
+
+from runner.errors import LockfileError
+from runner.ledger.atomic_write import drafting, write_whole
+from runner.ledger.files.sealed import (
+    FileKind,
+    SealedLine,
+    is_sealed,
+    lay_out,
+    parse_text,
+    refuse_line,
+    require_key,
+    sign,
+)
+from runner.ledger.model import LaunchRecord, ReservedLaunch, Run
+from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.model import Reservation
+
+LOCKFILE_SUFFIX = ".lock.json"
+RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
+_PROBE_SIZE = 4096
+_DIGEST_SIZE = 16
+_HEAD_CHARACTERS = 4096
+# Keys are sorted, so only a bracket and conflict markers can stand before this one.
+_NAME = re.compile(r'"campaign": ("(?:[^"\\]|\\.)*")')
+
+
+class DismissedLine(SealedLine, frozen=True):
+    """A launch under the campaign's tags that a person has declared not to be the campaign's."""
+
+    project_launch_guid: str
+
+
+class FormerName(SealedLine, frozen=True):
+    """A former name of the campaign, which an old checkout may still use."""
+
+    name: str
+
+
+class CountedLaunches(SealedLine, frozen=True):
+    """The number of launches in the ledger, and the last one."""
+
+    launches: int
+    project_launch_guid: str
+
+
+class Lockfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The contents of a lockfile.
+
+    Attributes:
+        campaign: the campaign's name.
+        key_fingerprint: the name of the key of fingerprints and seals.
+        target: the target's name.
+        launches: accepted launches, sorted by message and key.
+        counts: in place of launches, with `lockfile: counts`.
+        dismissed: launches that are not the campaign's.
+        former_names: the campaign's.
+        runs: the known runs that sent the launches.
+    """
+
+    campaign: str
+    key_fingerprint: str
+    lockfile_version: Literal[2]
+    target: str
+    launches: tuple[LaunchRecord, ...] = ()
+    counts: tuple[CountedLaunches, ...] = ()
+    dismissed: tuple[DismissedLine, ...] = ()
+    former_names: tuple[FormerName, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The campaign's names: the current one first."""
+        return (self.campaign, *(one.name for one in self.former_names))
+
+
+class ReservedLaunches(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The contents of a file of launches that a run was about to send; `id` names their group."""
+
+    id: str
+    key_fingerprint: str
+    reservation_version: Literal[2]
+    target: str
+    launches: tuple[ReservedLaunch, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+
+_EVERYONE = "everyone would look new"
+LOCKFILE = FileKind(
+    "the lockfile ",
+    Lockfile,
+    ("counts", "dismissed", "former_names", "launches", "runs"),
+    ("lockfile_version", LOCKFILE_VERSION),
+    LockfileError,
+    RESTORE_HINT,
+    _EVERYONE,
+)
+_RESERVATION = FileKind(
+    "",
+    ReservedLaunches,
+    ("launches", "runs"),
+    ("reservation_version", RESERVATION_VERSION),
+    LockfileError,
+    "nothing was changed",
+    _EVERYONE,
+)
+_LINES = {
+    "counts": "the number of launches",
+    "dismissed": "the dismissed launch {project_launch_guid}",
+    "former_names": "the former name {name}",
+    "launches": "the launch {project_launch_guid}",
+    "runs": "the run {id}",
+}
+
+
+class ParsedLockfile(NamedTuple):
+    """A lockfile that was read; if it `is_merged`, git has merged it, and it must be rewritten."""
+
+    lockfile: Lockfile
+    is_merged: bool
+
+
+def lockfile_path(campaign_file: Path, target: str) -> Path:
+    """Return the path of the lockfile of a campaign and a target."""
+    return campaign_file.with_name(f"{campaign_file.stem}.{target}{LOCKFILE_SUFFIX}")
+
+
+def read_text(file: Path) -> str | None:
+    """Return the text of a lockfile; None if there is none.
+
+    Raises:
+        LockfileError: it cannot be read.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LOCKFILE.fail(file, f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise LOCKFILE.fail(file, "is not UTF-8") from None
+
+
+def read_campaign_name(text: str) -> str | None:
+    """Return the campaign that a lockfile names, from the beginning of its text; None if it names none."""
+    found = _NAME.search(text[:_HEAD_CHARACTERS])
+    try:
+        return None if found is None else msgspec.json.decode(found[1], type=str)
+    except msgspec.DecodeError:
+        return None
+
+
+def digest_text(text: str) -> str:
+    """Return the digest of a file's text: 128 bits."""
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
+
+
+def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> ParsedLockfile:
+    """Parse the text of a lockfile; one merged by git has the launches of both sides.
+
+    Without `key`, seals are not checked, and target and key may be any.
+
+    Raises:
+        LockfileError: it is damaged, was edited, or is of another target or key.
+    """
+    lockfile, is_merged = parse_text(LOCKFILE, file, text)
+    if key is not None:
+        if lockfile.target != key.target:
+            raise LockfileError(
+                f"the lockfile {file} is of the target {lockfile.target!r}, not {key.target!r}",
+                hint="targets' names are for good, with a new one everyone would be texted again: put it back",
+            )
+        require_key(LOCKFILE, file, lockfile.key_fingerprint, key)
+        _require_seals(file, text, lockfile, key)
+    launches = _unite_launches(file, lockfile.launches)
+    # The larger number is the later one: all machines that write it share the ledger.
+    counts = tuple(sorted(lockfile.counts, key=lambda one: one.launches)[-1:])
+    return ParsedLockfile(msgspec.structs.replace(lockfile, launches=launches, counts=counts), is_merged)
+
+
+def _require_seals(file: Path, text: str, lockfile: Lockfile, key: TargetKey) -> None:
+    for block, words in _LINES.items():
+        for line in getattr(lockfile, block):
+            if not is_sealed(key, block, lockfile.names, line):
+                what = words.format(**msgspec.structs.asdict(line))
+                raise refuse_line(LOCKFILE, file, text, line, key, what)
+
+
+def _unite_launches(file: Path, launches: Iterable[LaunchRecord]) -> tuple[LaunchRecord, ...]:
+    """Return each launch once: git keeps a line twice that both sides have added."""
+    found: dict[str, LaunchRecord] = {}
+    for launch in launches:
+        twin = found.setdefault(launch.project_launch_guid, launch)
+        if twin is launch:
+            continue
+        if twin.message != launch.message:
+            raise LOCKFILE.fail(file, f"has the launch {launch.project_launch_guid} under two messages")
+        # Two machines may have recorded different recipients: all of them were reached. One that found the
+        # launch at the service does not know its run.
+        first = min(twin, launch, key=lambda side: (side.sent_at, side.key))
+        found[launch.project_launch_guid] = msgspec.structs.replace(
+            first,
+            recipients=tuple(sorted({*twin.recipients, *launch.recipients})),
+            run=min(filter(None, (twin.run, launch.run)), default=None),
+            asks=twin.asks or launch.asks,
+        )
+    return tuple(found.values())
+
+
+class LockfileContents(NamedTuple):
+    """The contents of a lockfile to be written.
+
+    `launches` are streamed, sorted by message and key; None with `counts` in their place.
+    """
+
+    campaign: str
+    key: TargetKey
+    launches: Iterable[LaunchRecord] | None
+    counts: Sequence[CountedLaunches] = ()
+    dismissed: Collection[str] = ()
+    former_names: Collection[str] = ()
+    runs: Sequence[Run] = ()
+
+
+def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
+    """Yield the text of a lockfile in pieces, sealed."""
+    key, campaign = contents.key, contents.campaign
+    lines: dict[str, Sequence[SealedLine]] = {
+        "counts": contents.counts,
+        "dismissed": [*map(DismissedLine, sorted(contents.dismissed))],
+        "former_names": [*map(FormerName, sorted(contents.former_names))],
+        "runs": contents.runs,
+    }
+    blocks: dict[str, Iterable[SealedLine]] = {name: block for name, block in lines.items() if block}
+    if contents.launches is not None:
+        blocks["launches"] = contents.launches
+    head = {
+        "campaign": campaign,
+        "key_fingerprint": key.name,
+        "lockfile_version": LOCKFILE_VERSION,
+        "target": key.target,
+    }
+    yield from lay_out({**head, **{name: sign(key, name, campaign, block) for name, block in blocks.items()}})
+
+
+def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
+    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text.
+
+    Raises:
+        LockfileError: it cannot be written; the old file is untouched.
+    """
+    digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
+
+    def write(stream: IO[str]) -> None:
+        for piece in dump_lockfile(contents):
+            digest.update(piece.encode())
+            stream.write(piece)
+
+    try:
+        return write_whole(file, write), digest.hexdigest()
+    except OSError as error:
+        raise LOCKFILE.fail(
+            file,
+            f"cannot be written: {error.strerror}",
+            hint="the ledger has everything: run `runner apply` again when this is mended",
+        ) from None
+
+
+def require_writable(file: Path) -> None:
+    """Ensure, before anything is sent, that a lockfile can be written.
+
+    Raises:
+        LockfileError: its folder cannot be written to, or the disk is full.
+    """
+    try:
+        with drafting(file) as (stream, _):
+            stream.write(" " * _PROBE_SIZE)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        is_long = error.errno == errno.ENAMETOOLONG
+        raise LOCKFILE.fail(
+            file,
+            f"could not be written: {error.strerror}. Nothing was sent",
+            hint="give the campaign's file a shorter name: its lockfile is named after it"
+            if is_long
+            else "make the folder writable, with some room on its disk, then run the same command again",
+        ) from None
+
+
+def dump_reservation(reservation: Reservation, campaign: str, key: TargetKey) -> str:
+    """Return a group of reserved launches as text, for other machines: no phones or texts of messages."""
+    scope = f"{campaign}\0{reservation.id}"
+    blocks: dict[str, Sequence[SealedLine]] = {"launches": reservation.launches, "runs": reservation.runs}
+    head = {
+        "id": reservation.id,
+        "key_fingerprint": key.name,
+        "reservation_version": RESERVATION_VERSION,
+        "target": key.target,
+    }
+    lines = {name: sign(key, f"reserved {name}", scope, block) for name, block in blocks.items()}
+    return "".join(lay_out({**head, **lines}))
+
+
+def parse_reservation(file: Path, text: str, campaign: str, key: TargetKey) -> Reservation:
+    """Parse the text of a group of reserved launches.
+
+    Raises:
+        LockfileError: it is damaged, or was written with another key.
+    """
+    found: ReservedLaunches = parse_text(_RESERVATION, file, text)[0]
+    require_key(_RESERVATION, file, found.key_fingerprint, key)
+    blocks: dict[str, Sequence[SealedLine]] = {"launches": found.launches, "runs": found.runs}
+    for name, block in blocks.items():
+        for line in block:
+            if not is_sealed(key, f"reserved {name}", [f"{campaign}\0{found.id}"], line):
+                raise refuse_line(_RESERVATION, file, text, line, key, f"a line of the {name}")
+    return Reservation(found.id, found.launches, found.runs)

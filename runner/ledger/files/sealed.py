@@ -1,0 +1,291 @@
+"""Record files: JSON objects with one sealed line for each launch, opt-out or pause.
+
+Git merges them line by line, with conflict markers or without, and two versions unite as sets of lines. This
+happens on reading: every clone would have to set up a merge driver, and no code host runs one. Only lines as
+this program writes them are accepted; anything else is damage.
+
+A line's seal covers all that it says, its kind, its target and, in lockfiles, its campaign. Merging needs no
+key. With a `RUNNER_STATE_KEY` nobody without it can make or change a line; without one, seals show accidents.
+Lines that are taken out leave no trace here: they are found in the other places of the record.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import msgspec
+
+from runner.errors import MissingKeyError, RunnerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from runner.ledger.fingerprint import TargetKey
+
+
+class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A line of a record file. Its seal is empty until it is written."""
+
+    seal: str = ""
+
+
+Line = TypeVar("Line", bound=SealedLine)
+_Document = TypeVar("_Document", bound=msgspec.Struct)
+_encode = msgspec.json.Encoder(order="sorted").encode
+_MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
+_HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
+_NAMES = re.compile(r'^  "([a-z_]+)":', re.MULTILINE)
+_PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`")
+
+
+class FileKind(NamedTuple):
+    """A kind of record file.
+
+    Attributes:
+        words: what it is called before its path, as in `the lockfile `; may be empty.
+        document: the type of its JSON; blocks of lines are sequences.
+        blocks: the names of the blocks.
+        version: the name and number of its version.
+        error: the class of errors about it.
+        restore: the hint for damaged files.
+        other_key: the consequence of another key, for hints.
+    """
+
+    words: str
+    document: type[Any]
+    blocks: tuple[str, ...]
+    version: tuple[str, int]
+    error: Callable[..., RunnerError]
+    restore: str
+    other_key: str
+
+    def fail(self, file: Path, what: str, *, hint: str | None = None) -> RunnerError:
+        """Return an error about a file."""
+        return self.error(f"{self.words}{file} {what}", hint=hint or self.restore)
+
+
+def dump_line(value: Any) -> str:
+    """Return a value as one line of JSON, with sorted keys."""
+    return _encode(value).decode()
+
+
+def seal_line(key: TargetKey, kind: str, campaign: str, line: SealedLine) -> str:
+    """Return the seal of a line of a campaign; the campaign is empty in files of a target."""
+    said = _encode(msgspec.structs.replace(line, seal="") if line.seal else line)
+    return key.seal(f"{kind}\0{key.target}\0{campaign}", said)
+
+
+def sign(key: TargetKey, kind: str, campaign: str, lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines with their seals."""
+    for line in lines:
+        yield msgspec.structs.replace(line, seal=seal_line(key, kind, campaign, line))
+
+
+def is_sealed(key: TargetKey, kind: str, campaigns: Iterable[str], line: SealedLine) -> bool:
+    """Return whether a line has the seal of a key, for a campaign under any of its names."""
+    return any(line.seal == seal_line(key, kind, campaign, line) for campaign in campaigns)
+
+
+def require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
+    """Ensure that a file was written with a key.
+
+    `name` is that of the file's key.
+
+    Raises:
+        MissingKeyError: there is no secret, and it was written with one.
+        RunnerError: it was written with another key.
+    """
+    if name == key.name:
+        return
+    hint = f"set RUNNER_STATE_KEY to the key it was written with; with another one {kind.other_key}"
+    if not key.is_secret:
+        raise MissingKeyError(
+            f"{kind.words}{file} was written with a RUNNER_STATE_KEY, and none is set", hint=hint
+        )
+    if name == type(key).of(key.target, None).name:
+        raise kind.fail(
+            file,
+            "was written without a RUNNER_STATE_KEY, and now there is one",
+            hint="`runner key rotate` moves the records to the key. Until then nothing is sent: anybody who "
+            "can change the file could choose who seems to have been texted",
+        )
+    raise kind.fail(file, "cannot be read: it was written with another RUNNER_STATE_KEY", hint=hint)
+
+
+def refuse_line(
+    kind: FileKind, file: Path, text: str, line: SealedLine, key: TargetKey, what: str
+) -> RunnerError:
+    """Return the error for a line with a wrong seal; `what` names it."""
+    written = dump_line(line)
+    numbered = enumerate(text.split("\n"), start=1)
+    number = next((number for number, one in numbered if one.strip().removesuffix(",") == written), 1)
+    how = (
+        "was written without this RUNNER_STATE_KEY" if key.is_secret else "was edited by hand, or is damaged"
+    )
+    return kind.error(
+        f"{kind.words}{file}:{number}: {what} {how}: it does not fit its seal", hint=kind.restore
+    )
+
+
+def parse_text(kind: FileKind, file: Path, text: str) -> tuple[Any, bool]:
+    """Return the document of a file's text, and whether git has merged it. Seals are not checked.
+
+    Raises:
+        RunnerError: it is damaged, of another version, or its sides contradict each other.
+    """
+    try:
+        names = _NAMES.findall(text)
+        # Of two blocks of one name, as git may leave them, the parser would keep the last.
+        if len(names) == len(set(names)):
+            return _decode(kind, file, text), False
+        damage = "says the same thing twice, and was edited by hand"
+    except msgspec.DecodeError as error:
+        damage = _describe_damage(text, error)
+    merged = _merge(kind, file, text)
+    try:
+        if merged is not None:
+            return _decode(kind, file, merged), True
+    except msgspec.DecodeError:
+        pass  # a line of it is no JSON
+    raise kind.fail(file, damage)
+
+
+def _decode(kind: FileKind, file: Path, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text, type=kind.document)
+    except msgspec.ValidationError as error:
+        name, known = kind.version
+        found = re.search(rf'^  "{name}": (\d+)', text, re.MULTILINE)
+        if found is not None and int(found[1]) != known:
+            age = "a newer" if int(found[1]) > known else "an older"
+            remedy = "update runner" if int(found[1]) > known else kind.restore
+            raise kind.fail(file, f"was written by {age} version of runner", hint=remedy) from None
+        place = _PLACE.search(str(error))
+        where = (place["place"] if place else "") or "its top level"
+        raise kind.fail(file, f"is damaged at {where}") from None
+    except RecursionError:
+        raise kind.fail(file, "is not JSON (nested too deeply)") from None
+
+
+def _describe_damage(text: str, error: msgspec.DecodeError) -> str:
+    if re.search(r"^<{7,}( |$)", text, re.MULTILINE):
+        return "has merge conflict markers in it, around lines that were edited by hand"
+    found = re.search(r"byte (\d+)", str(error))
+    line = text.encode()[: int(found[1])].count(b"\n") + 1 if found else text.count("\n")
+    return f"is not JSON, or was edited by hand (line {line})"
+
+
+def _merge(kind: FileKind, file: Path, text: str) -> str | None:
+    """Return the text of a file that git has merged from whole lines, as one side; None for other texts."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    # A truncated file also has lines of ours, so check its first and last line.
+    if lines[:1] != ["{"] or lines[-2:] != ["}", ""]:
+        return None
+    head: dict[str, list[str]] = {}
+    blocks: dict[str, list[str]] = {}
+    for line in _iterate_items(lines[1:-2], blocks):
+        found = None if line is None else _HEAD.fullmatch(line)
+        if found is None:
+            return None
+        shelf = head.setdefault(found["name"], [])
+        if found["value"] not in shelf:
+            shelf.append(found["value"])
+    _agree(kind, file, head, blocks)
+    said: dict[str, Any] = {name: msgspec.Raw(values[0].encode()) for name, values in head.items()}
+    return "".join(lay_out({**said, **blocks}))
+
+
+def _iterate_items(lines: Sequence[str], blocks: dict[str, list[str]]) -> Iterator[str | None]:
+    """Yield the lines of the head, and None for others that are not ours; put items into their blocks."""
+    current: str | None = None
+    began: str | None = None
+    for line, is_turn in _keep_both_sides(lines):
+        if line is None:
+            yield None
+            return
+        if is_turn:
+            # Either side of a conflict begins in the same block.
+            began, current = (current, current) if line[0] == "<" else (began, began)
+            continue
+        bare = line.removesuffix(",")
+        if bare.startswith('  "') and bare.endswith((": [", ": []")):
+            current = bare[3 : bare.index('":')]
+            blocks.setdefault(current, [])
+        elif bare == "  ]":
+            current = None
+        elif current is not None and bare.startswith("    {"):
+            blocks[current].append(bare[4:])
+        else:
+            yield bare
+
+
+def _keep_both_sides(lines: Iterable[str]) -> Iterator[tuple[str | None, bool]]:
+    """Yield the lines of both sides of every conflict, and its markers; None if markers don't pair."""
+    expected, width, is_base = "<", 0, False
+    for line in lines:
+        marker = _MARKER.fullmatch(line)
+        # The text of a common ancestor contains the markers of its own conflicts, which are longer.
+        if marker is None or (width and len(marker[1]) != width):
+            if not is_base:
+                yield line, False
+            continue
+        kind = line[0]
+        if kind not in expected:
+            yield None, False
+            return
+        width = len(marker[1]) if kind != ">" else 0
+        is_base = kind == "|"
+        expected = {"<": "|=", "|": "=", "=": ">", ">": "<"}[kind]
+        if kind in "<=":
+            yield line, True
+    if width:
+        yield None, False
+
+
+def _agree(
+    kind: FileKind, file: Path, head: dict[str, list[str]], blocks: Mapping[str, Sequence[str]]
+) -> None:
+    """Ensure that both sides say the same outside of the blocks; a renamed campaign has its new name."""
+    former = " ".join(blocks.get("former_names", ()))
+    if len(head.get("campaign", ())) > 1:
+        head["campaign"] = [one for one in head["campaign"] if f'"name":{one}' not in former] or head[
+            "campaign"
+        ]
+    names = sorted(name for name, values in head.items() if len(values) > 1)
+    if "key_fingerprint" in names:
+        raise kind.fail(
+            file,
+            "was merged from two sides that were written with different keys",
+            hint=f"keep one side (git checkout --ours {file}, or --theirs); what only the other one had is "
+            "found at the service (`runner apply`, `runner reconcile --full`); enter opt-outs by hand again",
+        )
+    if names:
+        raise kind.fail(file, f"was merged, and its sides don't agree on {', '.join(names)}")
+
+
+def lay_out(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the text of a file in pieces; values that are iterables of lines become blocks, streamed.
+
+    Lines are `SealedLine`s or texts.
+    """
+    separator = "{\n"
+    for name in sorted(document):
+        value = document[name]
+        if isinstance(value, str | int | msgspec.Raw):
+            yield f'{separator}  "{name}": {dump_line(value)}'
+        else:
+            yield f'{separator}  "{name}": ['
+            between = "\n"
+            for line in value:
+                yield f"{between}    {line if isinstance(line, str) else dump_line(line)}"
+                between = ",\n"
+            yield "]" if between == "\n" else "\n  ]"
+        separator = ",\n"
+    yield "\n}\n"
+
+
+def write_lines(stream: IO[str], document: Mapping[str, Any]) -> None:
+    """Write the text of a file."""
+    stream.writelines(lay_out(document))

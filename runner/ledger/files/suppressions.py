@@ -1,0 +1,237 @@
+"""The file of suppressions: people who must not be texted on a target, committed beside the campaigns.
+
+It holds opt-outs, forgotten people, paused campaigns and people held by unexplained launches, as keyed
+fingerprints. Of two decisions about one thing the later counts; of two of the same moment, the more cautious.
+An export of opt-outs is such a file, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import IO, TYPE_CHECKING, Annotated, Literal, NamedTuple
+
+import msgspec
+
+from runner.errors import SuppressionsError
+from runner.ledger.files.lockfile import digest_text
+from runner.ledger.files.sealed import (
+    FileKind,
+    SealedLine,
+    dump_line,
+    is_sealed,
+    lay_out,
+    parse_text,
+    refuse_line,
+    require_key,
+    sign,
+)
+from runner.ledger.model import Fingerprint
+from runner.version import SUPPRESSIONS_VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from runner.ledger.fingerprint import TargetKey
+
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z$"
+Moment = Annotated[str, msgspec.Meta(pattern=_MOMENT)]
+# The service's guids look like this; other characters could break databases and terminals.
+Evidence = Annotated[str, msgspec.Meta(pattern="^[!-~]{1,200}$")]
+Source = Literal["reply", "launch", "import", "person", "forgotten"]
+"""`reply`: reconciling found it; `launch`: a reply to a launch, of whose people the author is one; `import`: a
+list; `person`: by hand; `forgotten`: their data was removed."""
+State = Literal["confirmed", "doubtful", "dismissed"]
+_DIGEST_SIZE = 16
+_RANKS = {"dismissed": 0, "doubtful": 1, "confirmed": 2, "resumed": 0, "paused": 1}
+"""The ranks of decisions of the same moment: the most cautious one counts."""
+
+
+class OptOut(SealedLine, frozen=True, tag_field="kind", tag="opt_out"):
+    """One piece of evidence that a person opted out.
+
+    `evidence` is the reply's `result_guid`, the `project_launch_guid` of a reply that the service kept to
+    itself, or the source's own name. `confirmed` ones count, `dismissed` ones don't, `doubtful` ones wait for
+    a decision. `at` is when it was entered or decided (UTC, ISO 8601).
+    """
+
+    fingerprint: Fingerprint
+    evidence: Evidence
+    source: Source
+    state: State
+    at: Moment
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What the line is about: lines with the same identity are decisions about the same thing."""
+        return ("opt_out", self.fingerprint, self.evidence)
+
+
+class PauseLine(SealedLine, frozen=True, tag_field="kind", tag="pause"):
+    """A person's latest decision to pause or resume a campaign; the reason may be empty."""
+
+    campaign: str
+    reason: str
+    state: Literal["paused", "resumed"]
+    at: Moment
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What the line is about."""
+        return ("pause", self.campaign)
+
+
+class HoldLine(SealedLine, frozen=True, tag_field="kind", tag="hold"):
+    """People who may have got a message by a launch that no record explains.
+
+    `at` is the launch's start, as listed. Unless it is `whole`, recipients were missing from the list.
+    """
+
+    campaign: str
+    launch: Evidence
+    message: str
+    tag: str
+    fingerprints: tuple[Fingerprint, ...]
+    whole: bool
+    at: str
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """What the line is about."""
+        return ("hold", self.campaign, self.launch, self.message, str(self.whole), *self.fingerprints)
+
+
+Entry = OptOut | PauseLine | HoldLine
+"""A line of a file of suppressions."""
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The JSON of a file of suppressions."""
+
+    key_fingerprint: str
+    suppressions_version: Literal[2]
+    target: str
+    entries: tuple[Entry, ...]
+
+
+_KIND = FileKind(
+    "",
+    _Document,
+    ("entries",),
+    ("suppressions_version", SUPPRESSIONS_VERSION),
+    SuppressionsError,
+    "restore it with git",
+    "nobody would have opted out",
+)
+
+
+class Book(NamedTuple):
+    """The parsed contents of a file of suppressions: each entry once, sorted."""
+
+    file: Path
+    target: str
+    key_fingerprint: str
+    entries: tuple[Entry, ...]
+
+    def list_opt_outs(self) -> list[OptOut]:
+        """Return the opt-outs."""
+        return [one for one in self.entries if isinstance(one, OptOut)]
+
+    def list_pauses(self) -> list[PauseLine]:
+        """Return the decisions about pauses."""
+        return [one for one in self.entries if isinstance(one, PauseLine)]
+
+    def list_holds(self) -> list[HoldLine]:
+        """Return the holds."""
+        return [one for one in self.entries if isinstance(one, HoldLine)]
+
+
+class BookText(NamedTuple):
+    """The unparsed text of a file of suppressions: often the ledger already has all of it."""
+
+    file: Path
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """Return the digest of the text."""
+        return digest_text(self.text)
+
+
+def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
+    """Parse the text of a file of suppressions, also one that git has merged.
+
+    Without `key`, seals are not checked, and target and key may be any.
+
+    Raises:
+        MissingKeyError: the key is missing.
+        SuppressionsError: it is damaged, was edited, or is of another target or key.
+    """
+    found: _Document = parse_text(_KIND, file, text)[0]
+    if key is not None:
+        if found.target != key.target:
+            raise SuppressionsError(
+                f"{file} is of the target {found.target!r}, not {key.target!r}",
+                hint="targets' names are for good: put it back",
+            )
+        require_key(_KIND, file, found.key_fingerprint, key)
+        for line in found.entries:
+            if not is_sealed(key, "entry", [""], line):
+                raise refuse_line(_KIND, file, text, line, key, _describe(line))
+    return Book(file, found.target, found.key_fingerprint, tuple(settle(found.entries)))
+
+
+def _describe(line: Entry) -> str:
+    kind = msgspec.structs.asdict(line).get("campaign") or getattr(line, "source", "")
+    return f"the entry of {line.at} ({kind})"
+
+
+def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) -> Iterable[str]:
+    """Yield the text of a file of suppressions in pieces; the lines have seals, and are sorted."""
+    head = {
+        "key_fingerprint": key_fingerprint,
+        "suppressions_version": SUPPRESSIONS_VERSION,
+        "target": target,
+    }
+    return lay_out({**head, "entries": lines})
+
+
+def write_book(stream: IO[str], key: TargetKey, entries: Iterable[Entry]) -> str:
+    """Write a file of suppressions, and return the digest of its text.
+
+    The entries are streamed: without seals, sorted by their identities.
+    """
+    digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
+    for piece in dump_book(key.target, key.name, sign(key, "entry", "", entries)):
+        digest.update(piece.encode())
+        stream.write(piece)
+    return digest.hexdigest()
+
+
+def settle(entries: Iterable[Entry]) -> list[Entry]:
+    """Return the last decision about each thing, sorted, without entries replaced by forgetting."""
+    found: dict[tuple[str, ...], Entry] = {}
+    for entry in entries:
+        known = found.setdefault(entry.identity, entry)
+        if known is not entry and weigh(known) < weigh(entry):
+            found[entry.identity] = entry
+    forgotten = {
+        one.fingerprint: one.at
+        for one in found.values()
+        if isinstance(one, OptOut) and one.source == "forgotten"
+    }
+    return [
+        entry
+        for _, entry in sorted(found.items())
+        if not (
+            isinstance(entry, OptOut)
+            and entry.source != "forgotten"
+            and entry.at <= forgotten.get(entry.fingerprint, "")
+        )
+    ]
+
+
+def weigh(entry: Entry) -> tuple[str, int, str]:
+    """Return the sort key among entries of one identity: time, then caution, then text."""
+    said = msgspec.structs.replace(entry, seal="")
+    return entry.at, _RANKS.get(getattr(entry, "state", ""), 0), dump_line(said)

@@ -1,1 +1,0 @@
-"""Lockfiles, committed beside campaigns: format, writer, merge, diff."""
