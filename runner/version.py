@@ -23,8 +23,6 @@ SUPPRESSIONS_VERSION = 1
 OPT_OUTS_VERSION = 1
 """Of exported opt-outs."""
 APPROVALS_VERSION = 1
-EXPORT_VERSION = 1
-"""Of an exported ledger; the tables' version is `runner.ledger.tables.SCHEMA_VERSION`."""
 
 
 _PACKAGES = ("click", "duckdb", "jinja2", "jsonschema", "requests", "SQLAlchemy", "psycopg", "distributed")

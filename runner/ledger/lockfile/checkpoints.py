@@ -40,8 +40,8 @@ _FEW = 20_000
 _IS_MARKED = and_(launches.c.mark.is_not(None), launches.c.state == "sent")
 _HINT = (
     "the lockfile holds counts (`lockfile: summary`) and cannot fill a ledger: restore the newest copy of "
-    "the ledger, or fill a new one with `runner ledger import`. If there is none, move the lockfile away: "
-    "`runner apply` then asks the service for what the ledger lacks"
+    "the ledger, or fill a new one with `runner ledger copy --from URL`. If there is none, move the lockfile "
+    "away: `runner apply` then asks the service for what the ledger lacks"
 )
 
 
