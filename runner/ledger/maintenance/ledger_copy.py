@@ -15,7 +15,7 @@ from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import SCHEMA_VERSION, info, locks, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from runner.ledger.database import Ledger
 
@@ -48,7 +48,7 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     return counts
 
 
-def _iterate_rows(source: Ledger) -> Iterator[tuple[Table, list[dict[str, Any]]]]:
+def _iterate_rows(source: Ledger) -> Generator[tuple[Table, list[dict[str, Any]]]]:
     # A generator, so that an error of the source is not taken for one of the new ledger.
     with source.reading() as connection:
         version = read_info(connection, "schema")
