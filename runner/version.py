@@ -20,8 +20,6 @@ STATE_VERSION = 2
 """Of the holder's file on a state remote; older programs write 1."""
 SUPPRESSIONS_VERSION = 2
 APPROVALS_VERSION = 1
-EXPORT_VERSION = 1
-"""Of an exported ledger; the tables' version is `runner.ledger.tables.SCHEMA_VERSION`."""
 
 
 _PACKAGES = ("click", "duckdb", "jinja2", "jsonschema", "requests", "SQLAlchemy", "psycopg", "distributed")

@@ -76,8 +76,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
-    # One counts the results of reports, the other exports and imports the ledger.
-    "duckdb": ("runner.report.columns.engine", "runner.ledger.maintenance.ledger_export"),
+    "duckdb": ("runner.report.columns.engine",),
     "pygal": ("runner.report.documents.charts",),
     "fsspec": ("runner.source.storage",),
     "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
@@ -212,7 +211,6 @@ COMMANDS_STILL_KNOW = {
     "forget": {"runner.audience"},
     "key": {"runner.service"},
     "law": {"runner.timing"},
-    "ledger": {"runner.ledger"},
     "pause": {"runner.service"},
     "plan": {"runner.github"},
     "record": {"runner.git"},

@@ -41,7 +41,7 @@ COMMANDS = {
     "resume": "Resume paused campaigns.",
     "status": "Show what is sent, in progress, answered and unresolved.",
     "reconcile": "Read counts and results of all launches into the ledger.",
-    "ledger": "Export the ledger to Parquet files, or import it.",
+    "ledger": "Copy the ledger to another database.",
     "optouts": "Show and change who has opted out.",
     "report": "Write a report for each campaign from the ledger.",
     "key": "Create state keys, and move records to a new key.",

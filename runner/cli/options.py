@@ -278,6 +278,8 @@ clustered_target_scope = _scope_of(*_TARGETED, *_CLUSTERED)
 """Campaign files on a target, in one process or on a cluster."""
 plan_scope = _scope_of(_ALLOWED, _TARGET)
 """For a command about a saved plan."""
+database_scope = _scope_of(_LEDGER)
+"""A ledger, of whatever targets."""
 ledger_scope = _scope_of(_TARGET, _LEDGER)
 """A target's ledger, without campaigns."""
 recorded_scope = _scope_of(_PATHS, _ALLOWED, _TARGET, _LEDGER)

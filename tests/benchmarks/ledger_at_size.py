@@ -14,14 +14,13 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.ledger import bulk
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.lockfile.checkpoints import add_checkpoints
-from runner.ledger.maintenance.ledger_export import export_ledger, import_ledger
+from runner.ledger.maintenance.ledger_copy import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
@@ -174,17 +173,18 @@ def load(ledger: Ledger, total: int) -> None:
 
 
 def move(server: PostgresServer, ledger: Ledger) -> None:
-    """Export the ledger, and fill another one from that."""
-    with tempfile.TemporaryDirectory() as folder, Ledger(server.url(server.create_database())) as other:
-        start = time.perf_counter()
-        rows = sum(export_ledger(ledger, Path(folder) / "out", AT).count().values())
-        elapsed = time.perf_counter() - start
-        say(f"  {'exported':44}{rows / elapsed:12,.0f} rows/s  ({elapsed:,.1f} s)")
-        size = sum(file.stat().st_size for file in (Path(folder) / "out").iterdir())
-        say(f"  {'export':44}{size / rows:12,.1f} bytes a row")
-        other.prepare()
-        with measuring("imported", rows):
-            import_ledger(other, Path(folder) / "out")
+    """Copy the ledger to a file, and to another database."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, url in (
+            ("to SQLite", f"sqlite:///{folder}/ledger.sqlite"),
+            ("to PostgreSQL", server.url(server.create_database())),
+        ):
+            with Ledger(url) as other:
+                other.prepare()
+                start = time.perf_counter()
+                rows = sum(copy_ledger(ledger, other).values())
+            elapsed = time.perf_counter() - start
+            say(f"  {f'copied {name}':44}{rows / elapsed:12,.0f} rows/s  ({elapsed:,.1f} s)")
 
 
 def _peak_mib() -> float:

@@ -1,14 +1,9 @@
-"""`runner ledger`: a lost ledger comes back from its export."""
+"""`runner ledger copy`: sending goes on in another database."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
-
-import pytest
-from jsonschema import Draft202012Validator
-
-from runner.source.json_schema import schema_text
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import subprocess
@@ -18,40 +13,70 @@ if TYPE_CHECKING:
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.mark.slow
-def test_a_lost_ledger_comes_back(folder: Path, run: Run) -> None:
-    """With a lockfile that sums up, a lost ledger is filled from its export; then nobody is texted again."""
+def sent_by(run: Run, folder: Path, **env: str) -> int:
+    """Return how many launches an `apply` has sent."""
+    applied = run("apply", "--auto-approve", "--format", "json", cwd=folder, env=env)
+    assert applied.returncode == 0, applied.stderr
+    return int(json.loads(applied.stdout)["campaigns"][0]["sent"])
+
+
+def move_away(folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    for file in (folder / ".runner").glob("ledger.sqlite*"):
+        file.rename(folder / name / file.name)
+
+
+def test_sending_goes_on_with_the_copy(
+    folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]], postgres_ledger: str
+) -> None:
+    """A copy on a server alone knows who was texted, then its copy in a file: nobody is texted again."""
     file = folder / "campaigns/pulse.yaml"
     text = file.read_text(encoding="utf-8")
+    # Such a lockfile fills no ledger, and a ledger that lacks somebody is refused.
     file.write_text(text.replace("name: pulse\n", "name: pulse\nlockfile: summary\n"), encoding="utf-8")
-    refused = run("ledger", "export", "backup", cwd=folder)
-    assert (refused.returncode, refused.stderr) == (
-        1,
-        (
-            "Error: there is no ledger to export\n"
-            "  check --ledger and RUNNER_LEDGER; `runner apply` makes one\n"
-        ),
-    )
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    assert run("reconcile", cwd=folder).returncode == 0
-    exported = run("ledger", "export", "backup", cwd=folder)
-    assert exported.stdout.startswith("Wrote backup: 1 campaign, ")
-    assert exported.stdout.endswith(", 4 deliveries, 0 results.\n")
-    for path in (folder / ".runner").glob("ledger.sqlite*"):
-        path.unlink()
-    assert run("plan", cwd=folder).returncode == 1
-    imported = run("ledger", "import", "backup", "--format", "json", cwd=folder)
-    document = json.loads(imported.stdout)
-    Draft202012Validator(json.loads(schema_text("ledger"))).validate(document)
-    assert (document["command"], document["rows"]["deliveries"]) == ("import", 4)
-    applied = run("apply", "--auto-approve", "--format", "json", cwd=folder)
-    assert (applied.returncode, json.loads(applied.stdout)["campaigns"][0]["sent"]) == (0, 0)
-    options = ("--target", "sandbox", "--ledger", "sqlite:///.runner/ledger.sqlite", "--format", "json")
-    chosen = run("ledger", "export", "chosen", "campaigns/pulse.yaml", *options, cwd=folder)
-    Draft202012Validator(json.loads(schema_text("ledger"))).validate(json.loads(chosen.stdout))
-    again = run("ledger", "export", "chosen", cwd=folder)
+    assert sent_by(run, folder) == 4
+    move_away(folder, "old")
+    lost = run("apply", "--auto-approve", cwd=folder)
+    assert lost.returncode == 1
+    assert "fill a new one with `runner ledger copy --from URL`" in lost.stderr
+    command = ("ledger", "copy", "--from", "sqlite:///old/ledger.sqlite")
+    copied = run(*command, "--format", "json", cwd=folder, env={"RUNNER_LEDGER": postgres_ledger})
+    document = check_json(copied.stdout, "ledger")
+    assert (document["source"], document["rows"]["deliveries"]) == ("sqlite:///old/ledger.sqlite", 4)
+    assert ":s3cret@" not in copied.stdout
+    assert sent_by(run, folder, RUNNER_LEDGER=postgres_ledger) == 0
+    with (folder / "campaigns/audience/people.csv").open("a", encoding="utf-8") as people:
+        people.write("Fay,4155550106\n")
+    assert sent_by(run, folder, RUNNER_LEDGER=postgres_ledger) == 1
+    move_away(folder, "new")
+    back = run("ledger", "copy", "--from", postgres_ledger, cwd=folder)
+    assert back.stdout.endswith(": 1 campaign, 5 launches, 5 deliveries, 0 results.\n")
+    assert sent_by(run, folder) == 0
+    again = run("ledger", "copy", "--from", postgres_ledger, cwd=folder)
     assert again.returncode == 1
-    assert again.stderr == ("Error: chosen exists and is not empty\n  name a new folder\n")
+    assert again.stderr == (
+        "Error: the ledger is not empty: there are campaigns in it\n"
+        "  a copy fills an empty ledger: name a new one with --ledger or RUNNER_LEDGER\n"
+    )
+
+
+def test_what_cannot_be_copied(folder: Path, run: Run, postgres_ledger: str) -> None:
+    """A source that is missing, or no ledger, is named with --from; nothing is made."""
+    (folder / "empty.sqlite").touch()
+    missing = postgres_ledger.replace("/test_", "/missing_")
+    for source, said, hint in (
+        ("sqlite:///none.sqlite", "there is no ledger sqlite:///none.sqlite", "check --from"),
+        ("sqlite:///empty.sqlite", "sqlite:///empty.sqlite is not a ledger", "check --from"),
+        (missing, "does not exist", "check the database, the user and the password in --from"),
+        ("none.sqlite", "the ledger's URL is not one that can be used here", "as in sqlite:///path"),
+    ):
+        done = run("ledger", "copy", "--from", source, cwd=folder)
+        assert (done.returncode, done.stdout) == (1, "")
+        message, remedy = done.stderr.splitlines()
+        assert said in message
+        assert remedy.strip().startswith(hint)
+        assert not (folder / ".runner").exists()
+        assert not (folder / "none.sqlite").exists()
 
 
 def test_a_password_with_an_at_sign_is_not_printed(folder: Path, run: Run) -> None:

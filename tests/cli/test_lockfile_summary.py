@@ -36,7 +36,7 @@ def test_the_ledger_alone_knows_who_was_texted(folder: Path, run: Run) -> None:
         refused = run(*command, cwd=folder)
         assert refused.returncode == 1
         assert "the ledger is not the one that the lockfile " in refused.stderr
-        assert "fill a new one with `runner ledger import`" in refused.stderr
+        assert "fill a new one with `runner ledger copy --from URL`" in refused.stderr
     for file in folder.glob("ledger.sqlite*"):
         file.replace(folder / ".runner" / file.name)
     set_kind(folder, "lockfile: summary", "lockfile: full")

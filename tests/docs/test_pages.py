@@ -22,6 +22,8 @@ from tests.keys import STATE_KEY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.postgres import PostgresServer
+
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 REPOSITORY = Path(__file__).parents[2]
@@ -40,6 +42,7 @@ messages:
 REMOTE = "git@github.com:acme/texts.git"
 SERVICE = "https://sms.example.com"
 DATABASE = "postgresql://ledger.example.com/campaigns"
+RESTORED = "postgresql://ledger.example.com/restored"
 
 
 class Block(NamedTuple):
@@ -129,7 +132,12 @@ def test_what_a_page_shows_is_true(
     """Its files, commands and outputs, from the first to the last, in one folder."""
     blocks = read_blocks(page)
     words = "".join(block.content for block in blocks)
-    database = request.getfixturevalue("postgres_ledger") if DATABASE in words else DATABASE
+    databases = {}
+    if DATABASE in words:
+        server: PostgresServer = request.getfixturevalue("postgres")
+        for url, name in ((DATABASE, server.create_ledger()), (RESTORED, server.create_database())):
+            # As the database's own programs want it, too.
+            databases[url] = server.url(name, scheme="postgresql")
     monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
     if "runner init" not in words and not any(block.file and "campaigns/" in block.file for block in blocks):
         write_repository(world)
@@ -137,7 +145,7 @@ def test_what_a_page_shows_is_true(
             run_script("runner apply --auto-approve", world)
     with running_service(world.parent / "service.sqlite") as service:
         replaced = {
-            DATABASE: database,
+            **databases,
             SERVICE if page.name == "settings.md" else "\0": service.url,
             "http://127.0.0.1:8025": service.url,
             "=acme ": f"={service.username} ",

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 HINT = (
     "the lockfile holds counts (`lockfile: summary`) and cannot fill a ledger: restore the newest copy of "
-    "the ledger, or fill a new one with `runner ledger import`. If there is none, move the lockfile away: "
-    "`runner apply` then asks the service for what the ledger lacks"
+    "the ledger, or fill a new one with `runner ledger copy --from URL`. If there is none, move the lockfile "
+    "away: `runner apply` then asks the service for what the ledger lacks"
 )
 
 

@@ -1,89 +1,52 @@
-"""`runner ledger`: the ledger as files, for backups, analysis, and moves to another database."""
+"""`runner ledger`: move the ledger to another database."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_json, print_prose
-from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
+from runner.cli.console import print_prose, show
+from runner.cli.options import Group, database_scope, format_option
 from runner.wording import count_words
-from runner.workflow.records.ledger_files import export_records, import_records
+from runner.workflow.records.ledger_copy import copy_records
 
 if TYPE_CHECKING:
-    from runner.ledger.maintenance.ledger_export import Export
+    from runner.workflow.records.ledger_copy import LedgerCopy
     from runner.workflow.scope import Scope
-
-_NEW = click.Path(path_type=Path)
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group(cls=Group, name="ledger")
 def command() -> None:
-    """Export the ledger to Parquet files, or import it.
+    """Copy the ledger to another database.
 
-    Use it for backups, for analysis, or to move to another database. With `lockfile: summary` in a campaign,
-    only the ledger knows who was texted: export it after each run, and keep the export somewhere else.
+    Back it up by the database's own means: `VACUUM INTO` of SQLite, `pg_dump` of PostgreSQL. With `lockfile:
+    summary` in a campaign, only the ledger knows who was texted: back it up after each run.
     """
 
 
 @command.command(
-    epilog="\b\nExamples:\n  runner ledger export backup/2026-11-21\n"
-    "  runner ledger export pulse campaigns/customer-pulse.yaml --target live --format json",
+    epilog="\b\nExample:\n  runner ledger copy --from sqlite:///.runner/ledger.sqlite \\\n"
+    "    --ledger postgresql://ledger.example.com/campaigns",
 )
-@click.argument("folder", type=_NEW, metavar="DIR")
-@recorded_scope
+@click.option("--from", "source", required=True, metavar="URL", help="The database of the ledger to copy.")
+@database_scope
 @format_option("human", "json")
-def export(scope: Scope, folder: Path, format_: str) -> int:
-    """Export the ledger to a new folder.
+def copy(scope: Scope, source: str, format_: str) -> int:
+    """Fill an empty ledger from another one.
 
-    Writes the ledger as of one moment to DIR: all of it, or the campaigns at PATH. Each table becomes one or
-    more files, and manifest.json has their row counts and digests. The export has no phones, but it has
-    people's answers and, without a RUNNER_STATE_KEY, the salt of the fingerprints, with which phones can be
-    found by trying. Only the current user can read the folder.
+    Copies the ledger at --from, as of one moment, into that of --ledger, completely or not at all. SQLite and
+    PostgreSQL can be copied into each other. End all runs first, and use only the copy from then on.
     """
-    _show("export", folder, export_records(scope, folder), format_)
+    show(copy_records(scope, source), format_, {"human": _print_copy})
     return 0
 
 
-@command.command(
-    "import",
-    epilog="\b\nExample:\n  runner ledger import backup/2026-11-21 --ledger postgresql://runner@db/ledger",
-)
-@click.argument("folder", type=_FOLDER, metavar="DIR")
-@ledger_scope
-@format_option("human", "json")
-def import_(scope: Scope, folder: Path, format_: str) -> int:
-    """Fill an empty ledger from an export.
-
-    DIR is a folder from `runner ledger export`, with unchanged files. It is imported completely or not at
-    all. Texts sent after the export are missing: the next `runner apply` asks the service about them before
-    it sends or, if a lockfile has only totals, refuses an export that is too old.
-    """
-    _show("import", folder, import_records(scope, folder), format_)
-    return 0
-
-
-def _show(name: Literal["export", "import"], folder: Path, export: Export, format_: str) -> None:
-    counts = export.count()
-    if format_ == "json":
-        print_json(
-            {
-                "command": name,
-                "folder": str(folder),
-                "exported_at": export.exported_at,
-                "campaigns": [{"target": target, "name": one} for target, one in export.campaigns],
-                "rows": counts,
-            }
-        )
-        return
+def _print_copy(copy: LedgerCopy) -> None:
     parts = [
-        count_words(len(export.campaigns), "campaign"),
-        count_words(counts.get("launches", 0), "launch", "launches"),
-        count_words(counts.get("deliveries", 0), "delivery", "deliveries"),
-        count_words(counts.get("results", 0), "result"),
+        count_words(copy.rows["campaigns"], "campaign"),
+        count_words(copy.rows["launches"], "launch", "launches"),
+        count_words(copy.rows["deliveries"], "delivery", "deliveries"),
+        count_words(copy.rows["results"], "result"),
     ]
-    said = "Wrote {}: {}." if name == "export" else "Entered from {}: {}."
-    print_prose(said.format(folder, ", ".join(parts)))
+    print_prose(f"Copied {copy.source} to {copy.ledger}: {', '.join(parts)}.")

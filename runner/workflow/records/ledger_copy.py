@@ -1,0 +1,58 @@
+"""Copying a ledger to another database."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from runner.errors import LedgerError
+from runner.ledger.database import Ledger
+from runner.ledger.engine import show_url
+from runner.ledger.maintenance.ledger_copy import copy_ledger
+from runner.workflow.workspace.folders import make_state_folder
+from runner.workflow.workspace.workspace import default_ledger_url
+
+if TYPE_CHECKING:
+    from runner.workflow.scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerCopy:
+    """Two ledgers' URLs without passwords, and the number of copied rows by table."""
+
+    source: str
+    ledger: str
+    rows: dict[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON document of `runner ledger copy`."""
+        return asdict(self)
+
+
+def copy_records(scope: Scope, source_url: str) -> LedgerCopy:
+    """Fill the empty ledger of a scope from another one, all or nothing.
+
+    Raises:
+        LedgerError: there is no other ledger, it has another schema, or this one is not empty.
+    """
+    url = scope.ledger or default_ledger_url()
+    _check_source(source_url)
+    if scope.ledger is None:
+        make_state_folder()
+    with Ledger(source_url) as source, Ledger(url) as ledger:
+        ledger.prepare()
+        return LedgerCopy(show_url(source_url), show_url(url), copy_ledger(source, ledger))
+
+
+def _check_source(url: str) -> None:
+    try:
+        if is_there := Ledger.exists(url):
+            with Ledger(url) as source:
+                source.check_version()
+    except LedgerError as error:
+        # Errors of databases name the options of the commands' own ledger.
+        hint = error.hint and re.sub("--ledger( (and|or) RUNNER_LEDGER)?", "--from", error.hint)
+        raise LedgerError(error.message, hint=hint) from None
+    if not is_there:
+        raise LedgerError(f"there is no ledger {show_url(url)}", hint="check --from")
