@@ -197,7 +197,7 @@ ResponseValue = Fraction | Literal["none"]
 SCORED = frozenset({"nps", "csat", "ces", "number"})
 """The scales that have a score."""
 Method = Literal["SMS", "VOICE"]
-LockfileKind = Literal["full", "summary"]
+LockfileKind = Literal["full", "counts"]
 Replies = Literal["ignored", "recorded"]
 Addressees = Literal["everyone", "answered", "unanswered"]
 """The part of an earlier message's recipients that a follow-up is for: `to`."""
@@ -388,7 +388,7 @@ class Campaign:
         renamed_from: its former names.
         is_new: whether it says that it has none (`renamed_from: none`).
         is_named: whether its file gives the name.
-        lockfile: whether the lockfile lists launches or sums them up.
+        lockfile: whether the lockfile lists launches or counts them.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
         stamp: of the file when it was read (`stamp_file`).

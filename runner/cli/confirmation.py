@@ -14,7 +14,7 @@ from runner.wording import printable, show_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from runner.ledger.people.opt_outs import State
+    from runner.ledger.files.suppressions import State
     from runner.ledger.people.replies import WaitingReply
     from runner.workflow.records.opt_outs import OptOutView
 

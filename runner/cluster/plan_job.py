@@ -18,14 +18,12 @@ from runner.cluster.address import LEDGER
 from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.errors import ConfigurationError
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import read_earlier
-from runner.ledger.people.open_sessions import OpenSessions
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.people.recent import RecentDeliveries, read_open_sessions, read_recent
+from runner.ledger.people.recent import read_open_sessions, read_recent
 from runner.ledger.record.deliveries import read_known
-from runner.ledger.target_key import LedgerConnection, TargetKey, read_target_key
 from runner.plan.planner import AudiencePass
 from runner.source.diagnostic import Problems
 
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlanOptions
     from runner.plan.plan_context import PlanContext
 
@@ -65,11 +64,10 @@ class LedgerLookup:
     """The ledger of a campaign's people, and the questions to it.
 
     Attributes:
-        has_ledger: whether there is a ledger yet.
         key_variable: the environment variable with the user's secret.
         campaign_id: the campaign's number in the ledger; None if it is not there.
-        key: of the campaign's fingerprints; None if nobody was texted or forgotten.
-        forgotten: the fingerprints of forgotten people.
+        key: of the target's fingerprints.
+        is_empty: whether nobody was texted by the campaign.
         has_opt_outs: whether the target has suppressions that are not in the job.
         has_open_launches: whether somebody may have an open survey on the target.
         recent_since: the start of the frequency cap's time, UTC, ISO 8601; None without a cap.
@@ -78,11 +76,10 @@ class LedgerLookup:
         environment: the worker's variables.
     """
 
-    has_ledger: bool
     key_variable: str
+    key: TargetKey | None = None
     campaign_id: int | None = None
-    key: FingerprintKey | None = None
-    forgotten: frozenset[str] = frozenset()
+    is_empty: bool = True
     has_opt_outs: bool = False
     has_open_launches: bool = False
     recent_since: str | None = None
@@ -93,10 +90,7 @@ class LedgerLookup:
     def asks_something(self) -> bool:
         """True if any person has to be looked up."""
         return (
-            self.key is not None
-            or self.has_opt_outs
-            or self.has_open_launches
-            or self.recent_since is not None
+            not self.is_empty or self.has_opt_outs or self.has_open_launches or self.recent_since is not None
         )
 
 
@@ -131,36 +125,19 @@ class _JobPickler(pickle.Pickler):
 
     def reducer_override(self, value: object) -> Any:
         """Return the origin of a key; `NotImplemented` for everything else."""
-        if isinstance(value, FingerprintKey):
-            return _open_campaign_key, (value.salt, value.first_name, self._variable, self._environment)
         if isinstance(value, TargetKey):
-            return _open_target_key, (value.target, value.salt, self._variable, self._environment)
+            return _open_key, (value.target, value.is_secret, self._variable, self._environment)
         return NotImplemented
 
 
-def _open_campaign_key(
-    salt: str | None, first_name: str | None, variable: str, environment: WorkerEnvironment
-) -> FingerprintKey:
-    key = (
-        FingerprintKey.from_secret(environment.get(variable) or "")
-        if salt is None
-        else FingerprintKey.from_salt(salt)
-    )
-    return replace(key, first_name=first_name)
-
-
-def _open_target_key(
-    target: str, salt: str | None, variable: str, environment: WorkerEnvironment
-) -> TargetKey:
-    if salt is None:
-        return TargetKey.from_secret(target, environment.get(variable) or "")
-    return TargetKey.from_salt(target, salt)
+def _open_key(target: str, is_secret: bool, variable: str, environment: WorkerEnvironment) -> TargetKey:  # noqa: FBT001  pickled
+    return TargetKey.of(target, environment.get(variable) if is_secret else None)
 
 
 def store_job(folder: SharedFolder, name: str, job: PlanJob) -> None:
     """Write a job to a file of the shared folder."""
     file = io.BytesIO()
-    lookup = job.lookup or LedgerLookup(has_ledger=False, key_variable="")
+    lookup = job.lookup or LedgerLookup(key_variable="")
     _JobPickler(file, lookup.key_variable, lookup.environment).dump(job)
     folder.write(name, file.getvalue())
 
@@ -188,10 +165,9 @@ def look_up(
     known = RecordedDeliveries({}, {})
     if context is None or lookup is None:
         return known, context
-    if lookup.has_ledger and lookup.asks_something:
+    if lookup.asks_something:
         with open_worker_ledger(lookup.environment) as ledger, ledger.reading() as connection:
             known, context = _read_people(connection, job, lookup, context, list_phones())
-    known.forgotten.update(lookup.forgotten)
     return known, context
 
 
@@ -202,25 +178,22 @@ def _read_people(
     context: PlanContext,
     phones: Sequence[str],
 ) -> tuple[RecordedDeliveries, PlanContext]:
-    campaign, target, known = job.campaign, job.target, RecordedDeliveries({}, {})
-    state_key = lookup.environment.get(lookup.key_variable) or None
-    if lookup.key is not None and lookup.campaign_id is not None:
-        people = [lookup.key.fingerprint(campaign.name, phone) for phone in phones]
+    campaign, key, known = job.campaign, lookup.key, RecordedDeliveries({}, {})
+    if key is None:
+        return known, context
+    if not lookup.is_empty and lookup.campaign_id is not None:
+        people = [key.fingerprint(phone) for phone in phones]
         ids, after = campaign.message_ids, campaign.list_earlier()
         known = read_known(connection, lookup.campaign_id, ids, people)
         if after:
             earlier = read_earlier(connection, lookup.campaign_id, ids, after, people, lookup.depleted)
             context = replace(context, earlier=earlier)
     if lookup.has_opt_outs:
-        suppressions = read_suppressions(connection, read_target_key(connection, target, state_key), phones)
+        suppressions = read_suppressions(connection, key, phones)
         if suppressions.confirmed or suppressions.doubtful:
             context = replace(context, suppressions=suppressions)
     if lookup.has_open_launches:
-        entered = read_open_sessions(connection, target, state_key, phones).shelves
-        told = () if context.sessions is None else context.sessions.shelves
-        context = replace(context, sessions=OpenSessions((*entered, *told)))
+        context = replace(context, sessions=read_open_sessions(connection, key, phones))
     if lookup.recent_since is not None:
-        sent = read_recent(connection, target, state_key, lookup.recent_since, phones).shelves
-        elsewhere = () if context.recent is None else context.recent.shelves
-        context = replace(context, recent=RecentDeliveries((*sent, *elsewhere)))
+        context = replace(context, recent=read_recent(connection, key, lookup.recent_since, phones))
     return known, context

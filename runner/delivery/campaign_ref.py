@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.locks.campaign_lock import RunLock
     from runner.service.client import ServiceClient
 
@@ -24,15 +24,15 @@ class CampaignRef:
     target: str
     campaign_id: int
     campaign: str
-    key: FingerprintKey
+    key: TargetKey
 
     def fingerprint(self, phone: str) -> str:
         """Return the fingerprint of a recipient of the campaign; the phone is E.164."""
-        return self.key.fingerprint(self.campaign, phone)
+        return self.key.fingerprint(phone)
 
     def name_launch(self, message: str, payload_digest: str, fingerprints: Iterable[str]) -> str:
         """Return the key of a launch of the campaign."""
-        return launch_key(self.key.lasting_name(self.campaign), message, payload_digest, fingerprints)
+        return launch_key(self.campaign, message, payload_digest, fingerprints)
 
 
 @dataclass(frozen=True, slots=True)

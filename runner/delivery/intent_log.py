@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, FrequencyCap
     from runner.delivery.campaign_ref import CampaignRef
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.locks.campaign_lock import RunLock
     from runner.ledger.model import Run
     from runner.ledger.people.suppressions import Pause
@@ -57,19 +58,18 @@ class EligibilityCheck:
     plan; `names` are the campaign's, also former ones, under which it may be paused.
     """
 
-    target: str
-    state_key: str | None = field(repr=False)
+    key: TargetKey
     cap: FrequencyCap | None
     campaign_id: int | None = None
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, campaign: Campaign, ref: CampaignRef, state_key: str | None) -> Self:
-        """Return the check of a campaign; `state_key` is the user's secret, if there is one."""
+    def of(cls, campaign: Campaign, ref: CampaignRef) -> Self:
+        """Return the check of a campaign."""
         lets_queue = campaign.policy.open_session == "queue"
         barred_by = None if lets_queue else ref.campaign_id
         names = (campaign.name, *campaign.renamed_from)
-        return cls(ref.target, state_key, campaign.policy.frequency_cap, barred_by, names)
+        return cls(ref.key, campaign.policy.frequency_cap, barred_by, names)
 
     def admit(
         self, connection: LedgerConnection, launches: Sequence[PlannedLaunch], now: datetime
@@ -77,9 +77,6 @@ class EligibilityCheck:
         """Return the launches that may be sent, without recipients who may not.
 
         Their intents must be recorded in the same transaction; `now` is any aware time.
-
-        Raises:
-            LedgerError: a key that the ledger was written with is not at hand.
         """
         pause = self.find_pause(connection)
         if pause is not None:
@@ -113,22 +110,16 @@ class EligibilityCheck:
         """Return the people with an open survey of another campaign; the plan knows those of this one."""
         phones = {phone for launch in launches if _may_queue(launch) for phone in launch.phones}
         if self.campaign_id is None or not phones:
-            return OpenSessions()
-        return read_open_sessions(
-            connection, self.target, self.state_key, phones, other_than=self.campaign_id
-        )
+            return OpenSessions(self.key)
+        return read_open_sessions(connection, self.key, phones, other_than=self.campaign_id)
 
     def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
-        """Return the phones (E.164) of people who have opted out, or may have.
-
-        Raises:
-            LedgerError: a key that the ledger was written with is not at hand.
-        """
-        return find_suppressed(connection, self.target, self.state_key, phones)
+        """Return the phones (E.164) of people who have opted out, or may have."""
+        return find_suppressed(connection, self.key, phones)
 
     def find_pause(self, connection: LedgerConnection) -> Pause | None:
         """Return a person's decision to pause the campaign; None if there is none."""
-        return find_pause(connection, self.target, self.names)
+        return find_pause(connection, self.key.target, self.names)
 
     def _count_left(
         self, connection: LedgerConnection, phones: Iterable[str], now: datetime
@@ -140,7 +131,7 @@ class EligibilityCheck:
         exclude_others(connection)
         wanted = set(phones)
         since = format_moment(now - self.cap.within)
-        recent = read_recent(connection, self.target, self.state_key, since, wanted)
+        recent = read_recent(connection, self.key, since, wanted)
         return Counter({phone: self.cap.messages - recent.count(phone) for phone in wanted})
 
 

@@ -80,9 +80,7 @@ class Preflight:
     """Comparison of the service's launches with one campaign's record. The caller holds its lock.
 
     `window_s` is the time that a launch may take to be listed, `history_s` the age up to which one under
-    another tag may be of a lost run, in seconds. `list_told` returns the guids in other campaigns' lockfiles,
-    as `normalize_guid` writes them: the ledger may not know these. `state_key` is the user's secret, if there
-    is one.
+    another tag may be of a lost run, in seconds.
     """
 
     def __init__(
@@ -90,16 +88,12 @@ class Preflight:
         subject: ListedCampaign,
         window_s: float,
         history_s: float,
-        list_told: Callable[[], set[str]] = set[str],
-        state_key: str | None = None,
     ) -> None:
-        self._state_key = state_key
         # The phones of forgotten people: they are kept from texts, and out of whatever is recorded.
         self._forgotten: set[str] = set()
         self._subject = subject
         self._history = timedelta(seconds=history_s)
         self._lists = ListReader(subject, window_s)
-        self._list_told = list_told
 
     def check(
         self, find_payloads: FindPayloads, tags: Mapping[str, set[str]], *, is_behind: bool
@@ -125,9 +119,7 @@ class Preflight:
         planned = _Planned(find_payloads, [*unclaimed, *elsewhere])
         with subject.ledger.writing() as connection:
             phones = {phone for stat in (*unclaimed, *elsewhere) for phone in stat.recipients}
-            self._forgotten = find_suppressed(
-                connection, subject.target, self._state_key, phones | planned.phones, "forgotten"
-            )
+            self._forgotten = find_suppressed(connection, subject.key, phones | planned.phones, "forgotten")
             grown = self._take_in(connection, listing.launches)
             drop_unexplained(connection, subject.campaign_id, explained)
             earlier = list_unexplained(connection, subject.campaign_id)
@@ -168,14 +160,14 @@ class Preflight:
     def _choose_recent(
         self, elsewhere: Iterable[StatRecord], own: Collection[str] | None
     ) -> list[StatRecord]:
-        """Return the recent launches under other tags that no other campaign's lockfile has.
+        """Return the recent launches under other tags.
 
         With `own` tags, they are those that may have one of these all the same.
         """
         since = datetime.fromisoformat(self._subject.now()) - self._history
         return [
             stat
-            for stat in _leave_out(elsewhere, self._list_told())
+            for stat in elsewhere
             if (own is None or any(may_have_tag(stat, tag) for tag in own))
             and ((moment := parse_moment(stat.project_launch_start)) is None or moment >= since)
         ]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from runner.delivery.verdict import find_misnamed, is_tagged, judge_launches, make_candidates, may_have_tag
 from runner.errors import ServiceError
 from runner.ledger.model import format_moment
-from runner.ledger.people.forgotten import read_forgotten
+from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.unexplained import read_dismissed
 from runner.ledger.record.unsettled import (
     adopt_launch,

@@ -52,7 +52,8 @@ def require_key(connection: Connection, key: TargetKey) -> bool:
         )
     if name == TargetKey.of(key.target, None).name:
         raise LedgerError(
-            f"the ledger's record of {key.target} was written without a RUNNER_STATE_KEY, and now there is one",
+            f"the ledger's record of {key.target} was written without a RUNNER_STATE_KEY, and now there "
+            "is one",
             hint="`runner key rotate` moves the records to the key; until then nothing is sent",
         )
     raise LedgerError(

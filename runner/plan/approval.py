@@ -21,7 +21,7 @@ from runner.version import APPROVALS_VERSION
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
 
 
 _NOTHING = "nothing was approved yet"
@@ -147,15 +147,15 @@ def _compare(message: str, request: ApprovalRequest, approval: Approval | None) 
     return None
 
 
-def seal_approval(key: FingerprintKey, approval: Approval) -> str:
+def seal_approval(key: TargetKey, approval: Approval) -> str:
     """Return the seal that proves that an approval was recorded with the state key."""
-    return key.for_purpose("approval").seal(write_canonical(approval.as_json()).encode())
+    return key.seal("approval", write_canonical(approval.as_json()).encode())
 
 
-def seal_plan(key: FingerprintKey, campaign: Mapping[str, Any], plan_digest: str) -> str:
+def seal_plan(key: TargetKey, campaign: Mapping[str, Any], plan_digest: str) -> str:
     """Return the seal of a campaign's JSON in a plan, whose file people without the key may handle."""
     said = [plan_digest, campaign]
-    return key.for_purpose("plan").seal(write_canonical(said).encode())
+    return key.seal("plan", write_canonical(said).encode())
 
 
 def write_canonical(value: Any) -> str:
@@ -234,19 +234,19 @@ class _Entry(NamedTuple):
         return write_canonical({**self.approval.as_json(), _SEAL: self.seal})
 
 
-def read_approvals(text: str, key: FingerprintKey) -> BelievedApprovals:
+def read_approvals(text: str, key: TargetKey) -> BelievedApprovals:
     """Return the approvals of a file's text, which git may have merged."""
     entries = list(_iterate_entries(text))
     believed = tuple(entry.approval for entry in entries if _is_sealed(entry, key))
     return BelievedApprovals(believed, len(entries) - len(believed))
 
 
-def _is_sealed(entry: _Entry, key: FingerprintKey) -> bool:
+def _is_sealed(entry: _Entry, key: TargetKey) -> bool:
     seal = entry.seal.encode("utf-8", "backslashreplace")
     return hmac.compare_digest(seal_approval(key, entry.approval).encode(), seal)
 
 
-def add_approvals(text: str, target: str, key: FingerprintKey, approvals: Iterable[Approval]) -> str:
+def add_approvals(text: str, target: str, key: TargetKey, approvals: Iterable[Approval]) -> str:
     """Return a file's text with approvals added; an empty text stands for a missing file."""
     added = [_Entry(one, seal_approval(key, one)) for one in approvals]
     return _write(target, [*_iterate_entries(text), *added])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, FrequencyCap, Message
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.plan.model import Disposition
     from runner.plan.plan_context import PlanContext
@@ -61,7 +61,7 @@ class Decider:
         compiled: list[CompiledMessage],
         excluded: frozenset[str],
         known: RecordedDeliveries,
-        key: FingerprintKey | None,
+        key: TargetKey | None,
         context: PlanContext | None,
         *,
         ignore_time: bool,
@@ -196,10 +196,10 @@ class Decider:
 
     def _list_fingerprints(self, recipient: Recipient) -> tuple[str, ...]:
         """Return the fingerprints under which a recipient may be on record: the phone's, and other forms'."""
-        key, name = self._key, self._campaign.name
+        key = self._key
         if key is None:
             return ()
-        return tuple([key.fingerprint(name, phone) for phone in list_forms(recipient)])
+        return tuple([key.fingerprint(phone) for phone in list_forms(recipient)])
 
     def _find_record(
         self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]
@@ -208,9 +208,6 @@ class Decider:
         sent, unresolved = known.sent.get(message, ()), known.unresolved.get(message, ())
         found = None
         for fingerprint in known_as:
-            if fingerprint in known.forgotten:
-                # Forgotten people come first: nothing else may show any more that they were texted.
-                return Decision(index, "opted_out")
             if found is None and fingerprint in sent:
                 found = Decision(index, "already_sent")
             if found is None and fingerprint in unresolved:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.record.deliveries import SentTexts
     from runner.text.payload import CompiledMessage, MessageRenderer, Payload
@@ -180,7 +180,7 @@ def compare_with_sent(
     campaign: Campaign,
     compiled: Sequence[CompiledMessage],
     known: RecordedDeliveries,
-    key: FingerprintKey | None,
+    key: TargetKey | None,
     sent: SentTexts,
     read_definitions: ReadDefinitions,
 ) -> list[MessageDifference]:
@@ -204,7 +204,7 @@ def compare_with_sent(
     excluded = read_excluded(campaign, Problems())
     for recipient in iterate_audience(campaign, names, Problems(), AudienceTally()):
         phone = recipient.phone
-        fingerprint = key.fingerprint(campaign.name, phone) if key is not None else ""
+        fingerprint = key.fingerprint(phone) if key is not None else ""
         arm = None if draw is None else draw.choose_arm(phone)
         is_barred = phone in excluded or (draw is not None and draw.is_held_out(phone))
         for comparison in comparisons:

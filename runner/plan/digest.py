@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from runner.campaign.model import Campaign
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
 
 
 SHARDS = 1 << 9
@@ -118,7 +118,7 @@ def digest_json(value: Any) -> str:
     return hashlib.blake2b(text.encode(), digest_size=_SIZE).hexdigest()
 
 
-def digest_reviewed(campaign: Campaign, key: FingerprintKey) -> dict[str, str]:
+def digest_reviewed(campaign: Campaign, key: TargetKey) -> dict[str, str]:
     """Return the digests of a campaign's reviewed files, by name (`ApprovalRequest`).
 
     They are made with the state key: digests are public, and phones can be guessed.
@@ -126,7 +126,6 @@ def digest_reviewed(campaign: Campaign, key: FingerprintKey) -> dict[str, str]:
     Raises:
         CampaignError: a file can no longer be read.
     """
-    own = key.for_purpose("reviewed")
     sources = [("recipients", one) for one in campaign.recipients]
     sources += [("exclude", one) for one in campaign.exclude]
     audience = [
@@ -139,7 +138,9 @@ def digest_reviewed(campaign: Campaign, key: FingerprintKey) -> dict[str, str]:
         "included": sorted(_read_included(campaign).items()),
         "audience": audience,
     }
-    return {name: own.seal(write_canonical([name, value]).encode()) for name, value in said.items()}
+    return {
+        name: key.seal("reviewed", write_canonical([name, value]).encode()) for name, value in said.items()
+    }
 
 
 def _read_included(campaign: Campaign) -> dict[str, str | None]:

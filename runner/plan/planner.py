@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from runner.audience.consent import ConsentChange
     from runner.campaign.model import Campaign
     from runner.execution.executor import Executor
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.people.replies import UnreadReplies
     from runner.plan.decisions import Assigned
@@ -109,7 +109,7 @@ class AudiencePass:
         return cls(campaign, compiled, options, context, compiler.included)
 
     def make_assigner(
-        self, excluded: frozenset[str], known: RecordedDeliveries, key: FingerprintKey | None
+        self, excluded: frozenset[str], known: RecordedDeliveries, key: TargetKey | None
     ) -> Decider:
         """Return the decider for a pass; `excluded` phones are E.164, `key` is of the known fingerprints."""
         ignore_time, context = self._options.ignore_time, self._context
@@ -302,7 +302,7 @@ class Planner:
         campaign: Campaign,
         target: str,
         known: RecordedDeliveries,
-        key: FingerprintKey | None,
+        key: TargetKey | None,
         options: PlanOptions,
         context: PlanContext | None = None,
         stamps: Mapping[str, object] = MappingProxyType({}),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.ledger.database import Ledger
-    from runner.ledger.target_key import KeySource
+    from runner.ledger.fingerprint import TargetKey
     from runner.reconcile.context import ReconcileContext
     from runner.service.client import ServiceClient
     from runner.service.model import Page, ResultRecord
@@ -56,7 +56,7 @@ class AccountReading:
 
     ledger: Ledger
     client: ServiceClient
-    people: KeySource
+    key: TargetKey
     at: str
     contexts: Mapping[int, ReconcileContext]
     elsewhere: int = field(default=0, init=False)
@@ -67,7 +67,7 @@ class AccountReading:
 
     def __post_init__(self) -> None:
         """Start with nothing met."""
-        self._screen = ReplyScreen(self.ledger, self.client, self.people, self.at)
+        self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at)
 
     def read(self, just_read: int, *, accept: bool) -> None:
         """Read results until nothing new can be among them, and note how far the account was read.
@@ -77,10 +77,10 @@ class AccountReading:
 
         Raises:
             ServiceError: the service cannot be asked; the opt-outs met before are kept.
-            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+            LedgerError: the ledger cannot be written.
         """
         with self.ledger.reading() as connection:
-            mark = read_account_mark(connection, self.people.target)
+            mark = read_account_mark(connection, self.key.target)
         now = datetime.fromisoformat(self.at)
         is_whole = mark is None or now - mark.whole_at >= _WHOLE_EVERY
         first = self.client.read_results({}, 0)
@@ -98,8 +98,8 @@ class AccountReading:
             now, now if is_whole or mark is None else mark.whole_at, newest, accepted, first.total_count
         )
         with self.ledger.writing() as connection:
-            settle_placed(connection, self.people.target)
-            write_account_mark(connection, self.people.target, done)
+            settle_placed(connection, self.key.target)
+            write_account_mark(connection, self.key.target, done)
 
     def _read_since(
         self, first: Page[ResultRecord], since: datetime, pages: int, *, is_known: bool
@@ -130,7 +130,7 @@ class AccountReading:
             self._met += self._seen.add(lost.project_launch_guid, lost.guid or str(lost.position))
         guids = {one.project_launch_guid for one in (*page.records, *page.partial)}
         with self.ledger.reading() as connection:
-            owners = find_owners(connection, self.people.target, guids)
+            owners = find_owners(connection, self.key.target, guids)
         recorded = RecordedGuids({owner.project_launch_guid for owner in owners})
         page = recorded.spell_page(page)
         others = guids

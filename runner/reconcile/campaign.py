@@ -144,7 +144,7 @@ class _Reconciliation:
 
     def _count_replied(self) -> int:
         with self.context.ledger.reading() as connection:
-            return count_replied(connection, self.context.people.target)
+            return count_replied(connection, self.context.key.target)
 
     def _survey(self) -> None:
         """Read the counts of launches from long lists, in portions."""

@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.people.replies import HeldAnswer
     from runner.ledger.report_model import Problem
     from runner.ledger.results.result_feed import FeedSpan
-    from runner.ledger.target_key import KeySource
     from runner.reconcile.missing_results import MissingResults
     from runner.service.client import ServiceClient
     from runner.service.model import StatRecord
@@ -65,22 +64,20 @@ class ReadingOrder:
 class ReconcileContext:
     """The ledger, client and keys of a reconciliation.
 
-    `key` makes the fingerprints of the campaign's participants, `people` those of the target's: opt-outs hold
-    for every campaign on the target. `observe_progress` gets the number of launches or results read since the
-    last call. `find_scratch` returns the folder for data of very many launches.
+    `key` makes the fingerprints of people. `observe_progress` gets the number of launches or results read
+    since the last call. `find_scratch` returns the folder for data of very many launches.
     """
 
     order: ReadingOrder
     ledger: Ledger
     client: ServiceClient
-    key: FingerprintKey
-    people: KeySource
+    key: TargetKey
     observe_progress: Callable[[int], None] = lambda _steps: None
     find_scratch: Callable[[], Path] = lambda: Path(tempfile.gettempdir())
 
     def read_held(self, guids: Collection[str] | None = None, span: FeedSpan | None = None) -> Held:
         """Return the ledger's data of some launches of the campaign; without `guids` and `span`, of all."""
-        return read_held(self.ledger, self.order.campaign_id, self.people.target, guids, span)
+        return read_held(self.ledger, self.order.campaign_id, self.key.target, guids, span)
 
 
 _LAUNCHES = 500
@@ -166,7 +163,7 @@ class SessionEnds:
 
     ledger: Ledger
     campaign: str
-    key: FingerprintKey
+    key: TargetKey
     launches: Mapping[str, OpenLaunch]
     _opened: set[int] = field(default_factory=set, init=False)
     _closed: set[int] = field(default_factory=set, init=False)
@@ -190,7 +187,7 @@ class SessionEnds:
         if _have_ended(stat, launch) and not any(status in _UNDER_WAY for _, status in sessions):
             self._closed.add(launch.id)
         elif people := {phone for phone, _ in sessions} - under_way:
-            self._ended[launch.id] = sorted(self.key.fingerprint(self.campaign, phone) for phone in people)
+            self._ended[launch.id] = sorted(self.key.fingerprint(phone) for phone in people)
         if len(self._opened) + len(self._closed) + len(self._ended) >= _LAUNCHES:
             self.keep()
 

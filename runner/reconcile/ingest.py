@@ -12,12 +12,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
+from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import ENDED, StoredResult, StoredSession
-from runner.ledger.people.forgotten import note_forgotten_results, read_forgotten
-from runner.ledger.people.opt_outs import OptOut, add_replies
-from runner.ledger.people.replies import find_forgotten, read_definition
+from runner.ledger.people.forgotten import note_forgotten_results
+from runner.ledger.people.opt_outs import add_replies, find_suppressed
+from runner.ledger.people.replies import read_definition
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.reconciled import find_held, read_members, store_results, store_sessions
+from runner.ledger.target_key import enter_key
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_reply
@@ -26,8 +28,8 @@ from runner.source.normalize import normalize
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from runner.ledger.files.suppressions import Source as OptOutSource
     from runner.ledger.model import OpenLaunch
-    from runner.ledger.people.opt_outs import Source as OptOutSource
     from runner.ledger.target_key import LedgerConnection
     from runner.optout.reply import ReplyReading
     from runner.reconcile.context import ReconcileContext
@@ -65,7 +67,7 @@ class ResultIngest:
         self._left_out = {source.launch.id: set() for source in self.sources.values()}
         context = self.context
         self._screen = ReplyScreen(
-            context.ledger, context.client, context.people, context.order.at, self._find_members
+            context.ledger, context.client, context.key, context.order.at, self._find_members
         )
 
     def store(self, page: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
@@ -118,8 +120,8 @@ class ResultIngest:
                 self._members.clear()
             with self.context.ledger.reading() as connection:
                 self._members[guid] = read_members(connection, self.sources[guid].launch.id)
-        members, campaign = self._members[guid], self.context.order.campaign
-        return [phone for phone in phones if self.context.key.fingerprint(campaign, phone) in members]
+        members = self._members[guid]
+        return [phone for phone in phones if self.context.key.fingerprint(phone) in members]
 
     def store_stopped(self, stats: Iterable[StatRecord]) -> None:
         """Enter the people whose opt-out the service itself reports.
@@ -138,13 +140,13 @@ class ResultIngest:
         while group := list(islice(waiting, _GROUP)):
             with self.context.ledger.writing() as connection:
                 exclude_others(connection)
-                key = self.context.people.enter(connection)
-                found = [(key.fingerprint(phone), guid, source) for phone, guid, source in group]
-                forgotten = find_forgotten(connection, key.target, {person for person, *_ in found})
+                key = self.context.key
+                enter_key(connection, key)
+                forgotten = self._find_forgotten(connection, {phone for phone, *_ in group})
                 replies = [
-                    OptOut(person, guid, source, "confirmed", self.context.order.at)
-                    for person, guid, source in found
-                    if person not in forgotten
+                    OptOut(key.fingerprint(phone), guid, source, "confirmed", self.context.order.at)
+                    for phone, guid, source in group
+                    if phone not in forgotten
                 ]
                 add_replies(connection, key.target, replies)
 
@@ -171,7 +173,7 @@ class ResultIngest:
                 for number, phone, status, *how in group:
                     known = rows.get((number, phone))
                     if phone not in forgotten and (known is None or known.status == ENDED):
-                        participant = self.context.key.fingerprint(self.context.order.campaign, phone)
+                        participant = self.context.key.fingerprint(phone)
                         rows[number, phone] = StoredSession(number, participant, status, *how)
                 store_sessions(connection, list(rows.values()))
 
@@ -241,18 +243,8 @@ class ResultIngest:
         return [record for key, record in looked_up.items() if key not in held]
 
     def _find_forgotten(self, connection: LedgerConnection, phones: Collection[str]) -> set[str]:
-        """Return the phones of people whom the target, or by a lockfile this campaign, is to forget."""
-        by_campaign = read_forgotten(connection, self.context.order.campaign_id)
-        found = {
-            phone
-            for phone in phones
-            if by_campaign and self.context.key.fingerprint(self.context.order.campaign, phone) in by_campaign
-        }
-        key = self.context.people.read(connection)
-        if key is not None:
-            people = {key.fingerprint(phone): phone for phone in phones}
-            found.update(people[one] for one in find_forgotten(connection, key.target, people.keys()))
-        return found
+        """Return the phones of forgotten people."""
+        return find_suppressed(connection, self.context.key, phones, "forgotten")
 
     def _read_reply(self, connection: LedgerConnection, record: ResultRecord) -> ReplyReading:
         def find() -> tuple[str, ...]:
@@ -278,9 +270,7 @@ class ResultIngest:
         return StoredResult(
             launch_id=self.sources[record.project_launch_guid].launch.id,
             result_guid=record.result_guid,
-            participant=self.context.key.fingerprint(
-                self.context.order.campaign, record.participant_phone_number
-            ),
+            participant=self.context.key.fingerprint(record.participant_phone_number),
             question_guid=record.question_guid,
             question_tag=record.question_tag,
             question_text=record.question_text,

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.phone import list_readings
-from runner.ledger.people.opt_outs import NOBODY, OptOut, add_replies
+from runner.ledger.files.suppressions import OptOut
+from runner.ledger.people.opt_outs import NOBODY, add_replies
 from runner.ledger.people.replies import OptIn, add_opt_ins
+from runner.ledger.target_key import enter_key
 from runner.optout.reply import ReplyReading, classify
 from runner.service.model import StatRecord
 
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from runner.ledger.database import Ledger
-    from runner.ledger.people.opt_outs import State
-    from runner.ledger.target_key import KeySource, LedgerConnection
+    from runner.ledger.files.suppressions import State
+    from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.target_key import LedgerConnection
     from runner.optout.reply import Kind
     from runner.service.client import ServiceClient
     from runner.service.model import ResultRecord
@@ -64,7 +67,7 @@ class ReplyScreen:
 
     ledger: Ledger
     client: ServiceClient
-    people: KeySource
+    key: TargetKey
     at: str
     find_members: Callable[[str, list[str]], list[str]] = lambda _guid, _phones: []
     _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
@@ -92,11 +95,12 @@ class ReplyScreen:
         """Enter the opt-outs among replies with known authors, and the wishes to be texted again.
 
         Raises:
-            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+            LedgerError: the ledger cannot be written.
         """
         if all(reading.kind == "answer" for _, reading in read):
             return
-        key = self.people.enter(connection)
+        key = self.key
+        enter_key(connection, key)
         replies, proposals = list[OptOut](), list[OptIn]()
         for record, reading in read:
             guid = record.result_guid
@@ -114,14 +118,15 @@ class ReplyScreen:
 
         Raises:
             ServiceError: the service cannot be asked.
-            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+            LedgerError: the ledger cannot be written.
         """
         lost = [record for record, reading in read if reading.kind in _STATES]
         listed = {record.project_launch_guid: self._list_people(record) for record in lost}
         if not lost:
             return
         with self.ledger.writing() as connection:
-            key = self.people.enter(connection)
+            key = self.key
+            enter_key(connection, key)
             for record in lost:
                 phones, is_whole = listed[record.project_launch_guid]
                 if (written := record.participant_phone_number).startswith("+"):

@@ -448,7 +448,7 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     scope, workspace, plan_options = _prepare(scope, options)
     (own,) = parse_phones([phone])
     anytime = replace(plan_options, ignore_time=True)
-    with workspace.open_ledger_if_present() as opened:
+    with workspace.open_ledger_for_reading() as opened:
         reader = PlanContextReader(workspace, opened, workspace.now())
         planned = plan_campaigns(
             workspace, scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
@@ -478,7 +478,7 @@ def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) 
 
 def _as_if_new(record: Record) -> Record:
     """Return a record without deliveries, so that delivered messages are sampled, too."""
-    return replace(record, deliveries=RecordedDeliveries({}, {}, record.known.forgotten))
+    return replace(record, deliveries=RecordedDeliveries({}, {}))
 
 
 def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:

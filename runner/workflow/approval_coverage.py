@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.git.clone import replace_text
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import (
     ENDING,
     Amount,
@@ -85,10 +85,10 @@ class ApprovalShelf:
     _read: dict[Path, tuple[Approval, ...]] = field(default_factory=dict, repr=False)
 
     @property
-    def key(self) -> FingerprintKey | None:
+    def key(self) -> TargetKey | None:
         """The key that seals approvals; without it none are kept or accepted."""
         secret = self.target.state_key
-        return FingerprintKey.from_secret(secret) if secret else None
+        return TargetKey.of(self.target.name, secret) if secret else None
 
     def is_used(self, campaigns: Iterable[Campaign], environment: Mapping[str, str]) -> bool:
         """Return whether plans of these campaigns have approvals, or need them."""
@@ -108,7 +108,7 @@ class ApprovalShelf:
         key = self.key
         return [self._cover(item, key) for item in planned]
 
-    def _cover(self, item: PlanResult, key: FingerprintKey | None) -> Coverage:
+    def _cover(self, item: PlanResult, key: TargetKey | None) -> Coverage:
         sent = list_sent(item)
         if key is None:
             return Coverage(item, None, _KEYLESS if sent else None)
@@ -133,7 +133,7 @@ class ApprovalShelf:
             sorted({name for one in approvals if one.plan_digest == digest for name in one.denied_by})
         )
 
-    def list_approvals(self, file: Path, key: FingerprintKey) -> tuple[Approval, ...]:
+    def list_approvals(self, file: Path, key: TargetKey) -> tuple[Approval, ...]:
         """Return a file's approvals with a valid seal, and warn of the number of others.
 
         Raises:
@@ -147,7 +147,7 @@ class ApprovalShelf:
             self._read[file] = found.approvals
         return self._read[file]
 
-    def record(self, file: Path, approvals: Sequence[Approval], key: FingerprintKey) -> None:
+    def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
         """Add approvals to a file.
 
         Raises:
@@ -161,7 +161,7 @@ class ApprovalShelf:
         self._read.pop(file, None)
 
 
-def make_request(item: PlanResult, key: FingerprintKey) -> ApprovalRequest:
+def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
     """Return a plan's request for approval.
 
     Raises:
@@ -228,7 +228,7 @@ def add_coverage(document: dict[str, Any], coverages: Sequence[Coverage]) -> Non
             "reason": coverage.gap,
             "request": None if request is None else request.as_json(),
         }
-        key = FingerprintKey.from_secret(secret) if secret else None
+        key = TargetKey.of(coverage.planned.target.name, secret) if secret else None
         # Last, since it covers all the rest.
         seal = None if key is None else seal_plan(key, campaign, document["plan_digest"])
         campaign["approval"]["seal"] = seal

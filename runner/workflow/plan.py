@@ -193,7 +193,9 @@ class _Planning:
     def plan(self) -> ProjectPlan:
         """Plan campaigns in this process, or on a cluster."""
         workspace, wishes, failures = self.workspace, self.wishes, self.failures
-        with workspace.open_ledger_if_present() as opened, ExitStack() as stack:
+        # Workers look people up in the ledger that all share.
+        opening = workspace.open_ledger_for_reading if self.settings is None else workspace.open_ledger
+        with opening() as opened, ExitStack() as stack:
             reader = PlanContextReader(workspace, opened, self.moment)
             planned = plan_campaigns(
                 workspace,
@@ -206,7 +208,7 @@ class _Planning:
                 names=RecordNames(workspace, opened),
             )
             is_compared = wishes.with_differences
-            differences = find_differences(workspace, opened, planned, wishes.only) if is_compared else {}
+            differences = find_differences(opened, planned, wishes.only) if is_compared else {}
             warn_of_known_tags(workspace, opened, planned)
         is_described = wishes.with_digests or wishes.out is not None
         document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
@@ -228,9 +230,7 @@ class _Planning:
             _manifest=manifest,
         )
 
-    def _open_maker(
-        self, stack: ExitStack, ledger: Ledger | None, reader: PlanContextReader
-    ) -> PlanMaker | None:
+    def _open_maker(self, stack: ExitStack, ledger: Ledger, reader: PlanContextReader) -> PlanMaker | None:
         """Return the maker of plans on a cluster; None to plan in this process."""
         if self.settings is None:
             return None

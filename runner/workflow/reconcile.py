@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,6 @@ from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
 from runner.ledger.results.sendings import store_service_plan
-from runner.ledger.target_key import KeySource
 from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.context import ReadingOrder, ReconcileContext
@@ -118,7 +116,7 @@ class _Run:
         """Read the account's newest results, whatever launches they belong to."""
         workspace = self.workspace
         reading = AccountReading(
-            self.ledger, self.client, self._make_people(), workspace.now_text(), self._contexts
+            self.ledger, self.client, workspace.key, workspace.now_text(), self._contexts
         )
         try:
             with span("reconcile account", target=workspace.target.name):
@@ -126,10 +124,6 @@ class _Run:
         except ServiceError as error:
             return AccountOutcome(reading.elsewhere, None, error.message)
         return AccountOutcome(reading.elsewhere, reading.lacking)
-
-    def _make_people(self) -> KeySource:
-        target = self.workspace.target
-        return KeySource(target.name, target.state_key, secrets.token_hex(16))
 
     def reconcile(self, campaign: Campaign) -> ReconcileSummary:
         """Reconcile one campaign, and write its lockfile."""
@@ -146,7 +140,7 @@ class _Run:
         )
         with show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress:
             context = ReconcileContext(
-                order, self.ledger, self.client, key, self._make_people(), progress.advance, make_state_folder
+                order, self.ledger, self.client, key, progress.advance, make_state_folder
             )
             self._contexts[campaign_id] = replace(context, observe_progress=lambda _steps: None)
             with span("reconcile", campaign=campaign.name, target=target.name):

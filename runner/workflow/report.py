@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import AudienceTally, find_named_column, iterate_audience
 from runner.errors import CampaignError, ConfigurationError, UsageError
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.results import sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
@@ -105,8 +105,7 @@ class _Subject:
         """Return the key of pseudonyms in files of answers; a random one if there is no state key."""
         if self.state_key is None:
             return secrets.token_hex(16)
-        key = FingerprintKey.from_secret(self.state_key).for_purpose("export")
-        return key.seal(f"{self.target}\0{self.campaign.name}".encode())
+        return TargetKey.of(self.target, self.state_key).seal("export", self.campaign.name.encode())
 
 
 def make_reports(
@@ -120,11 +119,11 @@ def make_reports(
 
     Campaigns without a report go to `failures`.
     """
-    with workspace.open_ledger_if_present() as present:
+    with workspace.open_ledger_for_reading() as ledger:
         reports = (
             failures.attempt(
                 campaign,
-                partial(make_report, workspace, present, campaign, options, files[campaign.name]),
+                partial(make_report, workspace, ledger, campaign, options, files[campaign.name]),
             )
             for campaign in campaigns
         )
@@ -133,7 +132,7 @@ def make_reports(
 
 def make_report(
     workspace: Workspace,
-    ledger: Ledger | None,
+    ledger: Ledger,
     campaign: Campaign,
     options: ReportOptions,
     files: Sequence[AnswerFile] = (),
@@ -141,16 +140,16 @@ def make_report(
     """Return the report of one campaign on the workspace's target, and write its files of answers.
 
     Raises:
-        RunnerError: ledger, copy of the results or audience cannot be read, the ledger lacks launches, the
-            audience lacks a column, or a file cannot be written.
+        RunnerError: ledger, copy of the results or audience cannot be read, the audience lacks a column, or a
+            file cannot be written.
     """
     columns = tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns))
     exported = tuple(find_named_column(campaign, name) for name, _ in campaign.export_columns if files)
     outlines = tuple(outline_messages(campaign))
     target = workspace.target
     subject = _Subject(target.name, campaign, options, outlines, columns, exported, target.state_key)
-    record = workspace.read_filled_head(ledger, campaign)
-    if ledger is None or record.campaign_id is None:
+    record = workspace.read_head(ledger, campaign)
+    if record.campaign_id is None:
         _write_nothing(subject, files)
         nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
         return summarise(CampaignFacts(campaign.name, subject.target, nothing), CampaignTally())
@@ -251,7 +250,7 @@ def _list_members(
     for recipient in iterate_audience(campaign, names, problems, AudienceTally(), keeps_repeats=True):
         values = (column.read(recipient.vars) for column in columns)
         phone = recipient.phone if include_pii else ""
-        yield record.key.fingerprint(campaign.name, recipient.phone), phone, *values
+        yield record.key.fingerprint(recipient.phone), phone, *values
     if problems.error_count:
         raise CampaignError(
             f"the audience of {campaign.name} cannot be read as a whole",

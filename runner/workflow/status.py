@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from runner.errors import LedgerError, LockfileError, RunnerError
+from runner.errors import LedgerError, LockfileError, MissingKeyError, RunnerError
 from runner.git.command import GitError
 from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import find_campaign_id
@@ -185,10 +185,10 @@ class _Reader:
     def __init__(self, workspace: Workspace, *, verbose: bool) -> None:
         self._workspace = workspace
         self._verbose = verbose
-        self._ledger: Ledger | None = None
+        self._stack = ExitStack()
+        self._ledger: Ledger
         self._is_ledger_readable = True
         self._texted: tuple[TextedPeople, ...] = ()
-        self._records: list[tuple[Campaign, Record]] = []
         self._left: list[Campaign] = []
         self._reader: PlanContextReader | None = None
         self.has_failed = False
@@ -197,15 +197,15 @@ class _Reader:
 
     def open_ledger(self, stack: ExitStack) -> None:
         """Open the ledger until the stack is closed."""
+        self._stack = stack
         try:
-            self._ledger = stack.enter_context(self._workspace.open_ledger_if_present())
-        except LedgerError as error:
+            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading())
+        except (LedgerError, MissingKeyError) as error:
             self._give_up_ledger(error)
 
     def find_statuses(self, campaigns: Sequence[Campaign]) -> list[CampaignStatus]:
         """Return the status of campaigns, with None for unknown values."""
         found = [(campaign, *self._read_safely(campaign)) for campaign in campaigns]
-        self._records = [(campaign, record) for campaign, record, _ in found if record is not None]
         self._left = [campaign for campaign, record, _ in found if record is not None]
         return [self._find_status(*item) for item in found]
 
@@ -269,7 +269,6 @@ class _Reader:
         try:
             if self._reader is None:
                 self._reader = PlanContextReader(self._workspace, self._ledger, self._workspace.now())
-                self._reader.note_records(self._records)
             context = self._reader.read(campaign, self._texted)
         except RunnerError as error:
             self._complain(error)
@@ -285,10 +284,11 @@ class _Reader:
             show_problems(problems, quiet=False)
         return None
 
-    def _give_up_ledger(self, error: LedgerError) -> None:
+    def _give_up_ledger(self, error: RunnerError) -> None:
         self._complain(error)
         note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
-        self._ledger, self._is_ledger_readable, self._reader = None, False, None
+        self._ledger = self._stack.enter_context(self._workspace.open_temporary_ledger())
+        self._is_ledger_readable, self._reader = False, None
 
     def _complain(self, error: RunnerError) -> None:
         self.has_failed = True
@@ -306,9 +306,9 @@ class _Counts:
     differences: dict[str, OpenDifferences] = field(default_factory=dict)
 
 
-def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
-    campaign_id = None if ledger is None else find_campaign_id(ledger, identity)
-    if ledger is None or campaign_id is None:
+def _read_counts(ledger: Ledger, identity: Identity) -> _Counts:
+    campaign_id = find_campaign_id(ledger, identity)
+    if campaign_id is None:
         return _Counts()
     with ledger.reading() as connection:
         return _Counts(

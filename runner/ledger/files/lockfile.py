@@ -27,7 +27,7 @@ from runner.ledger.files.sealed import (
     require_key,
     sign,
 )
-from runner.ledger.model import LaunchRecord, ReservedLaunch, Run
+from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run
 from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.model import Reservation
 
 LOCKFILE_SUFFIX = ".lock.json"
 RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
@@ -43,6 +42,7 @@ _PROBE_SIZE = 4096
 _DIGEST_SIZE = 16
 _HEAD_CHARACTERS = 4096
 # Keys are sorted, so only a bracket and conflict markers can stand before this one.
+_KEY = re.compile(r'^  "key_fingerprint": "([0-9a-f]{16})"', re.MULTILINE)
 _NAME = re.compile(r'"campaign": ("(?:[^"\\]|\\.)*")')
 
 
@@ -141,9 +141,14 @@ class ParsedLockfile(NamedTuple):
     is_merged: bool
 
 
+def lockfile_name(stem: str, target: str) -> str:
+    """Return the name of the lockfile of a campaign file with some stem."""
+    return f"{stem}.{target}{LOCKFILE_SUFFIX}"
+
+
 def lockfile_path(campaign_file: Path, target: str) -> Path:
     """Return the path of the lockfile of a campaign and a target."""
-    return campaign_file.with_name(f"{campaign_file.stem}.{target}{LOCKFILE_SUFFIX}")
+    return campaign_file.with_name(lockfile_name(campaign_file.stem, target))
 
 
 def read_text(file: Path) -> str | None:
@@ -171,6 +176,12 @@ def read_campaign_name(text: str) -> str | None:
         return None
 
 
+def read_key_name(text: str) -> str | None:
+    """Return the name of the key that a record file was written with; None if it names none."""
+    found = _KEY.search(text)
+    return None if found is None else found[1]
+
+
 def digest_text(text: str) -> str:
     """Return the digest of a file's text: 128 bits."""
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
@@ -189,7 +200,8 @@ def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> Parse
         if lockfile.target != key.target:
             raise LockfileError(
                 f"the lockfile {file} is of the target {lockfile.target!r}, not {key.target!r}",
-                hint="targets' names are for good, with a new one everyone would be texted again: put it back",
+                hint="targets' names are for good, with a new one everyone would be texted again: put it "
+                "back",
             )
         require_key(LOCKFILE, file, lockfile.key_fingerprint, key)
         _require_seals(file, text, lockfile, key)

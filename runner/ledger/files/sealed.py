@@ -32,7 +32,6 @@ class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 Line = TypeVar("Line", bound=SealedLine)
-_Document = TypeVar("_Document", bound=msgspec.Struct)
 _encode = msgspec.json.Encoder(order="sorted").encode
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')

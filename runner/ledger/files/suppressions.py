@@ -39,8 +39,8 @@ Moment = Annotated[str, msgspec.Meta(pattern=_MOMENT)]
 # The service's guids look like this; other characters could break databases and terminals.
 Evidence = Annotated[str, msgspec.Meta(pattern="^[!-~]{1,200}$")]
 Source = Literal["reply", "launch", "import", "person", "forgotten"]
-"""`reply`: reconciling found it; `launch`: a reply to a launch, of whose people the author is one; `import`: a
-list; `person`: by hand; `forgotten`: their data was removed."""
+"""`reply`: reconciling found it; `launch`: a reply to a launch, of whose people the author is one; `import`:
+a list; `person`: by hand; `forgotten`: their data was removed."""
 State = Literal["confirmed", "doubtful", "dismissed"]
 _DIGEST_SIZE = 16
 _RANKS = {"dismissed": 0, "doubtful": 1, "confirmed": 2, "resumed": 0, "paused": 1}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.dialects import postgresql, sqlite
 
-    from runner.ledger.files.suppressions import Source, State
+    from runner.ledger.files.suppressions import Book, Source, State
     from runner.ledger.fingerprint import TargetKey
 
     New = sqlite.Insert | postgresql.Insert
@@ -85,6 +85,20 @@ RENEW = entering(
 """Updates the moment of repeated opt-outs, so that they are later than other ledgers' dismissals."""
 
 
+# A new opt-out overrides any earlier decision. A reply stays decided: reading it again makes it no newer.
+_TAKE_OVER = entering(
+    lambda new: and_(
+        says(new, "confirmed"),
+        or_(
+            in_state("doubtful"),
+            and_(
+                in_state("dismissed"),
+                opt_outs.c.source != literal_column("'reply'"),
+                new.excluded.at >= opt_outs.c.at,
+            ),
+        ),
+    )
+)
 NOBODY = "0" * 20
 """Stands for the people of a launch whom the service does not list: while it is held, all texts wait."""
 
@@ -130,6 +144,34 @@ def add_opt_outs(
         added += _ADD_DECIDED.run(connection, rows)
         RENEW.run(connection, rows)
     return added
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """The numbers of entered opt-outs, and of those left out because a later decision here dismissed them."""
+
+    entered: int = 0
+    left_out: int = 0
+
+
+def import_opt_outs(connection: Connection, book: Book, key: TargetKey) -> Imported:
+    """Enter the opt-outs of an exported file.
+
+    People who were let in here, and opted out elsewhere at the same time or later, have opted out. Decisions
+    about replies stay, and a file lets in nobody who has opted out here.
+    """
+    entered = left_out = 0
+    for rows in write_rows(key.target, book.list_opt_outs()):
+        entered += _TAKE_OVER.run(connection, rows)
+        RENEW.run(connection, rows)
+        said = {(row["fingerprint"], row["evidence"]) for row in rows if row["state"] != "dismissed"}
+        query = select(opt_outs.c.fingerprint, opt_outs.c.evidence).where(
+            opt_outs.c.target == key.target,
+            opt_outs.c.fingerprint.in_({fingerprint for fingerprint, _ in said}),
+            opt_outs.c.state == "dismissed",
+        )
+        left_out += sum(tuple(row) in said for row in connection.execute(query))
+    return Imported(entered, left_out)
 
 
 def keep_decision(connection: Connection, target: str, decided: OptOut) -> None:

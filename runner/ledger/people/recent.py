@@ -76,7 +76,7 @@ def _iterate_people(
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
         found += iterate_rows(connection, theirs.where(place), deliveries.c.fingerprint, asked)
-    yield from sorted(map(tuple, found))
+    yield from sorted(found)
 
 
 def iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
@@ -122,7 +122,7 @@ def read_open_sessions(
         else:
             messages = list(iterate_messages(connection, campaign_id))
             held = _select_open(is_held & deliveries.c.message.in_(messages))
-            people = sorted(map(tuple, iterate_rows(connection, held, deliveries.c.fingerprint, asked)))
+            people = sorted(iterate_rows(connection, held, deliveries.c.fingerprint, asked))
         is_open_now = FingerprintSet(person for person, is_read in people if is_read)
         unread = FingerprintSet(person for person, is_read in people if not is_read)
         shelves.append(OpenShelf(name, is_open_now, unread))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.ledger.database import insert_missing, read_info, write_info
-from runner.ledger.model import format_moment
 from runner.ledger.files.suppressions import OptOut
+from runner.ledger.model import format_moment
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.results.differences import select_answers
 from runner.ledger.results.sendings import count_evidence

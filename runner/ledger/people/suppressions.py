@@ -7,6 +7,7 @@ two decisions about one thing the later counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import StringIO
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
@@ -96,6 +97,16 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
         ) from None
     note_absorbed(connection, digests)
     return changed
+
+
+def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
+    """Return the current text of a target's file of suppressions; None if there is nothing in it."""
+    entries = list(iterate_entries(connection, key.target))
+    if not entries:
+        return None
+    text = StringIO()
+    write_book(text, key, entries)
+    return text.getvalue()
 
 
 def iterate_entries(connection: Connection, target: str) -> Iterator[Entry]:

@@ -191,9 +191,8 @@ def iterate_accepted(
     """
     is_accepted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
     for row, recipients in iterate_held(connection, is_accepted):
-        if forgotten:
-            recipients = tuple(one for one in recipients if one not in forgotten)
-        yield _make_record(row, recipients)
+        kept = tuple(one for one in recipients if one not in forgotten) if forgotten else recipients
+        yield _make_record(row, kept)
 
 
 def iterate_held(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from runner.ledger.files.lockfile import (
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import find_campaign, iterate_accepted
 from runner.ledger.record.entry import absorb_launches
+from runner.ledger.record.recorded import CampaignRecord
 from runner.ledger.record.renaming import enter_record, find_record, list_former_names
 from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.results.runs import enter_runs, read_runs
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.record.recorded import CampaignRecord, Identity
+    from runner.ledger.record.recorded import Identity
 
 
 def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key: TargetKey) -> None:
@@ -76,9 +78,9 @@ def _require_counted(connection: Connection, campaign_id: int, file: Path, count
     raise LockfileError(
         f"the ledger is not the one that the lockfile {file} counts: that has {counted.launches:,} launches "
         f"up to {counted.project_launch_guid}, and the ledger {count:,}",
-        hint="the lockfile holds counts (`lockfile: counts`) and cannot fill a ledger: use the ledger that it "
-        "was written with (RUNNER_LEDGER), or put back its newest backup. If there is none, move the lockfile "
-        "away: `runner apply` then asks the service for what the ledger lacks",
+        hint="the lockfile holds counts (`lockfile: counts`) and cannot fill a ledger: use the ledger that "
+        "it was written with (RUNNER_LEDGER), or put back its newest backup. If there is none, move the "
+        "lockfile away: `runner apply` then asks the service for what the ledger lacks",
     )
 
 
@@ -111,6 +113,26 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
                 hint = f"the ledger has all that was sent; {error.hint}"
                 raise LockfileError(error.message, hint=hint) from None
         contents = _gather_contents(connection, identity, record, keeps_empty=False)
+        if contents is None:
+            return False
+        changed, digest = save_lockfile(identity.lockfile, contents)
+        note_absorbed(connection, [digest])
+    return changed
+
+
+def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
+    """Write a lockfile anew, whatever is in it now; return True if it changed.
+
+    Raises:
+        LockfileError: it cannot be written.
+    """
+    with ledger.writing() as connection:
+        row = find_record(connection, identity.target, [identity.name], takes_heirs=True)
+        if row is None:
+            return False
+        present = replace(identity, name=row.name, keeps_counts=keeps_counts)
+        record = CampaignRecord(campaign_id=row.id, key=identity.key)
+        contents = _gather_contents(connection, present, record, keeps_empty=True)
         if contents is None:
             return False
         changed, digest = save_lockfile(identity.lockfile, contents)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
 from runner.ledger.files.lockfile import lockfile_path
+from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.tables import deliveries, launches
 

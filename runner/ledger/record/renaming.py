@@ -51,8 +51,8 @@ def find_record(
         made = ", ".join(sorted(row.name for row in found))
         raise LockfileError(
             f"the campaign {names[0]!r} has several records, made under the names {made}",
-            hint="one record cannot take in another: nothing is sent as long as it is unclear who was texted; "
-            "keep them as campaigns of their own, each with its name",
+            hint="one record cannot take in another: nothing is sent as long as it is unclear who was "
+            "texted; keep them as campaigns of their own, each with its name",
         )
     return next(iter([*found, *(row for row in rows if row.name == names[0])]), None)
 

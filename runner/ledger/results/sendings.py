@@ -50,14 +50,6 @@ class SentCount:
     before: int = 0
     rejected: int = 0
 
-    def add_sent(self, recipients: int, *, is_since: bool) -> None:
-        """Count one more launch."""
-        if is_since:
-            self.launches += 1
-            self.recipients += recipients
-        else:
-            self.before += recipients
-
 
 def count_sent(
     connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]

@@ -16,8 +16,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.preflight import Preflight, PreflightSummary
 from runner.delivery.settle import Settler, SettleSummary
 from runner.errors import UnusableListError
-from runner.ledger.lockfile.lockfiles import list_told_guids
-from runner.ledger.lockfile.writer import require_writable
+from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.unexplained import has_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
@@ -27,7 +26,6 @@ from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import RunOptions, interrupt_run
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note, stop_on_interrupt, warn
-from runner.workflow.plans.context_reader import find_lockfiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
@@ -247,8 +245,7 @@ class ApplySession:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
         has_gaps = not recorded or self._may_be_behind(subject)
-        target, told = self.workspace.target, partial(self._list_told, campaign)
-        preflight = Preflight(subject, self._window_s, target.settle_history, told, target.state_key)
+        preflight = Preflight(subject, self._window_s, self.workspace.target.settle_history)
         found = preflight.check(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )
@@ -260,12 +257,6 @@ class ApplySession:
                 self._said.add(text)
                 warn(text)
         return found
-
-    def _list_told(self, campaign: Campaign) -> set[str]:
-        """Return the guids in other campaigns' lockfiles, which the ledger may lack."""
-        target, state = self.workspace.target, self.workspace.state
-        shared = state.tell_others([campaign.name]) if state is not None else {}
-        return list_told_guids(find_lockfiles([campaign], target.name), shared, target.state_key)
 
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
@@ -333,9 +324,12 @@ class ApplySession:
 
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s
-        self.remote_intents.hold(
+        is_new = self.remote_intents.hold(
             self._stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=self.scope.quiet
         )
+        if is_new:
+            # Another machine may have moved the ref while this one waited.
+            self.workspace.files.fill(self.ledger)
         lock = self.workspace.hold_lock(self.ledger, campaign, timeout_s=timeout_s)
         self._locks[campaign.name] = self.keep_open(lock)
 

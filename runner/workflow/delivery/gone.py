@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.campaign.model import Campaign
-from runner.errors import LockfileError
-from runner.ledger.lockfile.format import read_lockfile
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.source.diagnostic import Position
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, show_path
@@ -22,14 +20,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.database import Ledger
-    from runner.ledger.lockfile.format import Lockfile
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
 
-def find_gone(
-    workspace: Workspace, scope: Scope, ledger: Ledger | None, claimed: Collection[str]
-) -> list[Campaign]:
+def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Collection[str]) -> list[Campaign]:
     """Return campaigns with launches whose files are gone, without their content.
 
     Only folders are searched, since a campaign file stands for itself. `claimed` has all names, also former
@@ -39,15 +34,21 @@ def find_gone(
         GitError: the state remote cannot be read.
     """
     found: dict[str, Campaign] = {}
-    for folder in [path for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]:
-        for file, lockfile in _iterate_lockfiles(folder, workspace.target.name):
-            name = lockfile.campaign
-            if name not in claimed and name not in found:
-                found[name] = make_stand_in(name, find_place(file, workspace.target.name), lockfile)
+    target = workspace.target.name
+    folders = [path.absolute() for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]
+    for file, (_, error) in workspace.files.unread.items():
+        if find_campaign_file(file, target) is None:
+            note(f"{show_path(file)}: its campaign's file is gone, and {error.message}")
+    for file, name in sorted(workspace.files.campaigns.items()):
+        is_below = any(file.absolute().is_relative_to(folder) for folder in folders)
+        # A campaign file of another name in its place reports this itself.
+        if is_below and name not in claimed and find_campaign_file(file, target) is None:
+            stem = file.name.removesuffix(f".{target}.lock.json")
+            found.setdefault(name, make_stand_in(name, file.with_name(f"{stem}.yaml")))
     if not scope.paths:
         for name in _iterate_recorded(workspace, ledger):
-            if name not in claimed and name not in found:
-                found[name] = make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml")
+            if name not in claimed:
+                found.setdefault(name, make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml"))
     return [found[name] for name in sorted(found)]
 
 
@@ -61,40 +62,16 @@ def say_gone(workspace: Workspace, gone: Collection[Campaign], *, quiet: bool) -
         )
 
 
-def _iterate_lockfiles(folder: Path, target: str) -> Iterator[tuple[Path, Lockfile]]:
-    """Yield a target's lockfiles without a campaign file; skip unreadable ones."""
-    for file in sorted(folder.rglob(f"*.{target}.lock.json")):
-        is_hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-        # A campaign file of another name in its place reports this itself.
-        if is_hidden or find_campaign_file(file, target) is not None:
-            continue
-        try:
-            lockfile = read_lockfile(file)
-        except LockfileError as error:
-            note(f"{show_path(file)}: its campaign's file is gone, and {error.message}")
-            continue
-        if lockfile is not None and lockfile.target == target:
-            yield file, lockfile
-
-
-def find_place(lockfile: Path, target: str) -> Path:
-    """Return the path that the campaign file of a lockfile had, or may have had."""
-    return lockfile.with_name(f"{lockfile.name.removesuffix(f'.{target}.lock.json')}.yaml")
-
-
-def _iterate_recorded(workspace: Workspace, ledger: Ledger | None) -> Iterator[str]:
+def _iterate_recorded(workspace: Workspace, ledger: Ledger) -> Iterator[str]:
     """Yield the names of this repository's campaigns in records other than lockfiles."""
     if workspace.state is not None:
         yield from workspace.state.list_campaigns()
     # A ledger outside of the repository may have other repositories' campaigns.
-    if ledger is not None and workspace.ledger_url == default_ledger_url() and workspace.target.base_url:
+    if workspace.ledger_url == default_ledger_url() and workspace.target.base_url:
         with ledger.reading() as connection:
             yield from list_launched_campaigns(connection, workspace.target.name)
 
 
-def make_stand_in(name: str, file: Path, lockfile: Lockfile | None = None) -> Campaign:
+def make_stand_in(name: str, file: Path) -> Campaign:
     """Return a campaign without content, for a record whose file is gone."""
-    is_summary = lockfile is not None and lockfile.is_summary
-    return Campaign(
-        name, Position(file, 1, 1), file, file.parent, (), (), lockfile="summary" if is_summary else "full"
-    )
+    return Campaign(name, Position(file, 1, 1), file, file.parent, (), ())

@@ -9,10 +9,12 @@ from runner.delivery.campaign_ref import CampaignRef
 from runner.delivery.intent_log import make_intent
 from runner.delivery.verdict import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
-from runner.ledger.lockfile.writer import compose_lockfile
+from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
-from runner.ledger.record.reservations import dump_reservation, is_own, list_open, note_own
+from runner.ledger.people.suppressions import compose_suppressions
+from runner.ledger.record.lockfiles import compose_lockfile
+from runner.ledger.record.reservations import is_own, list_open, note_own
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import show_path
 from runner.workflow.observer import note, warn
@@ -58,10 +60,11 @@ class RemoteIntents:
         *,
         settle_window_s: float | None = None,
         quiet: bool = False,
-    ) -> None:
+    ) -> bool:
         """Hold the target's ref, for all campaigns of the run, until the stack is closed.
 
-        Call this before locking any campaign: a fixed order prevents deadlocks.
+        Returns True if it was not held before. Call this before locking any campaign: a fixed order prevents
+        deadlocks.
 
         Args:
             stack: releases the ref.
@@ -74,7 +77,7 @@ class RemoteIntents:
             GitError: the remote cannot be used.
         """
         if self._state is None or self._is_held:
-            return
+            return False
         holder = describe_this_run(utc_now(), self._workspace.environ)
         run, ref = secrets.token_hex(8), self._state.ref.name
         # While this lock is held, a run of this ledger that still has the ref must have died.
@@ -96,6 +99,7 @@ class RemoteIntents:
         )
         stack.enter_context(held)
         self._is_held = True
+        return True
 
     def _is_own(self, run: str) -> bool:
         with self._ledger.reading() as connection:
@@ -188,16 +192,16 @@ class RemoteIntents:
             still_open = list_open(connection, campaign_id, digest_definition)
             runs = find_runs(connection, {one.run for one in still_open if one.run is not None})
             text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
+            suppressions = compose_suppressions(connection, identity.key)
         unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
-        state.replace(identity.names, text, [*unknown, *reserved])
+        state.replace(identity.names, text, [*unknown, *reserved], suppressions)
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""
         reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
         with self._ledger.writing() as connection:
             note_own(connection, reservation.id)
-        macs = None if self._state is None else self._state.make_macs(campaign)
-        return dump_reservation(reservation, macs)
+        return dump_reservation(reservation, campaign, self._workspace.key)
 
 
 def iterate_groups(

@@ -16,7 +16,6 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.earlier import find_depleted
 from runner.ledger.people.opt_outs import count_opt_outs
 from runner.ledger.people.recent import has_open_launches
-from runner.ledger.target_key import read_target_key
 from runner.plan.model import PlanOptions
 from runner.plan.planner import find_overdue
 from runner.service.target import list_variables
@@ -85,7 +84,7 @@ class ClusterPlanning:
     def __init__(
         self,
         workspace: Workspace,
-        ledger: Ledger | None,
+        ledger: Ledger,
         reader: PlanContextReader,
         cluster: Cluster,
         folder: SharedFolder,
@@ -148,18 +147,14 @@ class ClusterPlanning:
         """Return what workers look up of a campaign's people."""
         target, cap = self._workspace.target, campaign.policy.frequency_cap
         lookup = LedgerLookup(
-            self._ledger is not None,
             list_variables(target.name, self._workspace.targets)[-1],
+            self._workspace.key,
             record.campaign_id,
-            None if record.is_empty() else record.key,
-            frozenset(record.forgotten),
+            record.is_empty(),
             recent_since=None if cap is None else format_moment(context.now - cap.within),
             environment=self._environment,
         )
-        if self._ledger is None:
-            return lookup
         with self._ledger.reading() as connection:
-            read_target_key(connection, target.name, target.state_key)
             counts = count_opt_outs(connection, target.name)
             has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             return replace(
@@ -243,7 +238,6 @@ class ClusterPlans:
         """Return saved plans, which wait if replies are overdue by now; launches have their own deadlines."""
         workspace, now = self._session.workspace, self._session.workspace.now()
         reader = PlanContextReader(workspace, self._session.ledger, now)
-        reader.note_records([(item.campaign, item.record) for item in planned])
         unread = reader.find_unread()
         overdue = [find_overdue(item.campaign, unread, now, options) for item in planned]
         return [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from runner.ledger.lockfile.lockfiles import all_launches, read_lockfiles
 from runner.ledger.record.deliveries import SentTexts, read_definitions, read_sent_texts
 from runner.plan.difference import compare_with_sent
 from runner.source.diagnostic import Problems
@@ -21,43 +20,35 @@ if TYPE_CHECKING:
     from runner.ledger.record.recorded import Record
     from runner.plan.difference import MessageDifference, ReadDefinitions, Wording
     from runner.workflow.plans.planning import PlanResult
-    from runner.workflow.workspace.workspace import Workspace
 
 Differences = dict[str, list["MessageDifference"]]
 """Differences between campaigns and their sent versions, by name."""
 
 
-def find_differences(
-    workspace: Workspace, ledger: Ledger | None, planned: Iterable[PlanResult], only: str | None
-) -> Differences:
+def find_differences(ledger: Ledger, planned: Iterable[PlanResult], only: str | None) -> Differences:
     """Return the differences between campaigns and their sent versions, or those of message `only`.
 
     Raises:
         LedgerError: the ledger cannot be read.
-        LockfileError: the lockfile cannot be read.
     """
     return {
-        item.campaign.name: _compare_campaign(workspace, ledger, item.campaign, item.record, only)
-        for item in planned
+        item.campaign.name: _compare_campaign(ledger, item.campaign, item.record, only) for item in planned
     }
 
 
 def _compare_campaign(
-    workspace: Workspace, ledger: Ledger | None, campaign: Campaign, record: Record, only: str | None
+    ledger: Ledger, campaign: Campaign, record: Record, only: str | None
 ) -> list[MessageDifference]:
     compiler = TextCompiler(include_folder(campaign))
     compiled = list(compile_messages(campaign, compiler, Problems(), only))
-    identity = workspace.identify(campaign)
-    launches = list(all_launches(read_lockfiles(identity)))
 
     def compare(sent: SentTexts, read: ReadDefinitions) -> list[MessageDifference]:
-        sent.add_recorded(launches)
         return compare_with_sent(campaign, compiled, record.known, record.key, sent, read)
 
-    if ledger is None or record.campaign_id is None:
+    if record.campaign_id is None:
         return compare(SentTexts(), lambda _: {})
     with ledger.reading() as connection:
-        sent = read_sent_texts(connection, record.campaign_id, identity.message_ids)
+        sent = read_sent_texts(connection, record.campaign_id, campaign.message_ids)
         return compare(sent, partial(read_definitions, connection))
 
 

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.campaign.load import NONE, read_names
-from runner.errors import LockfileError, RunnerError, UnclearNameError
-from runner.ledger.lockfile.format import parse_lockfile
+from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
-from runner.ledger.record.campaign_record import read_head
 from runner.ledger.record.orphaned import (
     has_own_launches,
     iterate_reached,
@@ -32,10 +30,7 @@ from runner.text.outgoing import digest_filled
 from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
-from runner.workflow.delivery.gone import find_place, make_stand_in
 from runner.workflow.observer import warn
-from runner.workflow.plans.context_reader import find_lockfiles
-from runner.workflow.workspace.record_files import read_campaign_name
 from runner.workflow.workspace.workspace import default_ledger_url
 
 if TYPE_CHECKING:
@@ -43,8 +38,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import FingerprintKey
-    from runner.ledger.lockfile.format import Lockfile
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import LaunchEntry
     from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
@@ -55,30 +49,19 @@ if TYPE_CHECKING:
 class _Orphan:
     """A recorded campaign that none of the command's files claims.
 
-    `tags` has the most people that one record says were reached under a tag; `people` has fingerprints by
-    payload digest, from records outside of the ledger.
+    `tags` has the most people that were reached under a tag; `people` has fingerprints by payload digest,
+    from launches of runs that were lost.
     """
 
-    campaign: Campaign
+    name: str
     tags: dict[str, int] = field(default_factory=dict)
     people: dict[str, set[str]] = field(default_factory=dict)
 
-    @property
-    def name(self) -> str:
-        return self.campaign.name
-
-    def add_tag(self, tag: str, count: int) -> None:
-        """Note that people were reached under a tag."""
-        self.tags[tag] = max(count, self.tags.get(tag, 0))
-
     def add_launches(self, launches: Iterable[LaunchEntry]) -> None:
-        """Add launches of a lockfile or of a run that was lost."""
-        counts: dict[str, int] = {}
+        """Add launches of a run that was lost."""
         for launch in launches:
-            counts[launch.tag] = counts.get(launch.tag, 0) + len(launch.recipients)
+            self.tags[launch.tag] = max(len(launch.recipients), self.tags.get(launch.tag, 0))
             self.people.setdefault(launch.payload_digest, set()).update(launch.recipients)
-        for tag, count in counts.items():
-            self.add_tag(tag, count)
 
 
 @dataclass(slots=True)
@@ -89,7 +72,7 @@ class _Comparison:
     """
 
     orphan: _Orphan
-    key: FingerprintKey
+    key: TargetKey
     digests: set[str]
     found: dict[str, set[str]] = field(default_factory=dict)
 
@@ -98,7 +81,7 @@ class _Comparison:
         definition = launch.payload.definition
         digests = {digest_filled({**definition, "tag": tag}) for tag in self.orphan.tags}
         for digest in digests & self.digests:
-            prints = (self.key.fingerprint(self.orphan.name, phone) for phone in launch.phones)
+            prints = map(self.key.fingerprint, launch.phones)
             self.found.setdefault(digest, set()).update(prints)
 
     def count(self, reached: Iterable[tuple[str, str]]) -> int:
@@ -107,9 +90,9 @@ class _Comparison:
 
 
 class RecordNames:
-    """The check that what looks new has no other name on record. `ledger` is None if there is none."""
+    """The check that what looks new has no other name on record."""
 
-    def __init__(self, workspace: Workspace, ledger: Ledger | None) -> None:
+    def __init__(self, workspace: Workspace, ledger: Ledger) -> None:
         self._workspace = workspace
         self._ledger = ledger
         self._campaigns: Collection[Campaign] = ()
@@ -135,22 +118,18 @@ class RecordNames:
 
     def _find_targets(self) -> set[str]:
         """Return the targets with records."""
-        found = {file.name.split(".")[-3] for file in find_lockfiles(self._campaigns, "*")}
-        for home in {place.parent for place in self._workspace.suppressions.places}:
+        target = self._workspace.target.name
+        found = {file.name.split(".")[-3] for file in self._workspace.files.list_lockfiles(every_target=True)}
+        for home in {place.parent for place in self._workspace.files.places}:
             files = home.glob(f"*{SUPPRESSIONS_SUFFIX}")
-            found |= {file.name.removesuffix(SUPPRESSIONS_SUFFIX) for file in files}
-        # An opt-out alone leaves the target as new as it was: its people are known by the other name.
-        found.discard(target := self._workspace.target.name)
-        if any(find_lockfiles(self._campaigns, target)):
-            found.add(target)
+            # An opt-out alone leaves the target as new as it was: its people are known by the other name.
+            found |= {file.name.removesuffix(SUPPRESSIONS_SUFFIX) for file in files} - {target}
         if self._workspace.state is not None and self._workspace.state.list_campaigns():
             found.add(target)
-        if self._ledger is not None:
-            # A ledger outside of the repository may have other repositories' targets.
-            is_own = self._workspace.ledger_url == default_ledger_url()
-            with self._ledger.reading() as connection:
-                found |= list_targets(connection, target, None if is_own else self._claimed)
-        return found
+        # A ledger outside of the repository may have other repositories' targets.
+        is_own = self._workspace.ledger_url == default_ledger_url()
+        with self._ledger.reading() as connection:
+            return found | list_targets(connection, target, None if is_own else self._claimed)
 
     def require_clear(self, item: PlanResult) -> None:
         """Ensure that a plan texts nobody who may have been texted under a former name.
@@ -181,7 +160,7 @@ class RecordNames:
 
     def _is_new(self, item: PlanResult) -> bool:
         """Return whether no run has sent a campaign by this name: what was found may be another's."""
-        if item.record.is_empty() or self._ledger is None or item.record.campaign_id is None:
+        if item.record.is_empty() or item.record.campaign_id is None:
             return item.record.is_empty()
         with self._ledger.reading() as connection:
             return not has_own_launches(connection, item.record.campaign_id)
@@ -192,8 +171,11 @@ class RecordNames:
         Raises:
             UnclearNameError: it does.
         """
-        orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
-        found = [comparison for one in orphans if (comparison := self._begin_comparison(one))]
+        found = [
+            _Comparison(one, self._workspace.key, {digest for digest, _ in self._iterate_people(one)})
+            for one in self._orphans
+            if one.name not in self._names_elsewhere
+        ]
         for launch in self._iterate_launches(item) if found else ():
             for comparison in found:
                 comparison.add(launch)
@@ -215,73 +197,39 @@ class RecordNames:
         if planner.make_plan(Problems()) is not None:
             yield from planner.iterate_launches()
 
-    def _begin_comparison(self, orphan: _Orphan) -> _Comparison | None:
-        key = read_head(self._ledger, self._workspace.identify(orphan.campaign)).key
-        digests = {digest for digest, _ in self._iterate_people(orphan)}
-        return _Comparison(orphan, key, digests) if key is not None else None
-
     def _iterate_people(self, orphan: _Orphan) -> Iterator[tuple[str, str]]:
         for digest, people in orphan.people.items():
             yield from ((digest, person) for person in people)
-        if self._ledger is not None:
-            with self._ledger.reading() as connection:
-                yield from iterate_reached(connection, self._workspace.target.name, orphan.name)
+        with self._ledger.reading() as connection:
+            yield from iterate_reached(connection, self._workspace.target.name, orphan.name)
 
     @cached_property
     def _orphans(self) -> list[_Orphan]:
-        """The campaigns with records that none of the command's files claims, by name."""
-        target, found = self._workspace.target.name, dict[str, _Orphan]()
+        """The campaigns with records that none of the command's files claims, by name.
 
-        def get(name: str, file: Path) -> _Orphan:
-            return found.setdefault(name, _Orphan(make_stand_in(name, file)))
-
-        for file, lockfile in self._iterate_lockfiles():
-            if lockfile.target != target or lockfile.campaign in self._claimed:
-                continue
-            # A place on the state remote is no path.
-            is_file = file.exists() or file in self._workspace.others.waiting
-            place = find_place(file, target) if is_file else DEFAULT_FOLDER / f"{lockfile.campaign}.yaml"
-            orphan = get(lockfile.campaign, place)
-            orphan.add_launches(lockfile.launches)
-            for line in lockfile.lines:
-                for tag in line.tags:
-                    orphan.add_tag(tag, line.recipients)
+        Raises:
+            LockfileError: a lockfile that may be of one cannot be read.
+        """
+        found = dict[str, _Orphan]()
+        for file, (_, error) in self._workspace.files.unread.items():
+            # The campaign beside it says so itself.
+            if find_campaign_file(file, self._workspace.target.name) is None:
+                raise error
         state = self._workspace.state
         for name in set(state.list_campaigns()).difference(self._claimed) if state is not None else ():
-            for reservation in state.tell([name]).reservations if state is not None else ():
-                get(name, DEFAULT_FOLDER / f"{name}.yaml").add_launches(reservation.launches)
-        if self._ledger is not None:
-            with self._ledger.reading() as connection:
-                for name, tag, count in list_unclaimed(connection, target, self._claimed):
-                    get(name, DEFAULT_FOLDER / f"{name}.yaml").add_tag(tag, count)
+            for reservation in state.list_reservations([name]) if state is not None else ():
+                found.setdefault(name, _Orphan(name)).add_launches(reservation.launches)
+        with self._ledger.reading() as connection:
+            for name, tag, count in list_unclaimed(connection, self._workspace.target.name, self._claimed):
+                orphan = found.setdefault(name, _Orphan(name))
+                orphan.tags[tag] = max(count, orphan.tags.get(tag, 0))
         return [found[name] for name in sorted(found)]
-
-    def _iterate_lockfiles(self) -> Iterator[tuple[Path, Lockfile]]:
-        """Yield the target's lockfiles: beside campaigns, on the state remote, and unmerged ones."""
-        workspace, target = self._workspace, self._workspace.target
-        files = find_lockfiles(self._campaigns, target.name)
-        texts = {file: file.read_text(encoding="utf-8", errors="replace") for file in files}
-        waiting = workspace.others.waiting.items()
-        texts |= {file: text for file, text in waiting if file.name.endswith(f".{target.name}.lock.json")}
-        if workspace.state is not None:
-            texts |= workspace.state.tell_others(self._claimed)
-        for file, text in texts.items():
-            # Most are claimed, and parsing takes time; an empty file tells nothing.
-            if not text or read_campaign_name(text) in self._claimed:
-                continue
-            try:
-                # A signature is not needed to hold people.
-                yield file, parse_lockfile(file, text)
-            except LockfileError:
-                # The campaign beside it says so itself.
-                if find_campaign_file(file, target.name) is None:
-                    raise
 
     @cached_property
     def _names_elsewhere(self) -> set[str]:
         """The names that campaign files outside of this command claim."""
         files = {file for one in self._campaigns for file in one.file.parent.glob("*.y*ml")}
-        homes = [place.parent for place in self._workspace.suppressions.places]
+        homes = [place.parent for place in self._workspace.files.places]
         with suppress(RunnerError):
             files.update(find_campaign_files([home for home in homes if home.name == DEFAULT_FOLDER.name]))
         return {name for file in files for name in read_names(file, current=Path.cwd())}

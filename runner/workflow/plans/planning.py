@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
-from runner.ledger.lockfile.lockfiles import all_launches, read_lockfiles
+from runner.ledger.files.lockfile import parse_lockfile, read_campaign_name, read_text
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.recorded import Record
 from runner.plan.decider import DIFFERS, UNREAD
@@ -24,10 +24,10 @@ from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.failures import Failures
 from runner.workflow.observer import show_problems
-from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
@@ -111,7 +111,7 @@ class NameCheck(Protocol):
 @dataclass(frozen=True, slots=True)
 class _PlanMakerHere:
     workspace: Workspace
-    reader: PlanContextReader
+    reader: ContextReader
 
     def begin(self, campaigns: Sequence[Campaign]) -> None:
         del campaigns
@@ -134,7 +134,7 @@ def plan_campaigns(
     scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
-    reader: PlanContextReader,
+    reader: ContextReader,
     failures: Failures | None = None,
     maker: PlanMaker | None = None,
     names: NameCheck | None = None,
@@ -157,9 +157,8 @@ def plan_campaigns(
         names.begin(campaigns, failures.claimed)
     turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
     try:
-        # Before the first plan, since frequency caps also count the other campaigns' lockfiles.
         recorded = find_records(campaigns, find_record, failures)
-        reader.note_records(recorded)
+        reader.forget_findings()
         found = turn.plan(recorded)
     except RunnerError:
         show_problems(problems, quiet=scope.quiet)
@@ -412,8 +411,26 @@ def list_unread(campaign: Campaign, planned: Mapping[str, MessagePlan]) -> list[
     return [f"{campaign.name}/{message}" for message in dict.fromkeys(after)]
 
 
-class _NothingKnown(PlanContextReader):
-    """A plan context without earlier texts and opt-outs."""
+class ContextReader(Protocol):
+    """What reads the contexts of plans: `PlanContextReader`."""
+
+    def forget_findings(self) -> None:
+        """Read everything anew: the ledger has changed."""
+
+    def read(
+        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
+    ) -> PlanContext:
+        """Return the context of one campaign, after earlier campaigns of the run (`planned`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _NothingKnown:
+    """Reads contexts without earlier texts and opt-outs."""
+
+    now: datetime
+
+    def forget_findings(self) -> None:
+        """Do nothing: there are none."""
 
     def read(
         self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
@@ -433,20 +450,27 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     """
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     record = Record(campaign_id=None, key=None, deliveries=RecordedDeliveries({}, {}))
-    reader = _NothingKnown(workspace, None, workspace.now())
+    reader = _NothingKnown(workspace.now())
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
 
 
 def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
     """Return the number of people who got each message, by lockfiles; None if those only have totals.
 
+    No key is needed.
+
     Raises:
         LockfileError: a lockfile cannot be read.
     """
-    lockfiles = read_lockfiles(workspace.identify(campaign))
-    if any(lockfile.is_summary for lockfile in lockfiles.values()):
-        return None
     people: dict[str, set[str]] = {}
-    for launch in all_launches(lockfiles):
-        people.setdefault(launch.message, set()).update(launch.recipients)
+    for file in workspace.files.list_lockfiles():
+        text = read_text(file)
+        if not text or read_campaign_name(text) not in (campaign.name, *campaign.renamed_from):
+            continue
+        lockfile = parse_lockfile(file, text).lockfile
+        if lockfile.counts:
+            return None
+        for launch in lockfile.launches:
+            message = campaign.message_ids.get(launch.message, launch.message)
+            people.setdefault(message, set()).update(launch.recipients)
     return {message: len(found) for message, found in people.items()}

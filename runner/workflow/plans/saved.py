@@ -29,7 +29,7 @@ from runner.errors import (
     UsageError,
 )
 from runner.ledger.atomic_write import write_private
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.plan.digest import plan_digest
 from runner.plan.manifest import RENEWAL, dump_manifest, parse_manifest
 from runner.service.target import describe_destination, list_moves
@@ -57,20 +57,18 @@ class _Seal:
     `secret` is the key, or None; `salt` makes guesses useless for other records.
     """
 
-    secret: FingerprintKey | None
+    secret: TargetKey | None
     salt: str
 
     @classmethod
     def of(cls, item: PlanResult) -> _Seal:
         if item.target.state_key:
-            return cls(FingerprintKey.from_secret(item.target.state_key), "")
-        # A salt without records is known to this machine alone.
-        key = None if item.record.is_empty() else item.record.key
-        return cls(None, f"{item.plan.target}\0{(key and key.salt) or ''}")
+            return cls(TargetKey.of(item.plan.target, item.target.state_key), "")
+        return cls(None, item.plan.target)
 
     def digest(self, text: bytes, *, names_people: bool) -> str:
         if self.secret is not None:
-            return self.secret.seal(text)
+            return self.secret.seal("digest", text)
         if not names_people:
             return hashlib.blake2b(text, digest_size=_SIZE).hexdigest()
         return _digest_dearly(hashlib.blake2b(text, digest_size=32).digest(), self.salt)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.people.forgotten import Forgotten, forget_person
 from runner.ledger.people.replies import list_recorded_campaigns
@@ -17,7 +17,7 @@ from runner.service.target import STATE_KEY, find_key_variable, read_state_key
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.workspace.folders import state_folder
-from runner.workflow.workspace.record_files import SuppressionFiles
+from runner.workflow.workspace.record_files import RecordFiles
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
@@ -110,12 +110,12 @@ def _forget(
         phone,
         targets=[target.name],
         find_secret=partial(_find_secret, workspace),
-        new_salt=secrets.token_hex(16),
         at=workspace.now_text(),
     )
     for other in done.targets:
         secret = _find_secret(workspace, other).value
-        SuppressionFiles.find([one.file for one in campaigns], other, secret).write(ledger)
+        key = TargetKey.of(other, secret)
+        RecordFiles.find([one.file for one in campaigns], key).write_suppressions(ledger)
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     rewritten = []

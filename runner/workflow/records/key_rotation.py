@@ -1,62 +1,48 @@
-"""Move of a target's records to a new state key, all or none: ledger, lockfiles, and state remote."""
+"""Move of a target's records to a new state key: ledger, lockfiles, suppressions, and state remote.
+
+What lies under the old key is read into the ledger, the ledger is moved in one transaction, and then every
+file is written from it.
+"""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, iterate_audience, list_forms
-from runner.errors import ConfigurationError, LockfileError, RunnerError
+from runner.errors import ConfigurationError, MissingKeyError, RunnerError
 from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.git.recording import ASIDE
-from runner.ledger.lockfile.checkpoints import list_lines, require_coverage
-from runner.ledger.lockfile.format import parse_lockfile, read_text
-from runner.ledger.lockfile.writer import write_text
+from runner.ledger.database import find_absorbed
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, digest_text, read_campaign_name, read_key_name
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
-from runner.ledger.maintenance.rotation import (
-    LockfileMove,
-    ReservationMove,
-    Translation,
-    find_makers,
-    list_tags_on_record,
-    needs_rotation,
-    open_lockfile,
-    open_reservation,
-    read_maker,
-    rotate_ledger,
-    want_ledger,
-)
+from runner.ledger.maintenance.rotation import Translation, list_tags_on_record
 from runner.ledger.people.replies import list_recorded_campaigns
-from runner.ledger.record.deliveries import find_campaign
+from runner.ledger.record.campaign_record import enter_record
+from runner.ledger.record.lockfiles import write_lockfile
+from runner.ledger.record.recorded import Identity
+from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, list_variables, read_old_state_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
+from runner.workflow.delivery.gone import make_stand_in
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
-from runner.workflow.plans.context_reader import find_lockfiles
 from runner.workflow.records.phones import PhoneReading, iterate_phones
 from runner.workflow.records.record_push import find_branch, list_waiting
-from runner.workflow.workspace.state_remote import campaign_of
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.maintenance.rotation import Maker
-    from runner.ledger.model import SummaryLine
-    from runner.ledger.target_key import LedgerConnection
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.state_remote import StateRemote
-
-
-_LOCKFILE = ".lock.json"
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +78,13 @@ def rotate_key(
     """Move the records of a target to the current key.
 
     `listed` has phones of recorded people; `lock_timeout_s` limits the wait for active runs; `approve` asks
-    before changes, and raises to refuse.
+    before changes, and raises to refuse. After an interruption this can be repeated.
 
     Raises:
         RunnerError: a key is missing, a record is unmerged, or one cannot be read or written.
     """
     workspace = Workspace.open(scope)
-    translation = _make_translation(workspace)
+    old = _find_old_key(workspace)
     _require_merged(scope)
     campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
     phones = listed.read(quiet=scope.quiet)
@@ -106,28 +92,9 @@ def rotate_key(
         remote_intents = RemoteIntents(workspace, ledger)
         remote_intents.hold(stack, lock_timeout_s, quiet=scope.quiet)
         _hold_locks(stack, workspace, ledger, campaigns, lock_timeout_s)
-        rotation = Rotation(workspace, ledger, campaigns, translation)
-        changed = _move(rotation, phones, approve)
+        rotation = _Rotation(workspace, ledger, campaigns, old, remote_intents)
+        changed = rotation.run(phones, approve)
     return RotatedKey(workspace.target.name, changed, remote_intents.is_behind)
-
-
-def _move(rotation: Rotation, phones: Sequence[str], approve: Callable[[str], None]) -> list[Path]:
-    """Move records to the key, after asking; return the changed files."""
-    suppressions = rotation.workspace.suppressions
-    suppressions.absorb_old(
-        rotation.ledger,
-        read_old_state_key(rotation.workspace.environ),
-        lambda file: approve(f"Sign all of {file}, which no key has signed?"),
-    )
-    rotation.gather()
-    rotation.match(phones)
-    changed = []
-    if not rotation.is_empty():
-        for sentence in rotation.describe():
-            note(sentence)
-        approve("Go ahead?")
-        changed = rotation.write()
-    return [*changed, *suppressions.replace(rotation.ledger)]
 
 
 def _require_merged(scope: Scope) -> None:
@@ -145,16 +112,15 @@ def _require_merged(scope: Scope) -> None:
         )
 
 
-def _make_translation(workspace: Workspace) -> Translation:
-    target = workspace.target
-    variable = list_variables(target.name, workspace.targets)[2]
-    if target.state_key is None:
+def _find_old_key(workspace: Workspace) -> TargetKey:
+    if not workspace.key.is_secret:
+        variable = list_variables(workspace.target.name, workspace.targets)[2]
         raise ConfigurationError(
             f"there is no key to move records to: {variable} is not set",
             hint=f"`runner key new` prints one: put it into {variable}, and the old one, if there is one, "
             f"into {OLD_STATE_KEY}",
         )
-    return Translation(target.name, target.state_key, read_old_state_key(workspace.environ))
+    return TargetKey.of(workspace.target.name, read_old_state_key(workspace.environ))
 
 
 def _hold_locks(
@@ -171,153 +137,135 @@ def _hold_locks(
 
 
 @dataclass(slots=True)
-class Rotation:
-    """The move of one target's records to another key, under the locks of campaigns and ref.
-
-    `translation` maps fingerprints; `lockfiles` and `shared` (files on the ref, by name) are to be moved or
-    signed.
-    """
+class _Rotation:
+    """The move of one target's records to another key, under the locks of campaigns and ref."""
 
     workspace: Workspace
     ledger: Ledger
     campaigns: Sequence[Campaign]
-    translation: Translation
-    lockfiles: dict[Path, LockfileMove] = field(default_factory=dict)
-    shared: dict[str, LockfileMove | ReservationMove] = field(default_factory=dict)
-    _moves_ledger: bool = False
+    old: TargetKey
+    remote_intents: RemoteIntents
 
-    def gather(self) -> None:
-        """Find all records, and all people in them.
-
-        Raises:
-            RunnerError: one cannot be read, was changed, or its key is missing.
-        """
-        names = [name for one in self.campaigns for name in (one.name, *one.renamed_from)]
-        makers: dict[str, Maker] = {}
+    def run(self, phones: Iterable[str], approve: Callable[[str], None]) -> list[Path]:
+        """Move everything, after asking; return the files that changed."""
+        new, files = self.workspace.key, self.workspace.files
+        texts = files.read_texts()
+        self._require_known_keys(texts)
+        left = {file: text for file, text in texts.items() if read_key_name(text) == self.old.name}
         with self.ledger.reading() as connection:
-            want_ledger(connection, self.translation)
-            self._moves_ledger = needs_rotation(connection, self.translation)
-            makers |= find_makers(connection, self.translation.target)
-            for file in find_lockfiles(self.campaigns, self.translation.target):
-                text = read_text(file)
-                if text is not None and (move := open_lockfile(file, text, names, self.translation)):
-                    self._require_summed(connection, move, text)
-                    self.lockfiles[file] = move
-        if self.workspace.state is not None:
-            self._gather_shared(self.workspace.state, names, makers)
+            recorded = read_recorded_key(connection, new.target)
+        is_moved = recorded == new.name
+        if is_moved:
+            self._require_absorbed(left)
+        translation = Translation(self.old, new)
+        if not is_moved:
+            self._fill_old(recorded)
+            self._match(translation, phones)
+        if not left and (is_moved or recorded is None):
+            return []
+        places = ", ".join(show_path(file) for file in left)
+        people = count_words(len(translation.found), "fingerprint")
+        rest = f" and in {places}" if left else ""
+        note(f"Move {people} on {new.target} to the new key, in the ledger{rest}.")
+        approve("Go ahead?")
+        with self.ledger.writing() as connection:
+            if not is_moved:
+                translation.write(connection)
+        files.skips_other_keys = True
+        files.fill(self.ledger)
+        files.skips_other_keys = False
+        return self._write(left)
 
-    def _gather_shared(self, state: StateRemote, names: Sequence[str], makers: dict[str, Maker]) -> None:
-        texts, where = state.read_texts(), str(state.ref)
-        for name, text in sorted(texts.items()):
-            if name.endswith(_LOCKFILE):
-                makers[name.removesuffix(_LOCKFILE)] = read_maker(Path(where, name), text)
-                if lockfile := open_lockfile(Path(where, name), text, names, self.translation):
-                    self.shared[name] = lockfile
-        for name, text in sorted(texts.items()):
-            campaign = campaign_of(name)
-            if not campaign:
-                continue
-            place = f"the reservation {name} on {where}"
-            if campaign not in makers:
-                raise LockfileError(f"{place} is of no campaign on record", hint="nothing was changed")
-            if move := open_reservation(place, campaign, text, makers[campaign], self.translation):
-                self.shared[name] = move
+    def _require_known_keys(self, texts: Mapping[Path, str]) -> None:
+        for file, text in texts.items():
+            if read_key_name(text) not in (self.old.name, self.workspace.key.name):
+                raise MissingKeyError(
+                    f"{show_path(file)} was written with another key than the one in {OLD_STATE_KEY}"
+                    if self.old.is_secret
+                    else f"{show_path(file)} was written with another key, and {OLD_STATE_KEY} is not set",
+                    hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
+                )
 
-    def _require_summed(self, connection: LedgerConnection, move: LockfileMove, text: str) -> None:
-        """Check that the ledger has all people counted in a lockfile, to be able to count again."""
-        if "messages" not in move.data or self.translation.is_moved(move.maker):
-            return
-        row = find_campaign(connection, self.translation.target, move.campaign)
-        if row is None or row.key_fingerprint != self.translation.new.name:
-            lockfile = parse_lockfile(move.file, text)
-            require_coverage(connection, row.id if row else None, {move.file: lockfile}, {}, set())
-            return
-        # The ledger was moved by an earlier run, which then died.
-        lines = {one.message: (one.launches, one.recipients) for one in list_lines(connection, row.id)}
-        told = {one["message"]: (one["launches"], one["recipients"]) for one in move.data["messages"]}
-        if lines != told:
-            raise LockfileError(
-                f"the lockfile {move.file} does not sum up what the ledger has", hint="restore it with git"
+    def _require_absorbed(self, left: Mapping[Path, str]) -> None:
+        """Ensure that a ledger that was moved by an earlier run has all that the files say."""
+        with self.ledger.reading() as connection:
+            known = find_absorbed(connection, [digest_text(text) for text in left.values()])
+        for file, text in left.items():
+            if digest_text(text) not in known:
+                raise RunnerError(
+                    f"{show_path(file)} was written with the old key after the ledger had been moved",
+                    hint="restore it with git; or move the ledger away, and run this again: it is filled "
+                    "from the files, and `runner reconcile` reads answers again",
+                )
+
+    def _fill_old(self, recorded: str | None) -> None:
+        """Enter everything that lies under the old key."""
+        if recorded not in (None, self.old.name):
+            raise MissingKeyError(
+                f"the ledger's record of {self.old.target} was written with another key than the one in "
+                f"{OLD_STATE_KEY}"
+                if self.old.is_secret
+                else f"the ledger's record of {self.old.target} was written with a RUNNER_STATE_KEY, and "
+                f"{OLD_STATE_KEY} is not set",
+                hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
             )
+        files = replace(self.workspace.files, key=self.old, skips_other_keys=True, campaigns={}, unread={})
+        files.fill(self.ledger)
+        for _, error in files.unread.values():
+            raise error
+        state = self.workspace.state
+        for name in state.list_campaigns() if state is not None else ():
+            reserved = state.list_reservations([name], self.old) if state is not None else []
+            identity = Identity(name, DEFAULT_FOLDER / f"{name}.yaml", self.old)
+            enter_record(self.ledger, identity, reserved, counts_only=True)
 
-    def match(self, phones: Iterable[str]) -> None:
-        """Find the phones of all recorded people; `phones` (E.164) are named by the user.
-
-        Raises:
-            RunnerError: some cannot be found, or the service cannot be asked.
-        """
-        self.translation.offer(phones)
+    def _match(self, translation: Translation, phones: Iterable[str]) -> None:
+        """Find the phones of all recorded people; `phones` (E.164) are named by the user."""
+        with self.ledger.reading() as connection:
+            translation.gather(connection)
+        translation.offer(phones)
         for campaign in self.campaigns:
-            if self.translation.count_missing():
-                self.translation.offer(_list_phones(campaign))
-        if self.translation.count_missing():
-            self._ask_service()
-        missing = self.translation.count_missing()
-        if missing:
-            who = [
-                f"{count_words(count, 'person', 'people')} of {name}"
-                if name
-                else f"{count_words(count, 'person', 'people')} who opted out"
-                for name, count in sorted(missing.items())
-            ]
+            if translation.missing:
+                translation.offer(_list_phones(campaign))
+        if translation.missing:
+            self._ask_service(translation)
+        if translation.missing:
             raise RunnerError(
-                f"nothing was changed: {' and '.join(who)} cannot be found, neither in audiences nor at the "
-                "service",
+                f"nothing was changed: {count_words(translation.missing, 'person', 'people')} cannot be "
+                "found, neither in audiences nor at the service",
                 hint="name a CSV file that has their phones with --phones: fingerprints tell nothing",
             )
 
-    def _ask_service(self) -> None:
+    def _ask_service(self, translation: Translation) -> None:
         with self.ledger.reading() as connection:
-            tags = list_tags_on_record(connection, self.translation.target)
-        moves = [*self.lockfiles.values(), *self.shared.values()]
-        for move in moves:
-            tags |= set(move.list_tags())
+            tags = list_tags_on_record(connection, self.old.target)
         with self.workspace.open_service() as (client, _):
             for tag in sorted({form for one in tags for form in (one, one.casefold())}):
                 listed = list_launches(client, tag).launches
-                self.translation.offer(phone for launch in listed for phone in launch.recipients)
-                if not self.translation.count_missing():
+                translation.offer(phone for launch in listed for phone in launch.recipients)
+                if not translation.missing:
                     return
 
-    def is_empty(self) -> bool:
-        """Return whether there is nothing to move or sign."""
-        return not (self.lockfiles or self.shared or self._moves_ledger or self.translation.count_people())
-
-    def describe(self) -> Iterator[str]:
-        """Yield sentences on the changes to make."""
-        places = [*map(show_path, self.lockfiles), *self.shared]
-        people = count_words(self.translation.count_people(), "fingerprint")
-        if not self.translation.is_signing_only:
-            yield f"Move {people} on {self.translation.target} to the new key, in the ledger" + (
-                f" and in {', '.join(places)}." if places else "."
-            )
-        for place, move in [*((show_path(f), m) for f, m in self.lockfiles.items()), *self.shared.items()]:
-            lines = move.bare
-            if lines:
-                rest = f" and {len(lines) - _NAMED:,} more" if len(lines) > _NAMED else ""
-                yield f"Sign what no key has signed in {place}: {', '.join(lines[:_NAMED])}{rest}."
-
-    def write(self) -> list[Path]:
-        """Move everything, and return the lockfiles that changed.
-
-        After an interruption this can be repeated: moved records are recognised by their key.
-
-        Raises:
-            RunnerError: something cannot be written. Earlier moves are kept.
-        """
-        with self.ledger.writing() as connection:
-            rotate_ledger(connection, self.translation)
-        with self.ledger.reading() as connection:
-
-            def sum_up(campaign: str) -> list[SummaryLine]:
-                row = find_campaign(connection, self.translation.target, campaign)
-                return [] if row is None else list_lines(connection, row.id)
-
-            texts = {file: move.write(self.translation, sum_up) for file, move in self.lockfiles.items()}
-            shared = {name: move.write(self.translation, sum_up) for name, move in self.shared.items()}
-        changed = [file for file, text in texts.items() if write_text(file, text)]
-        if shared and self.workspace.state is not None:
-            self.workspace.state.rewrite(shared)
+    def _write(self, left: Mapping[Path, str]) -> list[Path]:
+        """Write all files from the moved ledger; return those that changed."""
+        key, changed = self.workspace.key, []
+        for file, text in left.items():
+            if not file.exists():
+                continue
+            name = read_campaign_name(text)
+            if name is None:
+                file.unlink()
+                is_changed = self.workspace.files.write_suppressions(self.ledger, file)
+            else:
+                stem = file.name.removesuffix(f".{key.target}{LOCKFILE_SUFFIX}")
+                identity = Identity(name, file.with_name(f"{stem}.yaml"), key)
+                is_changed = write_lockfile(self.ledger, identity, keeps_counts='  "counts": [' in text)
+            if is_changed:
+                changed.append(file)
+        state = self.workspace.state
+        for name in state.list_campaigns() if state is not None else ():
+            campaign = make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml")
+            self.remote_intents.keep(campaign, self.workspace.enter_head(self.ledger, campaign))
         return changed
 
 

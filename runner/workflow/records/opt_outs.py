@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import secrets
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import write_private
-from runner.ledger.people.forgotten import find_as_forgotten, let_in
-from runner.ledger.people.opt_out_file import MAX_LINE, Imported, export_opt_outs, import_opt_outs
-from runner.ledger.people.opt_outs import add_opt_outs, count_opt_outs, decide_reply
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import dump_book, parse_book
+from runner.ledger.people.opt_outs import (
+    Imported,
+    add_opt_outs,
+    count_opt_outs,
+    decide_reply,
+    find_suppressed,
+    import_opt_outs,
+    iterate_opt_outs,
+    remove_opt_out,
+)
 from runner.ledger.people.replies import (
     ReplyText,
     WaitingReply,
     count_people,
     decide_opt_in,
-    find_forgotten,
     list_opt_ins,
     list_waiting,
     read_reply_texts,
 )
-from runner.ledger.target_key import KeySource
+from runner.ledger.target_key import enter_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
@@ -35,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from runner.ledger.people.opt_outs import State
+    from runner.ledger.files.suppressions import State
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
     from runner.workflow.scope import Scope
 
@@ -88,14 +95,9 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
 
 
 @contextmanager
-def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection | None]:
-    """Read the ledger with the entries of the file of suppressions; None if there is neither."""
-    with workspace.open_ledger_if_present() as present:
-        if workspace.suppressions.are_absorbed(present):
-            with nullcontext() if present is None else present.reading() as connection:
-                yield connection
-            return
-    with workspace.open_ledger() as filled, filled.reading() as connection:
+def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
+    """Read the ledger, filled from all record files."""
+    with workspace.open_ledger_for_reading() as ledger, ledger.reading() as connection:
         yield connection
 
 
@@ -108,9 +110,7 @@ def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
     workspace = Workspace.open_known(scope)
     target = workspace.target.name
     with reading_filled(workspace) as connection:
-        return (
-            OptOutView(target) if connection is None else read_view(connection, target, with_texts=with_texts)
-        )
+        return read_view(connection, target, with_texts=with_texts)
 
 
 def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
@@ -121,8 +121,8 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
     """
     phones = parse_phones(written)
 
-    def enter(connection: LedgerConnection, people: KeySource, at: str) -> int:
-        return add_opt_outs(connection, people.enter(connection), phones, "person", at)
+    def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
+        return add_opt_outs(connection, key, phones, "person", at)
 
     return _change(Workspace.open_known(scope), enter)
 
@@ -148,24 +148,16 @@ def let_people_in(
     )
     approve(f"Every campaign on {workspace.target.name} may text {masked} again.{warning} Let them in?")
 
-    def dismiss(connection: LedgerConnection, people: KeySource, at: str) -> int:
-        return sum(let_in(connection, people, phone, at) for phone in phones)
+    def dismiss(connection: LedgerConnection, key: TargetKey, at: str) -> int:
+        return sum(remove_opt_out(connection, key, phone, at) for phone in phones)
 
     return _change(workspace, dismiss)
 
 
 def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
-    """Return the number of people who asked to be forgotten, by the ledger and imported lockfiles."""
-    people = _find_key(workspace)
+    """Return the number of people who asked to be forgotten."""
     with reading_filled(workspace) as connection:
-        if connection is None:
-            return 0
-        key = people.read(connection)
-        return sum(
-            bool(key and find_forgotten(connection, people.target, [key.fingerprint(phone)]))
-            or bool(find_as_forgotten(connection, people.target, phone, people.state_key))
-            for phone in phones
-        )
+        return len(find_suppressed(connection, workspace.key, phones, "forgotten"))
 
 
 def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[int, OptOutView]:
@@ -175,11 +167,11 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[
         RunnerError: a reply does not exist; nothing is changed.
     """
 
-    def decide(connection: LedgerConnection, people: KeySource, at: str) -> int:
-        unknown = [guid for guid in replies if not _decide(connection, people.target, guid, state, at)]
+    def decide(connection: LedgerConnection, key: TargetKey, at: str) -> int:
+        unknown = [guid for guid in replies if not _decide(connection, key.target, guid, state, at)]
         if unknown:
             raise RunnerError(
-                f"there is no such reply on {people.target}: {', '.join(unknown)}; nothing was changed",
+                f"there is no such reply on {key.target}: {', '.join(unknown)}; nothing was changed",
                 hint="`runner optouts list` names those that wait for a decision",
             )
         return len(set(replies))
@@ -227,14 +219,14 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
     workspace = Workspace.open_known(scope)
     imported = Imported()
 
-    def enter(connection: LedgerConnection, people: KeySource, at: str) -> int:
+    def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         nonlocal imported
         if _is_export(file):
-            imported = _enter_export(connection, people, file)
+            imported = _enter_export(connection, key, file)
         else:
             problems = Problems()
             phones = iterate_phones(file, reading, problems)
-            imported = Imported(add_opt_outs(connection, people.enter(connection), phones, "import", at))
+            imported = Imported(add_opt_outs(connection, key, phones, "import", at))
             show_problems(problems, quiet=scope.quiet)
             if problems.error_count:
                 raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
@@ -256,12 +248,9 @@ def _is_export(file: Path) -> bool:
         raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
 
 
-def _enter_export(connection: LedgerConnection, people: KeySource, file: Path) -> Imported:
+def _enter_export(connection: LedgerConnection, key: TargetKey, file: Path) -> Imported:
     try:
-        with file.open(encoding="utf-8") as stream:
-            # Files without line ends must not be read into memory whole.
-            lines = iter(partial(stream.readline, MAX_LINE), "")
-            return import_opt_outs(connection, lines, people.target, people.state_key)
+        text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -269,6 +258,7 @@ def _enter_export(connection: LedgerConnection, people: KeySource, file: Path) -
             f"{file} is not UTF-8: nothing was entered",
             hint="give a file as `runner optouts export` has written it",
         ) from None
+    return import_opt_outs(connection, parse_book(file, text, key), key)
 
 
 def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) -> None:
@@ -278,38 +268,34 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
         RunnerError: the file cannot be written, or there are neither campaigns nor a ledger here.
     """
     workspace = Workspace.open_known(scope)
-    people = _find_key(workspace)
+    key = workspace.key
     with reading_filled(workspace) as connection:
-        key = people.read(connection) if connection else None
-        if connection is None or key is None:
-            note(f"Nobody is on record on {people.target}{f': {out} was not written' if out else ''}.")
+        lines = list(iterate_opt_outs(connection, key.target))
+        if not lines:
+            note(f"Nobody is on record on {key.target}{f': {out} was not written' if out else ''}.")
             return
-        lines = export_opt_outs(connection, key)
+        pieces = dump_book(key.target, key.name, sign(key, "entry", "", lines))
         if out is None:
-            for line in lines:
-                write(line)
+            for piece in pieces:
+                write(piece)
             return
         try:
-            write_private(out, lines)
+            write_private(out, pieces)
         except OSError as error:
             raise RunnerError(f"{out} cannot be written: {error.strerror}") from None
     if not scope.quiet:
         note(f"Wrote {out}.")
 
 
-def _find_key(workspace: Workspace) -> KeySource:
-    """Return the source of the target's recorded key, for reading."""
-    return KeySource(workspace.target.name, workspace.target.state_key, "")
-
-
 def _change(
-    workspace: Workspace, change: Callable[[LedgerConnection, KeySource, str], int]
+    workspace: Workspace, change: Callable[[LedgerConnection, TargetKey, str], int]
 ) -> tuple[int, OptOutView]:
     """Change a target's opt-outs at the present time, all or nothing.
 
     `change` makes the changes and returns their number, which is returned with the new state.
     """
-    people = KeySource(workspace.target.name, workspace.target.state_key, secrets.token_hex(16))
+    key = workspace.key
     with workspace.open_ledger() as ledger, ledger.writing() as connection:
-        changed = change(connection, people, workspace.now_text())
-        return changed, read_view(connection, people.target)
+        enter_key(connection, key)
+        changed = change(connection, key, workspace.now_text())
+        return changed, read_view(connection, key.target)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import secrets
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.campaign.load import read_names
 from runner.errors import UsageError
-from runner.ledger.people.suppressions import Pause, set_pause
-from runner.ledger.target_key import KeySource
+from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
 from runner.workflow.workspace.workspace import Workspace
 
@@ -59,21 +57,19 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
     files = tuple(Path(campaign) for campaign in campaigns if _is_file(campaign))
     workspace = Workspace.open(replace(scope, paths=files))
     target = workspace.target
-    people = KeySource(target.name, target.state_key, secrets.token_hex(16))
-    with workspace.open_ledger() as ledger:
-        with ledger.writing() as connection:
-            changed = []
-            for names in found:
-                # A renamed campaign may have been paused under a former name.
-                meant = names[:1] if words is not None else names
-                at = workspace.now_text()
-                changed.append(sum(set_pause(connection, people, name, words, at) for name in meant) > 0)
-        pauses = workspace.suppressions.read(ledger).pauses
+    with workspace.open_ledger() as ledger, ledger.writing() as connection:
+        changed = []
+        for names in found:
+            # A renamed campaign may have been paused under a former name.
+            meant = names[:1] if words is not None else names
+            at = workspace.now_text()
+            changed.append(sum(set_pause(connection, workspace.key, name, words, at) for name in meant) > 0)
+        pauses = read_pauses(connection, target.name)
     items = [
         PausedCampaign(names[0], is_changed, next((pauses[name] for name in names if name in pauses), None))
         for names, is_changed in zip(found, changed, strict=True)
     ]
-    return PausedCampaigns(target.name, items, str(workspace.suppressions.places[0]))
+    return PausedCampaigns(target.name, items, str(workspace.files.places[0]))
 
 
 def _is_file(campaign: str) -> bool:

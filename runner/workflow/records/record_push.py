@@ -18,18 +18,10 @@ from runner.errors import CampaignError, RunnerError, SuppressionsError, UsageEr
 from runner.git.clone import Clone
 from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.git.recording import Recorded, RecordedFile, Recorder, find_what_waits, take_what_waits
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.diff import (
-    Advance,
-    are_suppressions_moved,
-    find_suppression_gain,
-    is_lockfile_moved,
-    lacks_something,
-    unite_lockfiles,
-)
+from runner.ledger.files.comparison import Advance, find_suppression_gain, lacks_lines, unite_files
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.ledger.people.suppression_file import lacks_suppressions, unite_books
 from runner.plan.approval import ENDING as APPROVALS
 from runner.plan.approval import find_latest, lacks_approvals, read_approvals, unite_approvals
 from runner.service.target import (
@@ -51,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.git.recording import WaitingCommit
-    from runner.ledger.lockfile.diff import LockfileDiff, SuppressionGain
+    from runner.ledger.files.comparison import LockfileDiff, SuppressionGain
     from runner.plan.approval import Approval
     from runner.workflow.scope import Scope
 
@@ -62,8 +54,7 @@ _NAMED = 2
 """The most campaigns named in a subject; more are counted."""
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
 _NOBODY = "runner", "runner@localhost"
-_GUID = '"project_launch_guid": "[^"]*"'
-_SUMMARY = '"kind": "summary"'
+_GUID = '"project_launch_guid":"[^"]*"'
 _CLOCKS_APART = timedelta(days=1)
 """Tolerated difference of machines' clocks, by which a commit may precede its sends."""
 
@@ -192,29 +183,20 @@ def find_branch(environment: Mapping[str, str]) -> str:
 def _unite(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> str:
     if path.endswith(APPROVALS):
         return unite_approvals(name_target(path), ours, theirs)
-    for before, after in ((theirs, ours), (ours, theirs)):
-        if _is_moved(root, environment, path, before, after):
-            return after
-    unite = unite_books if path.endswith(SUPPRESSIONS_SUFFIX) else unite_lockfiles
-    return unite(root / path, ours, theirs)
+    return unite_files(root / path, ours, theirs, _secret_of(root / path, environment))
 
 
 def _is_older(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> bool:
     if path.endswith(APPROVALS):
         return lacks_approvals(before=theirs, after=ours)
-    if _is_moved(root, environment, path, theirs, ours):
-        return False
-    lacks = lacks_suppressions if path.endswith(SUPPRESSIONS_SUFFIX) else lacks_something
-    return lacks(root / path, before=theirs, after=ours)
+    return lacks_lines(root / path, theirs, ours, _secret_of(root / path, environment))
 
 
-def _is_moved(root: Path, environment: Mapping[str, str], path: str, before: str, after: str) -> bool:
-    """Return whether a text is an earlier one that `runner key rotate` moved to the current key."""
-    file = root / path
-    ending = SUPPRESSIONS_SUFFIX if path.endswith(SUPPRESSIONS_SUFFIX) else _LOCKFILE
+def _secret_of(file: Path, environment: Mapping[str, str]) -> Callable[[], str | None]:
+    """Return a function that returns the secret of a record file's target."""
+    ending = SUPPRESSIONS_SUFFIX if file.name.endswith(SUPPRESSIONS_SUFFIX) else _LOCKFILE
     target = file.name.removesuffix(ending).rpartition(".")[2]
-    is_moved = are_suppressions_moved if ending == SUPPRESSIONS_SUFFIX else is_lockfile_moved
-    return is_moved(file, before, after, lambda: find_secret(file, target, environment))
+    return lambda: find_secret(file, target, environment)
 
 
 def _describe(
@@ -230,8 +212,8 @@ def _describe(
     advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
     known = told.find_guids({guid: at for advance in advances for guid, at in advance.list_fresh().items()})
     gains = []
-    for change, advance in zip(lockfiles, advances, strict=True):
-        gains.append(advance.find_gain(known, told.list_versions(change.path, advance)))
+    for advance in advances:
+        gains.append(advance.find_gain(known))
         # A moved campaign may have two lockfiles in one commit.
         known.update(advance.list_fresh())
     suppressions = [
@@ -444,31 +426,13 @@ class ToldRecord:
             told |= left & _read_guids(self._clone.read_patches(tip, since, _LOCKFILE))
         return told
 
-    def list_versions(self, path: str, advance: Advance) -> Iterator[str]:
-        """Yield earlier texts of a lockfile's record, if only their counts can be compared.
-
-        `path` is relative to the top; `advance` has the lockfile's two versions.
-        """
-        first = advance.find_since() if advance.is_summary else None
-        if first is None:
-            return
-        since = _leave_room(first)
-        for tip in self._tips:
-            self._deepen(tip, since)
-            versions = [(commit, path) for commit in self._clone.list_commits(tip, since, path)]
-            versions += [(tip, other) for other in self._clone.list_files(tip, (_LOCKFILE,))]
-            for commit, file in versions:
-                text = self._clone.read(commit, file)
-                if text is not None and _SUMMARY in text and advance.is_of_same_record(text):
-                    yield text
-
     def _deepen(self, tip: str, since: str) -> None:
         if self._remote is not None:
             self._clone.deepen(self._remote, tip, since)
 
 
 def _read_guids(text: str) -> set[str]:
-    return {normalize_guid(json.loads(found.partition(": ")[2])) for found in re.findall(_GUID, text)}
+    return {normalize_guid(json.loads(found.partition(":")[2])) for found in re.findall(_GUID, text)}
 
 
 def _leave_room(at: str) -> str:
@@ -525,9 +489,9 @@ def _find_covering(
             return
 
 
-def _find_key(file: Path, target: str, environment: Mapping[str, str]) -> FingerprintKey | None:
+def _find_key(file: Path, target: str, environment: Mapping[str, str]) -> TargetKey | None:
     secret = find_secret(file, target, environment)
-    return FingerprintKey.from_secret(secret) if secret else None
+    return TargetKey.of(target, secret) if secret else None
 
 
 def find_secret(file: Path, target: str, environment: Mapping[str, str]) -> str | None:

@@ -13,7 +13,7 @@ from runner.git.recording import ASIDE
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, read_forge_job
 from runner.github.pull_requests import find_last_change
-from runner.ledger.record.campaign_record import find_campaign_id, list_unentered
+from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results.sendings import SentCount, count_sent
 from runner.plan.approval import find_latest
 from runner.plan.model import MessagePlan, PlanOptions
@@ -139,7 +139,7 @@ def _prepare(scope: Scope) -> tuple[str, Callable[[str | None], CommentText], Ru
         return target, lambda _: text, error
 
     def write(merged_at: str | None) -> CommentText:
-        with workspace.open_ledger_if_present() as ledger:
+        with workspace.open_ledger_for_reading() as ledger:
             sendings = [SentCampaign(item, _count(workspace, ledger, item, merged_at)) for item in planned]
         place = IssuePlace.find(os.environ, scope.state_remote)
         approvers = _list_approvers(workspace, sendings)
@@ -150,7 +150,7 @@ def _prepare(scope: Scope) -> tuple[str, Callable[[str | None], CommentText], Ru
 
 def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanResult]:
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
-    with workspace.open_ledger_if_present() as ledger:
+    with workspace.open_ledger_for_reading() as ledger:
         reader = PlanContextReader(workspace, ledger, workspace.now())
         return plan_campaigns(
             workspace,
@@ -164,20 +164,15 @@ def _plan(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanRe
 
 
 def _count(
-    workspace: Workspace, ledger: Ledger | None, item: PlanResult, merged_at: str | None
+    workspace: Workspace, ledger: Ledger, item: PlanResult, merged_at: str | None
 ) -> dict[str, SentCount]:
-    """Return a campaign's deliveries by message, from the ledger and lockfiles it lacks."""
-    since = (merged_at or "")[:_SECOND]
+    """Return a campaign's deliveries by message."""
     identity = workspace.identify(item.campaign)
-    found: dict[str, SentCount] = {}
-    campaign_id = None if ledger is None else find_campaign_id(ledger, identity)
-    if ledger is not None and campaign_id is not None:
-        with ledger.reading() as connection:
-            found = count_sent(connection, campaign_id, since, identity.message_ids)
-    for launch in list_unentered(ledger, identity):
-        one = found.setdefault(launch.message, SentCount())
-        one.add_sent(len(launch.recipients), is_since=launch.sent_at >= since)
-    return found
+    campaign_id = find_campaign_id(ledger, identity)
+    if campaign_id is None:
+        return {}
+    with ledger.reading() as connection:
+        return count_sent(connection, campaign_id, (merged_at or "")[:_SECOND], identity.message_ids)
 
 
 def _list_approvers(workspace: Workspace, sendings: Sequence[SentCampaign]) -> list[str]:

@@ -133,7 +133,7 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
     failures = Failures()
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     try:
-        with workspace.open_ledger_if_present() as ledger:
+        with workspace.open_ledger_for_reading() as ledger:
             reader = PlanContextReader(workspace, ledger, workspace.now())
             planned = plan_campaigns(
                 workspace,
@@ -144,7 +144,7 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
                 failures,
                 names=RecordNames(workspace, ledger),
             )
-            differences = find_differences(workspace, ledger, planned, None)
+            differences = find_differences(ledger, planned, None)
         missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
     except MissingKeyError as error:
         if not is_of_pull_request(os.environ):

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.phone import mask_phone
 from runner.github.comments import Report, write_marker
-from runner.ledger.target_key import KeySource
 from runner.optout.reply import classify
 from runner.source.diagnostic import Problems
 from runner.wording import Markdown, count_words, inert
 from runner.workflow.campaigns import load_campaigns
-from runner.workflow.observer import note
 from runner.workflow.records.opt_outs import read_view, reading_filled
 from runner.workflow.review.publishing import (
     MOST_ROWS,
@@ -36,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.people.replies import ReplyText, WaitingReply
-    from runner.ledger.target_key import TargetKey
     from runner.workflow.records.opt_outs import OptOutView
     from runner.workflow.scope import Scope
 
@@ -91,25 +89,21 @@ def keep_reply_issue(scope: Scope, *, shows_words: bool) -> None:
     workspace = Workspace.open(scope)
     target = workspace.target
     with reading_filled(workspace) as connection:
-        if connection is None:
-            note(f"There is no ledger for {target.name} on this machine: the issue was not checked.")
-            return
         view = read_view(connection, target.name, with_texts=True)
-        key = KeySource(target.name, target.state_key, "").read(connection)
     campaigns = load_campaigns(scope.paths, scope.allowed, Problems()).campaigns if view.texts else ()
-    _keep(ReplyQueue(view, _find_phones(view, key, campaigns), shows_words=shows_words), quiet=scope.quiet)
+    _keep(
+        ReplyQueue(view, _find_phones(view, workspace.key, campaigns), shows_words=shows_words),
+        quiet=scope.quiet,
+    )
 
 
-def _find_phones(view: OptOutView, key: TargetKey | None, campaigns: Iterable[Campaign]) -> dict[str, str]:
-    """Return masked phones, by fingerprint, of undecided replies' authors found in audiences.
-
-    `key` is None if nobody is on record.
-    """
+def _find_phones(view: OptOutView, key: TargetKey, campaigns: Iterable[Campaign]) -> dict[str, str]:
+    """Return masked phones, by fingerprint, of undecided replies' authors found in audiences."""
     wanted = {one.author for one in (*view.waiting, *view.returning)}
     names = {text.campaign for text in (view.texts or {}).values()}
     found: dict[str, str] = {}
     for campaign in campaigns:
-        if key is None or names.isdisjoint((campaign.name, *campaign.renamed_from)):
+        if names.isdisjoint((campaign.name, *campaign.renamed_from)):
             continue
         for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
             fingerprint = key.fingerprint(recipient.phone)

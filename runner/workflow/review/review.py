@@ -11,7 +11,7 @@ from runner.git.clone import Clone, find_base, list_changes
 from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.git.recording import ASIDE, read_what_waits
 from runner.github.job import find_git_settings, is_of_pull_request
-from runner.ledger.lockfile.format import parse_lockfile
+from runner.ledger.files.lockfile import parse_lockfile
 from runner.source.json_schema import find_problems
 from runner.source.yaml import YamlProblemError, read_yaml
 from runner.wording import count_words, inert
@@ -134,7 +134,7 @@ class Review:
             return ""
         texts = read_what_waits(clone, self.remote, RECORD_ENDINGS)
         places = {path: Path(show_path(clone.root / path)) for path in texts}
-        workspace.others.waiting.update({places[path]: text for path, text in texts.items()})
+        workspace.files.waiting.update({places[path]: text for path, text in texts.items()})
         if not texts:
             return ""
         files = count_words(len(texts), "file")
@@ -290,7 +290,7 @@ def _write_section(title: str, lines: Sequence[str], why: str) -> str:
 
 
 def _list_launches(root: Path, text: str | None) -> set[str]:
-    lockfile = None if text is None else parse_lockfile(root, text)
+    lockfile = None if text is None else parse_lockfile(root, text).lockfile
     return {launch.project_launch_guid for launch in (lockfile.launches if lockfile else ())}
 
 

@@ -28,6 +28,7 @@ from runner.ledger.files.lockfile import (
     digest_text,
     parse_lockfile,
     read_campaign_name,
+    read_key_name,
     read_text,
 )
 from runner.ledger.files.sealed import dump_line
@@ -63,6 +64,7 @@ class RecordFiles:
         places: files of suppressions; the first is written to.
         waiting: texts of files that wait to be merged, by future path.
         read_shared: returns texts of the state remote, by place.
+        skips_other_keys: leave out files that were written with another key.
         campaigns: the campaigns that lockfiles are of, by file.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
     """
@@ -72,6 +74,7 @@ class RecordFiles:
     places: tuple[Path, ...]
     waiting: dict[Path, str] = field(default_factory=dict)
     read_shared: Callable[[], Mapping[Path, str]] = dict
+    skips_other_keys: bool = False
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
 
@@ -95,7 +98,7 @@ class RecordFiles:
         """
         self.campaigns.clear()
         self.unread.clear()
-        texts = self._read_texts()
+        texts = self.read_texts()
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
             require_key(connection, self.key)
@@ -165,33 +168,34 @@ class RecordFiles:
                 write_info(connection, name, f"{text.digest} {state}")
         return changed
 
-    def _read_texts(self) -> dict[Path, str]:
+    def read_texts(self) -> dict[Path, str]:
         """Return the texts of all files, by place; unreadable lockfiles are noted."""
         name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
         books = (_read_suppressions(place) for place in self.places)
         texts = {book.file: book.text for book in books if book is not None}
         for file in self.list_lockfiles():
             try:
-                text = read_text(file)
+                texts[file] = read_text(file) or ""
             except RunnerError as error:
                 self.unread[file] = (None, error)
-                continue
-            if text:
-                texts[file] = text
         ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
         for file, text in self.waiting.items():
             if file.name == name or file.name.endswith(ending):
                 # The file at the same path in the work tree counts as well.
                 texts[file.parent / "(waiting to be merged)" / file.name] = text
         texts.update(self.read_shared())
+        texts = {file: text for file, text in texts.items() if text}
+        if self.skips_other_keys:
+            own = [file for file in texts if read_key_name(texts[file]) == self.key.name]
+            texts = {file: texts[file] for file in own}
         self.campaigns.update(
-            {file: name for file in texts if (name := read_campaign_name(texts[file])) is not None}
+            {file: campaign for file in texts if (campaign := read_campaign_name(texts[file])) is not None}
         )
         return texts
 
-    def list_lockfiles(self) -> list[Path]:
-        """Return the target's lockfiles in the repository, or outside of one in `campaigns` or beside them."""
-        ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
+    def list_lockfiles(self, *, every_target: bool = False) -> list[Path]:
+        """Return the target's lockfiles in the repository, or in `campaigns` or beside campaigns."""
+        ending = LOCKFILE_SUFFIX if every_target else f".{self.key.target}{LOCKFILE_SUFFIX}"
         found = {file.resolve(): file for file in _iterate_files(self.paths, ending)}
         return [Path(show_path(file)) for file in sorted(found.values())]
 

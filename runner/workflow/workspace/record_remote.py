@@ -18,7 +18,7 @@ from runner.git.clone import Clone
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.git.recording import ASIDE
 from runner.github.job import find_git_settings
-from runner.ledger.people.suppression_file import BookText
+from runner.ledger.files.suppressions import BookText
 from runner.service.target import SANDBOX
 from runner.source.storage import repository_root
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.ledger.database import Ledger
-    from runner.workflow.workspace.record_files import SuppressionFiles
+    from runner.workflow.workspace.record_files import RecordFiles
     from runner.workflow.workspace.workspace import Workspace
 
 REMOTE_VARIABLE = "RUNNER_RECORD_REMOTE"
@@ -43,7 +43,7 @@ class RecordRemote:
 
     clone: Clone
     name: str
-    suppressions: SuppressionFiles
+    files: RecordFiles
     _seen: set[str] = field(default_factory=set, init=False)
 
     @classmethod
@@ -70,7 +70,7 @@ class RecordRemote:
                 return None
         except GitError as error:
             raise _describe_failure(name, error) from None
-        return cls(Clone(git, root), name, workspace.suppressions)
+        return cls(Clone(git, root), name, workspace.files)
 
     def absorb(self, ledger: Ledger) -> None:
         """Add the remote's suppressions to the ledger; files of the work tree stay as they are.
@@ -85,7 +85,7 @@ class RecordRemote:
         except GitError as error:
             raise _describe_failure(self.name, error) from None
         for text in texts:
-            self.suppressions.absorb_text(ledger, text)
+            self.files.absorb_text(ledger, text)
 
     @contextmanager
     def watching(self, ledger: Ledger) -> Iterator[None]:
@@ -107,7 +107,7 @@ class RecordRemote:
 
     def _read_texts(self) -> Iterator[BookText]:
         """Yield the texts of files in commits that were not read before."""
-        paths = [(Path.cwd() / place).resolve() for place in self.suppressions.places]
+        paths = [(Path.cwd() / place).resolve() for place in self.files.places]
         paths = [path.relative_to(self.clone.root) for path in paths if path.is_relative_to(self.clone.root)]
         for ref, commit in self._list_tips().items():
             if commit in self._seen:

@@ -3,6 +3,7 @@
 Each target has a ref (see `runner.git.state_ref`) with its holder and these files:
 
 - `<campaign>.lock.json`: the campaign's lockfile after the last run;
+- `<target>.suppressions.json`: opt-outs, pauses and holds after the last run;
 - `<campaign>.<number>.reserved.json`: launches reserved before the first of them is sent, still without an
   outcome.
 
@@ -27,27 +28,25 @@ from runner.git.lease import (
     State,
     advise_removal,
     advise_timeout,
-    damaged,
     dump_state,
     hold_lease,
     read_state,
 )
 from runner.git.state_ref import StateRef
-from runner.ledger.lockfile.integrity import LineMacs
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, read_clock
-from runner.ledger.record.recorded import SharedRecord
-from runner.ledger.record.reservations import is_signed_reservation, parse_reservation
+from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.workflow.observer import note, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.errors import RunnerError
     from runner.git.lease import Lease
     from runner.ledger.model import Reservation
     from runner.service.target import Target
 
-_LOCKFILE = ".lock.json"
 _RESERVED = re.compile(r"(?P<campaign>.+)\.(?P<number>[0-9]+)\.reserved\.json", re.DOTALL)
 _CLOCKS = Clocks(read_clock, time.sleep)
 
@@ -55,15 +54,13 @@ _CLOCKS = Clocks(read_clock, time.sleep)
 class StateRemote:
     """The state of one target's campaigns on the remote, for one command.
 
-    `state_key`, if any, must have signed the state; `is_behind` is True if the last update of the remote
-    failed.
+    `key` must have sealed the state; `is_behind` is True if the last update of the remote failed.
     """
 
-    def __init__(self, ref: StateRef, terms: GitLeaseTerms, target: str, state_key: str | None) -> None:
+    def __init__(self, ref: StateRef, terms: GitLeaseTerms, key: TargetKey) -> None:
         self.ref = ref
         self._terms = terms
-        self._target = target
-        self._state_key = state_key
+        self._key = key
         self._lease: Lease | None = None
         self._seen: Mapping[str, str] | None = None
         self._texts: dict[str, str] = {}
@@ -80,53 +77,50 @@ class StateRemote:
             GitError: there is no git, no repository, or no such remote.
         """
         ref = StateRef.open(Path.cwd(), remote, target.name)
-        return cls(ref, GitLeaseTerms.lasting(lease_s), target.name, target.state_key)
+        return cls(ref, GitLeaseTerms.lasting(lease_s), TargetKey.of(target.name, target.state_key))
 
-    def tell(self, names: Sequence[str]) -> SharedRecord:
-        """Return the shared record of a campaign on the remote.
+    def read_record_texts(self) -> dict[Path, str]:
+        """Return the texts of lockfiles and suppressions, by place.
 
         The remote is read once, and again when this run takes the ref.
 
         Raises:
             GitError: the remote cannot be asked, or its state cannot be read.
         """
-        files = self._read_files()
-        lockfiles = {name: files[name] for name in (f"{one}{_LOCKFILE}" for one in names) if name in files}
-        reserved = {name: blob for name, blob in files.items() if _is_reserved(name, names)}
-        return SharedRecord(
-            {self._place(name): self._load(blob) for name, blob in lockfiles.items()},
-            tuple(self._read_reservation(name, blob) for name, blob in sorted(reserved.items())),
-            is_held=self._lease is not None,
-            mending=advise_removal(self.ref),
-        )
+        endings = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX)
+        files = self._read_files().items()
+        return {self._place(name): self._load(blob) for name, blob in files if name.endswith(endings)}
 
-    def tell_others(self, names: Collection[str]) -> dict[Path, str]:
-        """Return the texts of the lockfiles of all campaigns except `names`, by path.
+    def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
+        """Return the groups of launches of a campaign that a run was about to send.
+
+        `key` is None for the present one.
 
         Raises:
-            GitError: as for `tell`.
+            GitError: as for `read_record_texts`.
+            LockfileError: one is damaged, or has a wrong seal.
         """
-        own = {f"{name}{_LOCKFILE}" for name in names}
-        files = self._read_files()
-        return {
-            self._place(file): self._load(blob)
-            for file, blob in files.items()
-            if file.endswith(_LOCKFILE) and file not in own
-        }
+        reserved = {name: blob for name, blob in self._read_files().items() if _is_reserved(name, names)}
+        return [self._read_reservation(name, blob, key) for name, blob in sorted(reserved.items())]
+
+    @property
+    def is_held(self) -> bool:
+        """True while this run holds the ref, so that no other sends the reserved launches."""
+        return self._lease is not None
 
     def list_campaigns(self) -> list[str]:
         """Return the names of the campaigns with state on the remote.
 
         Raises:
-            GitError: as for `tell`.
+            GitError: as for `read_record_texts`.
         """
         found = set()
         for file in self._read_files():
             reserved = _RESERVED.fullmatch(file)
             if reserved is not None:
                 found.add(reserved["campaign"])
-            elif file.endswith(_LOCKFILE):
-                found.add(file.removesuffix(_LOCKFILE))
+            elif file.endswith(LOCKFILE_SUFFIX):
+                found.add(file.removesuffix(LOCKFILE_SUFFIX))
         return sorted(found)
 
     @contextmanager
@@ -191,15 +185,19 @@ class StateRemote:
         """
         self._require_lease().require_held()
 
-    def replace(self, names: Sequence[str], lockfile: str | None, reserved: Sequence[str]) -> None:
-        """Replace all files of a campaign on the ref.
+    def replace(
+        self, names: Sequence[str], lockfile: str | None, reserved: Sequence[str], suppressions: str | None
+    ) -> None:
+        """Replace all files of a campaign on the ref, and the suppressions unless they are None.
 
         Raises:
             RunnerError: the ref is lost, or cannot be moved.
         """
         files = {name: blob for name, blob in self._list_files().items() if not _is_of(name, names)}
         if lockfile is not None:
-            files[f"{names[0]}{_LOCKFILE}"] = self.ref.store(lockfile)
+            files[f"{names[0]}{LOCKFILE_SUFFIX}"] = self.ref.store(lockfile)
+        if suppressions is not None:
+            files[f"{self._key.target}{SUPPRESSIONS_SUFFIX}"] = self.ref.store(suppressions)
         for number, text in enumerate(reserved):
             files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
         if files != self._list_files():
@@ -214,23 +212,6 @@ class StateRemote:
         files = self._list_files()
         number = sum(_is_reserved(file, [name]) for file in files)
         self._require_lease().write({**files, f"{name}.{number}.reserved.json": self.ref.store(reserved)})
-
-    def read_texts(self) -> dict[str, str]:
-        """Return the texts of all campaigns' files on the ref, by name.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
-        return {name: self._load(blob) for name, blob in self._read_files().items() if name != STATE_FILE}
-
-    def rewrite(self, texts: Mapping[str, str]) -> None:
-        """Replace the texts of some files with one push.
-
-        Raises:
-            RunnerError: the ref is lost, or cannot be moved.
-        """
-        blobs = {name: self.ref.store(text) for name, text in texts.items()}
-        self._require_lease().write({**self._list_files(), **blobs})
 
     def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
         """Return all reservations, each with its campaign's name, and the holder of the ref.
@@ -270,25 +251,18 @@ class StateRemote:
             self._seen = snapshot.files
         return self._seen
 
-    def _read_reservation(self, name: str, blob: str) -> Reservation:
+    def _read_reservation(self, name: str, blob: str, key: TargetKey | None = None) -> Reservation:
         if name not in self._reservations or self._reservations[name][0] != blob:
-            text = self.ref.load(blob)
-            reservation = parse_reservation(text)
-            if reservation is None:
-                raise damaged(self.ref, name)
-            macs = self.make_macs(campaign_of(name))
-            if macs is not None and not is_signed_reservation(text, macs):
-                raise LockfileError(
-                    f"{self.ref} was changed without the RUNNER_STATE_KEY: {name} in it does not have "
-                    "the MAC that it should; or it was written with another RUNNER_STATE_KEY",
-                    hint=advise_removal(self.ref),
+            found = _RESERVED.fullmatch(name)
+            campaign = found["campaign"] if found else ""
+            try:
+                reservation = parse_reservation(
+                    self._place(name), self.ref.load(blob), campaign, key or self._key
                 )
+            except LockfileError as error:
+                raise LockfileError(error.message, hint=advise_removal(self.ref)) from None
             self._reservations[name] = (blob, reservation)
         return self._reservations[name][1]
-
-    def make_macs(self, campaign: str) -> LineMacs | None:
-        """Return the signer of the reservations of a campaign; None without a state key."""
-        return None if self._state_key is None else LineMacs(self._state_key, self._target, campaign)
 
     def _load(self, blob: str) -> str:
         if blob not in self._texts:
@@ -308,7 +282,7 @@ class StateRemote:
         )
 
     def _note_absence(self, seconds: float) -> None:
-        command = f"runner ci start --target {self._target}"
+        command = f"runner ci start --target {self._key.target}"
         command += "" if self.ref.remote == "origin" else f" --remote {self.ref.remote}"
         note(
             f"There is no {self.ref}: it was never made, or was deleted while another machine sends. Waiting "
@@ -317,16 +291,10 @@ class StateRemote:
         )
 
 
-def campaign_of(reserved: str) -> str:
-    """Return the campaign's name for a file of reservations; empty for other files."""
-    found = _RESERVED.fullmatch(reserved)
-    return found["campaign"] if found else ""
-
-
 def _is_reserved(file: str, names: Sequence[str]) -> bool:
     found = _RESERVED.fullmatch(file)
     return found is not None and found["campaign"] in names
 
 
 def _is_of(file: str, names: Sequence[str]) -> bool:
-    return _is_reserved(file, names) or file in {f"{name}{_LOCKFILE}" for name in names}
+    return _is_reserved(file, names) or file in {f"{name}{LOCKFILE_SUFFIX}" for name in names}

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import socket
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 from runner.errors import LockfileError, RunnerError, UsageError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
-from runner.ledger.lockfile.writer import rewrite_lockfile
+from runner.ledger.files.lockfile import lockfile_name
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import (
     enter_head,
     enter_record,
-    is_overtaken,
-    read_filled_head,
+    find_campaign_id,
     read_record,
 )
 from runner.ledger.record.deliveries import count_accepted
+from runner.ledger.record.lockfiles import rewrite_lockfile
 from runner.ledger.record.recorded import CampaignRecord, Identity
 from runner.service.target import (
     SANDBOX,
@@ -47,7 +48,7 @@ from runner.workflow.workspace.folders import (
     sandbox_database,
     state_folder,
 )
-from runner.workflow.workspace.record_files import OtherRecords, SuppressionFiles
+from runner.workflow.workspace.record_files import RecordFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.people.suppressions import Told
     from runner.ledger.record.recorded import Record
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.client import ServiceClient
@@ -67,19 +67,20 @@ if TYPE_CHECKING:
 MANY_LAUNCHES = 100_000
 _CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
-_Head = TypeVar("_Head", bound=CampaignRecord)
 
 
-def advise_summary(ledger: Ledger, campaign: str, record: CampaignRecord) -> str | None:
-    """Return advice for a lockfile with very many launches, or None."""
+def advise_counts(ledger: Ledger, campaign: str, record: CampaignRecord) -> str | None:
+    """Return advice for a lockfile with very many launches of a ledger on a server, or None."""
     campaign_id, _ = record.require_entered()
+    if ledger.file is not None:
+        return None
     with ledger.reading() as connection:
         launches = count_accepted(connection, campaign_id)
     if launches <= MANY_LAUNCHES:
         return None
     return (
-        f"{campaign}: its lockfile holds {launches:,} launches. With `lockfile: summary` in the campaign it "
-        "holds counts and digests instead, and the ledger the rest."
+        f"{campaign}: its lockfile holds {launches:,} launches. With `lockfile: counts` in the campaign it "
+        "holds their number instead, and the ledger the rest."
     )
 
 
@@ -93,7 +94,7 @@ def describe_this_run(since: str, environment: Mapping[str, str]) -> LockHolder:
 
 @dataclass(frozen=True)
 class Workspace:
-    """The target of a command, with its service, ledger, suppressions and state remote.
+    """The target of a command, with its service, ledger, record files and state remote.
 
     `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; `state` is None if there
     is no state remote.
@@ -101,13 +102,11 @@ class Workspace:
 
     target: Target
     ledger_url: str
-    suppressions: SuppressionFiles
+    files: RecordFiles
     targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
     state: StateRemote | None = None
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     stamps: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
-    _told: list[Told] = field(default_factory=list, init=False, repr=False, compare=False)
-    _writers: list[Ledger] = field(default_factory=list, init=False, repr=False, compare=False)
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
@@ -132,9 +131,11 @@ class Workspace:
         if target.base_url is not None:
             refuse_committed_state()
         state = _open_state(scope, target) if scope.state_remote else None
-        suppressions = SuppressionFiles.find(scope.paths, target.name, target.state_key)
+        files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
+        if state is not None:
+            files.read_shared = state.read_record_texts
         workspace = cls(
-            target, scope.ledger or default_ledger_url(), suppressions, targets, state, scope.environ, stamps
+            target, scope.ledger or default_ledger_url(), files, targets, state, scope.environ, stamps
         )
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
@@ -207,51 +208,61 @@ class Workspace:
         """Return the present moment in the format of records."""
         return format_moment(self.now())
 
-    def identify(self, campaign: Campaign) -> Identity:
-        """Return the campaign and target of a record, with all places of its lockfiles.
+    @property
+    def key(self) -> TargetKey:
+        """The key of the target's fingerprints and seals."""
+        return self.files.key
 
-        Raises:
-            GitError: the state remote cannot be read.
-        """
-        identity = Identity(
+    def identify(self, campaign: Campaign) -> Identity:
+        """Return the campaign and target of a record."""
+        return Identity(
             campaign.name,
             campaign.file,
-            self.target.name,
-            self.target.state_key,
+            self.key,
             campaign.renamed_from,
             campaign.message_ids,
-            campaign.list_surveys(),
-            keeps_summary=campaign.lockfile == "summary",
+            keeps_counts=campaign.lockfile == "counts",
         )
-        others = self.others
-        identity = replace(
-            identity,
-            left_behind=others.find_left_behind(campaign, identity),
-            waiting=others.find_waiting(identity),
-        )
-        return identity if self.state is None else replace(identity, shared=self.state.tell(identity.names))
-
-    @cached_property
-    def others(self) -> OtherRecords:
-        """The target's lockfiles that are not beside their campaigns; searched for once."""
-        return OtherRecords(self.target.name)
 
     @contextmanager
     def open_ledger(self) -> Iterator[Ledger]:
-        """Open the ledger for writing; create it if missing."""
+        """Open the ledger for writing, filled from all record files; create it if missing."""
         with self.open_bare_ledger() as ledger:
-            self.suppressions.absorb(ledger)
-            self._writers.append(ledger)
+            self.files.fill(ledger)
             try:
                 yield ledger
             except BaseException:
                 # The user must see the error that ended the command.
                 with suppress(RunnerError):
-                    self.suppressions.write(ledger)
+                    self.files.write_suppressions(ledger)
                 raise
-            finally:
-                self._writers.remove(ledger)
-            self.suppressions.write(ledger)
+            self.files.write_suppressions(ledger)
+
+    @contextmanager
+    def open_ledger_for_reading(self) -> Iterator[Ledger]:
+        """Open the ledger, filled from all record files; a temporary one if there is none yet.
+
+        Raises:
+            LedgerError: it cannot be read, or has to be filled and cannot be written.
+        """
+        with self.open_ledger_if_present() as present:
+            if present is not None:
+                self.files.fill(present)
+                yield present
+                return
+        with self.open_temporary_ledger() as ledger:
+            yield ledger
+
+    @contextmanager
+    def open_temporary_ledger(self) -> Iterator[Ledger]:
+        """Open a ledger of what record files have, which is removed at the end."""
+        with (
+            TemporaryDirectory(prefix="runner-") as folder,
+            Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger,
+        ):
+            ledger.prepare()
+            self.files.fill(ledger)
+            yield ledger
 
     @contextmanager
     def open_bare_ledger(self) -> Iterator[Ledger]:
@@ -283,40 +294,41 @@ class Workspace:
             ledger.check_version()
             yield ledger
 
-    def read_record(self, ledger: Ledger | None, campaign: Campaign, *, counts_only: bool = False) -> Record:
-        """Return a campaign's record, including people held according to files; write nothing."""
-        identity = self.identify(campaign)
-        if not counts_only:
-            holds = self.read_told(ledger).holds
-            held = tuple(entry for entry in holds if entry["campaign"] in identity.names)
-            identity = replace(identity, held=held)
-        return self._checked(read_record(ledger, identity, counts_only=counts_only), campaign)
-
-    def read_told(self, ledger: Ledger | None) -> Told:
-        """Return suppressed recipients and paused campaigns, from ledger and files together.
-
-        Cached, except by commands that write.
+    def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
+        """Return a campaign's record; write nothing.
 
         Raises:
-            LedgerError: the ledger cannot be read, or its key is missing.
-            SuppressionsError: a file cannot be read, or its signature is invalid.
+            RunnerError: a lockfile of it cannot be read, or is another campaign's.
         """
-        if not self._told or self._writers:
-            self._told[:] = [self.suppressions.read(ledger, self.others.waiting)]
-        return self._told[0]
+        identity = self.identify(campaign)
+        self._check(identity)
+        reserved = [] if self.state is None else self.state.list_reservations(identity.names)
+        return read_record(ledger, identity, reserved, counts_only=counts_only)
 
-    def read_filled_head(self, ledger: Ledger | None, campaign: Campaign) -> CampaignRecord:
-        """Return the head of a campaign's record if the ledger has all its launches; write nothing."""
-        return self._checked(read_filled_head(ledger, self.identify(campaign)), campaign)
+    def read_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
+        """Return a campaign's record without its deliveries; write nothing.
+
+        Raises:
+            RunnerError: as for `read_record`.
+        """
+        identity = self.identify(campaign)
+        self._check(identity)
+        campaign_id = find_campaign_id(ledger, identity)
+        return CampaignRecord(campaign_id=campaign_id, key=None if campaign_id is None else self.key)
 
     def enter_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
-        """Return a campaign's record, after filling the ledger from the lockfile."""
-        identity, salt = self.identify(campaign), secrets.token_hex(16)
-        return self._checked(enter_record(ledger, identity, salt, counts_only=counts_only), campaign)
+        """Return a campaign's record, entered under its present names."""
+        identity = self.identify(campaign)
+        self._check(identity)
+        is_held = self.state is not None and self.state.is_held
+        reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
+        return enter_record(ledger, identity, reserved, counts_only=counts_only)
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        """Return the head of a campaign's record, after filling the ledger from the lockfile."""
-        return self._checked(enter_head(ledger, self.identify(campaign), secrets.token_hex(16)), campaign)
+        """Return the head of a campaign's record, entered under its present names."""
+        identity = self.identify(campaign)
+        self._check(identity)
+        return enter_head(ledger, identity)
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
@@ -339,33 +351,33 @@ class Workspace:
             LockfileError: it cannot be written, or is no longer readable.
         """
         identity = self.identify(campaign)
-        if is_overtaken(record, identity):
-            # Import what git has brought meanwhile, before the file is rewritten.
-            record = self._enter_again(ledger, campaign)
-        if rewrite_lockfile(ledger, identity, record) and not identity.keeps_summary:
-            advice = advise_summary(ledger, campaign.name, record)
+        if rewrite_lockfile(ledger, identity, record) and not identity.keeps_counts:
+            advice = advise_counts(ledger, campaign.name, record)
             if advice is not None:
                 self._say_once(note, advice)
 
-    def _enter_again(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        try:
-            return self.enter_head(ledger, campaign)
-        except LockfileError as error:
-            raise LockfileError(
-                error.message, hint=f"the ledger has all that was sent; {error.hint}"
-            ) from None
+    def _check(self, identity: Identity) -> None:
+        """Ensure that all lockfiles of a campaign could be read, and that its own is its own.
 
-    def _checked(self, record: _Head, campaign: Campaign) -> _Head:
-        identity = self.identify(campaign)
-        for file in identity.left_behind:
-            self._say_once(warn, _say_left_behind(campaign, file, identity.lockfile))
-        for file in record.merged:
-            self._say_once(
-                warn,
-                f"{show_path(file)} was merged by git: the launches of both sides count as sent; "
-                "the next `runner apply` or `runner reconcile` writes it clean",
-            )
-        return record
+        Raises:
+            RunnerError: one could not, or it isn't.
+        """
+        for file, (name, error) in self.files.unread.items():
+            if name in identity.names or file.absolute() == identity.lockfile.absolute():
+                raise error
+        beside = {
+            identity.lockfile.with_name(lockfile_name(name, identity.target)) for name in identity.names
+        }
+        known = {file.absolute() for file in (identity.lockfile, *beside)}
+        for file, name in self.files.campaigns.items():
+            if file.absolute() == identity.lockfile.absolute() and name not in identity.names:
+                raise LockfileError(
+                    f"the lockfile {file} is of the campaign {name!r}, not {identity.name!r}",
+                    hint="with a new name everyone would be texted again: put the old one back, or, if the "
+                    f"campaign was renamed, add `renamed_from: [{name}]` to it",
+                )
+            if name in identity.names and file.absolute() not in known and file.exists():
+                self._say_once(warn, _say_left_behind(identity, file))
 
     def _say_once(self, say: Callable[[str], None], text: str) -> None:
         if text not in self._said:
@@ -435,8 +447,9 @@ def utc_now() -> str:
     return format_moment(datetime.now(UTC))
 
 
-def _say_left_behind(campaign: Campaign, file: Path, own: Path) -> str:
-    said = f"{show_path(file)} is a record of {campaign.name}, which has moved, and counts: "
+def _say_left_behind(identity: Identity, file: Path) -> str:
+    own = identity.lockfile
+    said = f"{show_path(file)} is a record of {identity.name}, which has moved, and counts: "
     if own.exists():
         return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
     return f"{said}`git mv` it along, to {show_path(own)}"
