@@ -36,15 +36,13 @@ from runner.ledger.files.suppressions import BookText, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.ledger.people.suppressions import absorb_book, iterate_entries, save_suppressions
 from runner.ledger.record.lockfiles import absorb_lockfile
-from runner.ledger.target_key import require_key
+from runner.ledger.target_key import LedgerConnection, require_key
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from sqlalchemy import Connection
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
@@ -114,7 +112,7 @@ class RecordFiles:
                     note_absorbed(connection, [digests[file]])
         return True
 
-    def _absorb(self, connection: Connection, file: Path, text: str) -> bool:
+    def _absorb(self, connection: LedgerConnection, file: Path, text: str) -> bool:
         if not file.name.endswith(LOCKFILE_SUFFIX):
             absorb_book(connection, parse_book(file, text, self.key), self.key)
             return True
@@ -200,7 +198,7 @@ class RecordFiles:
         return [Path(show_path(file)) for file in sorted(found.values())]
 
 
-def _digest_entries(connection: Connection, key: TargetKey) -> str:
+def _digest_entries(connection: LedgerConnection, key: TargetKey) -> str:
     """Return a digest that shows whether a file must be rewritten; cheaper than writing it."""
     digest = hashlib.blake2b(key.name.encode(), digest_size=_DIGEST_SIZE)
     for entry in iterate_entries(connection, key.target):
