@@ -105,9 +105,7 @@ def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
     with ledger.reading() as connection:
         found = list(sendings.iterate_reached(connection, 1, RENAMED))
     numbers = (101, 102, 103, 104, 106)
-    assert sorted(found) == sorted(
-        ("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers
-    )
+    assert sorted(found) == sorted(("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers)
     assert len(sent) == 4
 
 
