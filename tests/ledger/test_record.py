@@ -530,17 +530,9 @@ PAUSES = st.builds(
     PauseLine, st.just("pulse"), st.sampled_from(["", "why"]), st.sampled_from(["paused", "resumed"]), MOMENTS
 )
 HOLDS = st.builds(
-    lambda number, at: HoldLine(
-        "pulse",
-        f"guid-{number}",
-        "ask",
-        "tag",
-        (PEOPLE[number % 5],),
-        True,
-        at,  # noqa: FBT003
-    ),
+    lambda number, whole: HoldLine("pulse", f"guid-{number}", "ask", "tag", (PEOPLE[number % 5],), whole, AT),
     st.sampled_from([1, 8, 7]),
-    st.just(AT),
+    st.just(value=True),
 )
 BOOKS = st.lists(OPT_OUTS | PAUSES | HOLDS, max_size=4).map(lambda lines: write_entries(lines, KEY))
 

@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runner.ledger.lockfile.writer import rewrite_lockfile
 from sqlalchemy import func, select
 
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.writer import rewrite_lockfile
 from runner.ledger.maintenance.rotation import (
     Translation,
     list_tags_on_record,
