@@ -19,7 +19,6 @@ from runner.errors import LockfileError
 from runner.ledger.atomic_write import drafting, write_whole
 from runner.ledger.files.sealed import (
     FileKind,
-    SealedLine,
     is_sealed,
     lay_out,
     parse_text,
@@ -27,7 +26,7 @@ from runner.ledger.files.sealed import (
     require_key,
     sign,
 )
-from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run
+from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
 from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
 
 if TYPE_CHECKING:
