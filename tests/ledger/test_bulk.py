@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
-from msgspec.structs import replace
 from sqlalchemy import func, select
 from sqlalchemy import table as sqlalchemy_table
 
@@ -184,7 +185,7 @@ def test_everybody_before_statistics(postgres: PostgresServer) -> None:
     )
     url, asking = postgres.url(postgres.create_ledger()), '{"questions": [{"text": "How are you?"}]}'
     with Ledger(url) as ledger, ledger.writing() as connection:
-        intents = [replace(make_intent(one, [one]), definition=asking) for one in MANY]
+        intents = [msgspec.structs.replace(make_intent(one, [one]), definition=asking) for one in MANY]
         numbers = enter(connection, *intents)
         record_outcomes(connection, [Outcome(number, "sent", AT, f"guid-{number}") for number in numbers])
         store_stats(connection, [LaunchStats(number, 1, 0, 1, 0, 0, 0, 0, AT) for number in numbers], AT)
