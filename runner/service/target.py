@@ -155,6 +155,7 @@ class Target:
         username_env: environment variable of the username.
         api_key_env: environment variable of the API key.
         cluster: address of the cluster that works for the target, if any.
+        state_remote: the git remote by which machines share the record; `none` if one machine alone sends.
     """
 
     name: str
@@ -172,6 +173,7 @@ class Target:
     username_env: str = "RUNNER_USERNAME"
     api_key_env: str = "RUNNER_API_KEY"
     cluster: str | None = None
+    state_remote: str | None = None
 
 
 class TargetsProblemError(Exception):
@@ -271,6 +273,7 @@ def choose_target(
         username_env=variables[0],
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
+        state_remote=settings.get("state_remote"),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -368,6 +371,11 @@ def require_safe_url(base_url: str, *, insecure: bool) -> str:
             hint="use https, or set `insecure: true` for this target in targets.yaml",
         )
     return host
+
+
+def leads_elsewhere(target: Target) -> bool:
+    """Return whether a target's address is another machine's, and so may text real people."""
+    return target.base_url is not None and not is_loopback(urlsplit(target.base_url).hostname or "")
 
 
 def is_loopback(host: str) -> bool:

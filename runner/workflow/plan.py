@@ -210,6 +210,7 @@ class _Planning:
             is_compared = wishes.with_differences
             differences = find_differences(opened, planned, wishes.only) if is_compared else {}
             warn_of_known_tags(workspace, opened, planned)
+            workspace.say_risks(opened, quiet=self.scope.quiet)
         is_described = wishes.with_digests or wishes.out is not None
         document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
         coverages, asking = self._cover(planned, document)

@@ -188,7 +188,7 @@ def review_opt_outs(
     """
     workspace = Workspace.open_known(scope)
     target = workspace.target.name
-    with workspace.open_ledger() as ledger:
+    with workspace.open_ledger(needs_shared=False) as ledger:
 
         def decide(guid: str, state: State) -> None:
             with ledger.writing() as connection:
@@ -295,7 +295,7 @@ def _change(
     `change` makes the changes and returns their number, which is returned with the new state.
     """
     key = workspace.key
-    with workspace.open_ledger() as ledger, ledger.writing() as connection:
+    with workspace.open_ledger(needs_shared=False) as ledger, ledger.writing() as connection:
         enter_key(connection, key)
         changed = change(connection, key, workspace.now_text())
         return changed, read_view(connection, key.target)

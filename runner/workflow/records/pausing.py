@@ -57,7 +57,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
     files = tuple(Path(campaign) for campaign in campaigns if _is_file(campaign))
     workspace = Workspace.open(replace(scope, paths=files))
     target = workspace.target
-    with workspace.open_ledger() as ledger, ledger.writing() as connection:
+    with workspace.open_ledger(needs_shared=False) as ledger, ledger.writing() as connection:
         changed = []
         for names in found:
             # A renamed campaign may have been paused under a former name.
