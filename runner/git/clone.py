@@ -153,17 +153,6 @@ class Clone:
             raise GitError(f"`git grep` failed: {answer.reason}")
         return set(answer.output.splitlines())
 
-    def read_patches(self, commit: str, since: str, ending: str) -> str:
-        """Return the patches to files with this ending by commits up to one, after `since` (ISO 8601)."""
-        plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--text", "--unified=0")
-        limits = ("--full-history", f"--since={since}", commit, "--", f":(top)*{ending}")
-        return self.git.run("log", "--patch", "--format=", *plain, *limits)
-
-    def list_commits(self, commit: str, since: str, path: str) -> list[str]:
-        """Return the commits up to one that changed a file after `since` (ISO 8601), the latest first."""
-        limits = ("--full-history", f"--since={since}", commit, "--", f":(top,literal){path}")
-        return self.git.run("log", "--format=%H", *limits).split()
-
     def deepen(self, remote: str, commit: str, since: str) -> None:
         """Fetch the history of a commit back to `since` (ISO 8601), as far as the remote provides it."""
         made_at = self.git.run("log", "--max-count=1", "--format=%cI", commit)
