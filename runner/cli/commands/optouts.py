@@ -211,15 +211,14 @@ def import_(
     return _show_change("import", import_people(scope, file, reading), format_)
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.jsonl")
+@command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.json")
 @ledger_scope
 @click.option("--out", type=_OUT, metavar="FILE", help="Write to this file.  [default: standard output]")
 def export(scope: Scope, out: Path | None) -> int:
-    """Export all opt-outs as JSON Lines.
+    """Export all opt-outs, in the format of files of suppressions.
 
     Keep the file as a backup, or import it into another ledger. It has no phones in it. Without a
-    RUNNER_STATE_KEY it has the salt of the fingerprints, with which phones can be found by trying: then keep
-    the file as safe as a list of phones.
+    RUNNER_STATE_KEY phones can be found by trying: then keep the file as safe as a list of phones.
     """
     export_people(scope, out, partial(print_text, nl=False))
     return 0

@@ -128,8 +128,9 @@ class RemoteIntents:
     def keep(self, campaign: Campaign, record: CampaignRecord) -> None:
         """Bring a campaign's record to the remote, when the ref is let go.
 
-        Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True: ledger and lockfile are complete, and the
-        next run looks up the reservations. The run must hold the campaign's lock.
+        Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True:
+        ledger and lockfile are complete, and the next run looks up the reservations. The run must hold the
+        campaign's lock.
         """
         if self._state is None:
             return
