@@ -170,7 +170,7 @@ def issue(scope: Scope, show_replies: bool) -> int:
 @command.command(
     "import",
     epilog="\b\nExamples:\n  runner optouts import stopped.csv --phone-column Mobile --region US\n"
-    "  runner optouts import optouts.jsonl --target live",
+    "  runner optouts import optouts.json --target live",
 )
 @click.argument("file", type=_FILE)
 @ledger_scope

@@ -21,7 +21,8 @@ from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from runner.ledger.files.lockfile import Lockfile
@@ -68,7 +69,7 @@ class Advance:
         """Return the guids of the launches that the earlier version lacks."""
         return _list_guids(self.lockfile) - (set() if self.earlier is None else _list_guids(self.earlier))
 
-    def find_gain(self, known: Collection[str]) -> LockfileDiff:
+    def find_gain(self, known: AbstractSet[str]) -> LockfileDiff:
         """Return the launches that the later version adds, except known ones.
 
         `known` has guids, written as by `normalize_guid`, of launches in other files or deleted versions.

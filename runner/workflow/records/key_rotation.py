@@ -209,7 +209,9 @@ class _Rotation:
                 f"{OLD_STATE_KEY} is not set",
                 hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
             )
-        files = replace(self.workspace.files, key=self.old, skips_other_keys=True, campaigns={}, unread={})
+        files = replace(
+            self.workspace.files, key=self.old, skips_other_keys=True, campaigns={}, unread={}, _named={}
+        )
         files.fill(self.ledger)
         for _, error in files.unread.values():
             raise error

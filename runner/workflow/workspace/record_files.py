@@ -66,7 +66,7 @@ class RecordFiles:
         waiting: texts of files that wait to be merged, by future path.
         read_shared: returns texts of the state remote, by place.
         skips_other_keys: leave out files that were written with another key.
-        campaigns: the campaigns that lockfiles are of, by file.
+        campaigns: the campaigns that lockfiles are of, by absolute path.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
     """
 
@@ -78,6 +78,7 @@ class RecordFiles:
     skips_other_keys: bool = False
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
+    _named: dict[str, list[Path]] = field(default_factory=dict)
 
     @classmethod
     def find(cls, paths: Sequence[Path], key: TargetKey) -> RecordFiles:
@@ -99,6 +100,7 @@ class RecordFiles:
             SuppressionsError: a file cannot be read, or a line has a wrong seal.
         """
         self.campaigns.clear()
+        self._named.clear()
         self.unread.clear()
         texts = self.read_texts(needs_shared=needs_shared)
         digests = {file: digest_text(text) for file, text in texts.items()}
@@ -199,10 +201,19 @@ class RecordFiles:
         if self.skips_other_keys:
             own = [file for file in texts if read_key_name(texts[file]) == self.key.name]
             texts = {file: texts[file] for file in own}
-        self.campaigns.update(
-            {file: campaign for file in texts if (campaign := read_campaign_name(texts[file])) is not None}
-        )
+        for file, text in texts.items():
+            if (campaign := read_campaign_name(text)) is not None:
+                self.campaigns[file.absolute()] = campaign
+                self._named.setdefault(campaign, []).append(file)
         return texts
+
+    def find_campaign(self, file: Path) -> str | None:
+        """Return the campaign that a lockfile, by its absolute path, is of; None if there is none."""
+        return self.campaigns.get(file)
+
+    def list_named(self, names: Iterable[str]) -> list[Path]:
+        """Return the lockfiles of a campaign, by its names."""
+        return [file for name in names for file in self._named.get(name, ())]
 
     def list_lockfiles(self, *, every_target: bool = False) -> list[Path]:
         """Return the target's lockfiles in the repository, or in `campaigns` or beside campaigns."""

@@ -373,18 +373,17 @@ class Workspace:
         for file, (name, error) in self.files.unread.items():
             if name in identity.names or file.absolute() == identity.lockfile.absolute():
                 raise error
-        beside = {
-            identity.lockfile.with_name(lockfile_name(name, identity.target)) for name in identity.names
-        }
-        known = {file.absolute() for file in (identity.lockfile, *beside)}
-        for file, name in self.files.campaigns.items():
-            if file.absolute() == identity.lockfile.absolute() and name not in identity.names:
-                raise LockfileError(
-                    f"the lockfile {file} is of the campaign {name!r}, not {identity.name!r}",
-                    hint="with a new name everyone would be texted again: put the old one back, or, if the "
-                    f"campaign was renamed, add `renamed_from: [{name}]` to it",
-                )
-            if name in identity.names and file.absolute() not in known and file.exists():
+        own = identity.lockfile.absolute()
+        known = {own.with_name(lockfile_name(name, identity.target)) for name in identity.names} | {own}
+        name = self.files.find_campaign(own)
+        if name is not None and name not in identity.names:
+            raise LockfileError(
+                f"the lockfile {show_path(own)} is of the campaign {name!r}, not {identity.name!r}",
+                hint="with a new name everyone would be texted again: put the old one back, or, if the "
+                f"campaign was renamed, add `renamed_from: [{name}]` to it",
+            )
+        for file in self.files.list_named(identity.names):
+            if file.absolute() not in known and file.exists():
                 self._say_once(warn, _say_left_behind(identity, file))
 
     def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
