@@ -14,7 +14,7 @@ import runner
 PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
-    ("runner.errors", "runner.wording", "runner.version", "runner.execution"),
+    ("runner.errors", "runner.wording", "runner.version", "runner.execution", "runner.atomic_write"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.timing", "runner.optout"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -187,19 +186,6 @@ def read_text(file: Path) -> str:
     except UnicodeDecodeError:
         reason = "is not UTF-8"
     raise LockfileError(f"{file} {reason}", hint="restore it with git; nothing was recorded")
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
-    draft = Path(name)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123  a descriptor
-            stream.write(text)
-        draft.chmod(0o644)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 _PARENT = re.compile(r"^parent ([0-9a-f]{40,64})$", re.MULTILINE)

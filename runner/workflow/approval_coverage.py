@@ -6,8 +6,8 @@ import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError
-from runner.git.clone import replace_text
 from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import (
     ENDING,
@@ -155,7 +155,7 @@ class ApprovalShelf:
         """
         text = add_approvals(_read_text(file), self.target.name, key, approvals)
         try:
-            replace_text(file, text)
+            save_text(file, text)
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)

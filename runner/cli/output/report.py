@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import click
 
+from runner.atomic_write import drafting, remove_leftovers
 from runner.cli.encoding import fit_html, fit_json, print_text
 from runner.cli.guard import leads_to_file
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
-from runner.ledger.atomic_write import drafting, remove_leftovers
 from runner.report.documents.formats import WRITERS
 from runner.report.documents.html import write_with_template
 from runner.report.documents.index import write_index

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.ledger.files.lockfile import Lockfile
-    from runner.ledger.files.sealed import SealedLine
     from runner.ledger.files.suppressions import Book
+    from runner.ledger.model import SealedLine
 
 _ORDER = {
     "counts": ("launches",),

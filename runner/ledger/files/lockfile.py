@@ -15,11 +15,10 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from runner.atomic_write import drafting, write_whole
 from runner.errors import LockfileError
-from runner.ledger.atomic_write import drafting, write_whole
 from runner.ledger.files.sealed import (
     FileKind,
-    SealedLine,
     is_sealed,
     lay_out,
     parse_text,
@@ -27,7 +26,7 @@ from runner.ledger.files.sealed import (
     require_key,
     sign,
 )
-from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run
+from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
 from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
 
 if TYPE_CHECKING:

@@ -17,18 +17,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from runner.errors import MissingKeyError, RunnerError
+from runner.ledger.model import SealedLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.ledger.fingerprint import TargetKey
-
-
-class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A line of a record file. Its seal is empty until it is written."""
-
-    seal: str = ""
 
 
 Line = TypeVar("Line", bound=SealedLine)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, and_, delete, or_, select
 
+from runner.atomic_write import write_whole
 from runner.errors import SuppressionsError
-from runner.ledger.atomic_write import write_whole
 from runner.ledger.database import insert_or_update, note_absorbed
 from runner.ledger.files.suppressions import PauseLine, settle, write_book
 from runner.ledger.model import find_later_moment

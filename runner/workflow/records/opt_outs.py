@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
 from runner.errors import RunnerError
-from runner.ledger.atomic_write import write_private
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import dump_book, parse_book
 from runner.ledger.people.opt_outs import (

@@ -45,10 +45,9 @@ from runner.workflow.observer import warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection
-
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.target_key import LedgerConnection
 
 RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, ".approvals.json")
 """The endings of files that commands write."""
@@ -117,7 +116,7 @@ class RecordFiles:
                 if self._absorb(connection, file, texts[file]):
                     note_absorbed(connection, [digests[file]])
 
-    def _absorb(self, connection: Connection, file: Path, text: str) -> bool:
+    def _absorb(self, connection: LedgerConnection, file: Path, text: str) -> bool:
         if not file.name.endswith(LOCKFILE_SUFFIX):
             absorb_book(connection, parse_book(file, text, self.key), self.key)
             return True
@@ -222,7 +221,7 @@ class RecordFiles:
         return [Path(show_path(file)) for file in sorted(found.values())]
 
 
-def _digest_entries(connection: Connection, key: TargetKey) -> str:
+def _digest_entries(connection: LedgerConnection, key: TargetKey) -> str:
     """Return a digest that shows whether a file must be rewritten; cheaper than writing it."""
     digest = hashlib.blake2b(key.name.encode(), digest_size=_DIGEST_SIZE)
     for entry in iterate_entries(connection, key.target):
