@@ -58,10 +58,6 @@ def iterate_keys() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name}.{key}", rules
 
 
-KEYS = list(iterate_keys())
-KEY_NAMES = [key for key, _ in KEYS]
-
-
 def iterate_rules(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield all rules that have examples, wherever they stand, with their place."""
     if isinstance(rules, dict):
@@ -69,9 +65,6 @@ def iterate_rules(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str,
             yield place, rules
         for key, inner in rules.items():
             yield from iterate_rules(inner, f"{place}/{key}")
-
-
-SHOWN = list(iterate_rules(SCHEMA))
 
 
 def find_errors(rules: dict[str, Any], value: Any) -> list[str]:
@@ -94,35 +87,28 @@ def iterate_used(rules: dict[str, Any], value: Any, name: str = "campaign") -> I
             yield from iterate_used(branch.get(key, rules["properties"][key]), item, name)
 
 
-@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
-def test_editors_can_explain_every_key(key: str, rules: dict[str, Any]) -> None:
-    """Every key has a title, a description in a sentence, and an example."""
-    explained = resolve(rules)
-    assert explained["title"], key
-    assert explained["description"].endswith("."), key
-    assert explained["examples"], key
+def test_editors_can_explain_every_key() -> None:
+    """Every key has a title, an example, and a description in a sentence, which names all allowed values.
+
+    Plain JSON Schema has no words for a single value. Definitions that keys share are explained, too.
+    """
+    for key, rules in iterate_keys():
+        explained = resolve(rules)
+        assert explained["title"], key
+        assert explained["description"].endswith("."), key
+        assert explained["examples"], key
+        allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
+        assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
+    for name, rules in SCHEMA["$defs"].items():
+        assert rules["title"], name
+        assert rules["description"].endswith("."), name
 
 
-@pytest.mark.parametrize(("name", "rules"), list(SCHEMA["$defs"].items()), ids=list(SCHEMA["$defs"]))
-def test_editors_can_explain_every_kind_of_value(name: str, rules: dict[str, Any]) -> None:
-    """Definitions that keys share are explained, too."""
-    assert rules["title"], name
-    assert rules["description"].endswith("."), name
-
-
-@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
-def test_a_description_names_all_values_that_are_allowed(key: str, rules: dict[str, Any]) -> None:
-    """Plain JSON Schema has no words for a single value, so the key's description has them."""
-    explained = resolve(rules)
-    allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
-    assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
-
-
-@pytest.mark.parametrize(("place", "rules"), SHOWN, ids=[place for place, _ in SHOWN])
-def test_examples_and_defaults_are_right(place: str, rules: dict[str, Any]) -> None:
+def test_examples_and_defaults_are_right() -> None:
     """Each example fits the rules that it stands in, and so does the default."""
-    for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
-        assert find_errors(rules, example) == [], place
+    for place, rules in iterate_rules(SCHEMA):
+        for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
+            assert find_errors(rules, example) == [], place
 
 
 @pytest.mark.parametrize("name", schema_names())

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.record.recorded import Identity
+from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchState
     from tests.postgres import PostgresServer
 
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
+KEY = TargetKey.of("live", None)
 AT = "2026-11-20T12:00:00.000000Z"
 
 
@@ -76,17 +76,17 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 @pytest.fixture
 def identity(tmp_path: Path) -> Identity:
     """The campaign `pulse` on the target `live`."""
-    return Identity("pulse", tmp_path / "pulse.yaml", "live")
+    return Identity("pulse", tmp_path / "pulse.yaml", KEY)
 
 
 @pytest.fixture
 def make_record() -> Callable[..., LaunchRecord]:
     """Make an accepted launch of the phones with these numbers; its digest and guid grow from `name`."""
 
-    def make(name: str, *numbers: int, message: str = "ask") -> LaunchRecord:
-        recipients = tuple(sorted(KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers))
+    def make(name: str, *numbers: int, message: str = "ask", **notes: Any) -> LaunchRecord:
+        recipients = tuple(sorted(KEY.fingerprint(f"+1415555{number:04}") for number in numbers))
         key = launch_key("pulse", message, f"d1g35t-{name}", recipients)
-        return LaunchRecord(message, key, "pulse-2026", f"d1g35t-{name}", recipients, f"guid-{name}", AT)
+        return LaunchRecord(message, key, "pulse-2026", f"d1g35t-{name}", recipients, f"guid-{name}", AT, **notes)
 
     return make
 
@@ -98,7 +98,8 @@ def deliver(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
     def enter(*records: LaunchRecord, state: LaunchState = "sent", into: Ledger | None = None) -> list[int]:
         opened: Ledger = into or request.getfixturevalue("ledger")
         with opened.writing() as connection:
-            campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+            campaign_id = enter_campaign(connection, "live", "pulse")
+            enter_key(connection, KEY)
             intents = [
                 Intent(r.message, r.key, r.tag, r.payload_digest, r.recipients, '{"text": "Hello"}')
                 for r in records

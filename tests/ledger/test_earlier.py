@@ -43,7 +43,7 @@ def identity(tmp_path: Path) -> Identity:
 
 
 def person(number: int) -> str:
-    return KEY.fingerprint("pulse", f"+1415555{number:04}")
+    return KEY.fingerprint(f"+1415555{number:04}")
 
 
 def reconcile(ledger: Ledger, launch_id: int, *answered: int, at: str = READ_AT) -> None:

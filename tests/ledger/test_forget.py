@@ -57,7 +57,7 @@ def forget(
 
 
 def answer(launch_id: int, guid: str, phone: str, said: str = "Fine") -> StoredResult:
-    participant = KEY.fingerprint("pulse", phone)
+    participant = KEY.fingerprint(phone)
     return StoredResult(launch_id, guid, participant, "q", "why", "Why, Ada?", 1, said, said, AT, AT)
 
 
@@ -70,7 +70,7 @@ def test_a_person_is_removed_and_the_others_stay(
         store_results(
             connection, [answer(alone, "g1", ADA), answer(shared, "g2", ADA), answer(shared, "g3", BOB)]
         )
-        people = [KEY.fingerprint("pulse", phone) for phone in (ADA, BOB)]
+        people = [KEY.fingerprint(phone) for phone in (ADA, BOB)]
         store_sessions(
             connection, [StoredSession(shared, person, "ACTIVE", stopped=False) for person in people]
         )
@@ -86,7 +86,7 @@ def test_a_person_is_removed_and_the_others_stay(
         assert [item.source for item in iterate_opt_outs(connection, "live")] == ["forgotten"]
         assert [row.result_guid for row in iterate_feed(connection, 1, -1)] == ["g3"]
         assert connection.execute(select(sessions.c.participant)).scalars().all() == people[1:]
-        assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint("pulse", BOB)}}
+        assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint(BOB)}}
         texts = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
         assert [text is None for text in texts] == [True, False]
         counts = connection.execute(select(forgotten_results).order_by(forgotten_results.c.launch_id)).all()
@@ -102,7 +102,7 @@ def test_the_lockfile_that_is_written_next_is_whole(
     with ledger.reading() as connection:
         records = list(iterate_accepted(connection, 1, "pulse"))
     assert sorted(record.project_launch_guid for record in records) == ["guid-a", "guid-b"]
-    assert not any(KEY.fingerprint("pulse", ADA) in record.recipients for record in records)
+    assert not any(KEY.fingerprint(ADA) in record.recipients for record in records)
     require_unedited(tmp_path / "pulse.live.lock.json", records, ["pulse"])
 
 
@@ -233,7 +233,7 @@ def test_nothing_of_them_is_left_in_the_file(
     for file in sqlite_file.parent.iterdir():
         assert b"Secret sorrow" not in file.read_bytes()
         # In the table of those who were forgotten, and in its index.
-        assert file.read_bytes().count(KEY.fingerprint("pulse", ADA).encode()) in (0, 2)
+        assert file.read_bytes().count(KEY.fingerprint(ADA).encode()) in (0, 2)
 
 
 def test_a_cap_counts_every_campaign_and_what_may_have_been_sent(

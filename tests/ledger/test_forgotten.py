@@ -37,7 +37,7 @@ PEOPLE = KeySource("live", None, SALT)
 
 
 def name(phone: str) -> str:
-    return KEY.fingerprint("pulse", phone)
+    return KEY.fingerprint(phone)
 
 
 def forget(ledger: Ledger, phone: str) -> None:
@@ -186,7 +186,7 @@ def test_a_renamed_campaign_still_knows_them(
         for record in (read_record(None, renamed), enter_record(other, renamed, OTHER_SALT)):
             assert record.known.forgotten == {name(ADA), name(BOB)}
             assert record.key is not None
-            assert record.key.fingerprint("heartbeat", ADA) == name(ADA)
+            assert record.key.fingerprint(ADA) == name(ADA)
 
 
 @pytest.mark.parametrize(

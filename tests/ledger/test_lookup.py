@@ -28,7 +28,7 @@ READ_AT = "2026-11-21T08:30:00.000000Z"
 
 
 def person(number: int) -> str:
-    return KEY.fingerprint("pulse", f"+1415555{number:04}")
+    return KEY.fingerprint(f"+1415555{number:04}")
 
 
 def answer(connection: Connection, launch_id: int, *numbers: int) -> None:

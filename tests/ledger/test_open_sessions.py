@@ -163,7 +163,7 @@ def test_another_launch_to_the_same_person_is_another_session(ledger: Ledger) ->
     """That the session of an earlier launch has ended says nothing of the one that has taken its place."""
     campaign_id, launch_id = send(ledger, ADA, BOB)
     read(ledger, campaign_id, launch_id, (1, 0, 1), "COMPLETE", "ACTIVE")
-    people = (KEY.fingerprint("news", ADA),)
+    people = (KEY.fingerprint(ADA),)
     record = LaunchRecord("ask", "another", "news", "d1g35t", people, "guid-another", AT)
     with ledger.writing() as connection:
         absorb_launches(connection, campaign_id, [record], surveys=["ask"])
@@ -173,7 +173,7 @@ def test_another_launch_to_the_same_person_is_another_session(ledger: Ledger) ->
 def test_what_only_a_lockfile_tells_of_a_campaign_that_is_gone(ledger: Ledger) -> None:
     """Whether that asked something is not known: it holds its people once the service says that it is open."""
     campaign_id, _ = send(ledger, CY, definition=PLAIN)
-    people = tuple(sorted(KEY.fingerprint("news", phone) for phone in (ADA, BOB)))
+    people = tuple(sorted(KEY.fingerprint(phone) for phone in (ADA, BOB)))
     record = LaunchRecord("gone", "key", "news", "d1g35t", people, "guid-2", AT)
     with ledger.writing() as connection:
         absorb_launches(connection, campaign_id, [record], surveys=["ask"])
@@ -201,7 +201,7 @@ def test_a_key_that_is_not_at_hand(ledger: Ledger) -> None:
     with ledger.writing() as connection:
         key = FingerprintKey.from_secret("a secret of at least some length")
         campaign_id = enter_campaign(connection, "live", "keyed", key)
-        intent = Intent("ask", "k", "news", "d", (key.fingerprint("keyed", ADA),), SURVEY)
+        intent = Intent("ask", "k", "news", "d", (key.fingerprint(ADA),), SURVEY)
         add_intents(connection, campaign_id, [intent], AT)
     with ledger.reading() as connection, pytest.raises(LedgerError) as raised:
         read_open_sessions(connection, "live", None)

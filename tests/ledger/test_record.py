@@ -291,7 +291,7 @@ def test_people_forgotten_under_a_salt_stay_forgotten(ledger: Ledger, identity: 
     """A campaign without launches takes the key, unless somebody asked it to leave them alone."""
     campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
     with ledger.writing() as connection:
-        mark_forgotten(connection, campaign_id, KEY.fingerprint("pulse", "+14155550101"))
+        mark_forgotten(connection, campaign_id, KEY.fingerprint("+14155550101"))
     with pytest.raises(LockfileError) as caught:
         enter_record(ledger, replace(identity, state_key="late"), OTHER_SALT)
     assert caught.value.message == "the ledger has a salt for pulse, and now there is a RUNNER_STATE_KEY"

@@ -34,7 +34,7 @@ PLACE = Path("origin:refs/runner/live/pulse.lock.json")
 
 
 def reserve(*numbers: int, message: str = "ask", digest: str = "d1g35t") -> ReservedLaunch:
-    people = tuple(sorted(KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers))
+    people = tuple(sorted(KEY.fingerprint(f"+1415555{number:04}") for number in numbers))
     key = launch_key("pulse", message, digest, people)
     return ReservedLaunch(message, key, "pulse-2026", digest, people, "t3xt", AT)
 

@@ -49,18 +49,18 @@ def test_everybody_is_who_they_were(
     deliver(make_record("c", 104), state="unknown")
     campaign_id, old = enter_record(ledger, identity, SALT).require_entered()
     with ledger.writing() as connection:
-        mark_forgotten(connection, campaign_id, old.fingerprint("pulse", PHONES[4]))
+        mark_forgotten(connection, campaign_id, old.fingerprint(PHONES[4]))
         people = enter_target_key(connection, "live", None, SALT)
         add_opt_outs(connection, people, PHONES[:1], "person", "2026-11-20T12:00:00.000000Z")
         row = {column.name: "" for column in results.c} | {"launch_id": sent, "result_guid": "r1"}
         row |= {
-            "participant": old.fingerprint("pulse", PHONES[0]),
+            "participant": old.fingerprint(PHONES[0]),
             "question_display_order": 0,
             "revision": 1,
         }
         connection.execute(results.insert(), [row])
         store_sessions(
-            connection, [StoredSession(sent, old.fingerprint("pulse", PHONES[0]), "ACTIVE", stopped=False)]
+            connection, [StoredSession(sent, old.fingerprint(PHONES[0]), "ACTIVE", stopped=False)]
         )
     translation = Translation("live", STATE_KEY, None)
     with ledger.writing() as connection:
@@ -74,7 +74,7 @@ def test_everybody_is_who_they_were(
         assert not needs_rotation(connection, translation)
     keyed = replace(identity, state_key=STATE_KEY)
     record = enter_record(ledger, keyed, SALT)
-    named = [KEY.fingerprint("pulse", phone) for phone in PHONES]
+    named = [KEY.fingerprint(phone) for phone in PHONES]
     assert (record.key, record.known.sent) == (KEY, {"ask": set(named[:3])})
     assert record.known.unresolved["ask"] == {named[3]}
     assert record.known.forgotten == {named[4]}

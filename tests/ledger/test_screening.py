@@ -64,7 +64,7 @@ def enter_replies(ledger: Ledger, *replies: tuple[str, str, State, str]) -> None
 
 
 def store_answer(ledger: Ledger, launch_id: int, guid: str, phone: str, text: str) -> None:
-    participant = KEY.fingerprint("pulse", phone)
+    participant = KEY.fingerprint(phone)
     with ledger.writing() as connection:
         store_results(
             connection,

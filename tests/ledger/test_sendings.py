@@ -100,13 +100,13 @@ def test_sends_are_counted_by_day_and_arm(ledger: Ledger, sent: list[int]) -> No
 def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
     """Everyone of an accepted launch, under the id that the message has now; nobody who was let go again."""
     with ledger.writing() as connection:
-        gone = KEY.fingerprint("pulse", "+14155550105")
+        gone = KEY.fingerprint("+14155550105")
         connection.execute(update(deliveries).where(deliveries.c.fingerprint == gone).values(released=True))
     with ledger.reading() as connection:
         found = list(sendings.iterate_reached(connection, 1, RENAMED))
     numbers = (101, 102, 103, 104, 106)
     assert sorted(found) == sorted(
-        ("opener", KEY.fingerprint("pulse", f"+1415555{number:04}")) for number in numbers
+        ("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers
     )
     assert len(sent) == 4
 

@@ -218,7 +218,13 @@ def iterate_held(
         )
         .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
         .outerjoin(
-            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released))
+            deliveries,
+            and_(
+                deliveries.c.launch_id == launches.c.id,
+                # Others are under a message's former id, too.
+                deliveries.c.message == launches.c.message,
+                deliveries.c.released.is_(is_released),
+            ),
         )
         .where(*conditions)
         .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)

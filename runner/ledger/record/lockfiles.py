@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import msgspec
 from sqlalchemy import func, select
 
 from runner.errors import LockfileError
@@ -23,7 +24,12 @@ from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import iterate_accepted
 from runner.ledger.record.entry import absorb_launches
 from runner.ledger.record.recorded import CampaignRecord
-from runner.ledger.record.renaming import enter_record, find_record, list_former_names
+from runner.ledger.record.renaming import (
+    enter_record,
+    find_record,
+    list_former_names,
+    read_message_names,
+)
 from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
@@ -59,7 +65,13 @@ def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key:
     campaign_id = enter_record(connection, key.target, [name], row, former - {name})
     enter_runs(connection, lockfile.runs)
     dismiss_launches(connection, campaign_id, [one.project_launch_guid for one in lockfile.dismissed])
-    if absorb_launches(connection, campaign_id, lockfile.launches):
+    current = read_message_names(connection, campaign_id)
+    # The file may be older than a message's rename.
+    told = [
+        msgspec.structs.replace(one, message=current.get(one.message, one.message)) if current else one
+        for one in lockfile.launches
+    ]
+    if absorb_launches(connection, campaign_id, told):
         note_behind(connection, campaign_id, is_behind=True)
     for counted in lockfile.counts:
         _require_counted(connection, campaign_id, file, counted)

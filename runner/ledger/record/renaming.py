@@ -112,7 +112,7 @@ def require_current_ids(connection: Connection, campaign_id: int, message_ids: M
         LockfileError: one does: an old commit must not start a renamed message over.
     """
     used = set(message_ids.values())
-    for old, new in _read_names(connection, campaign_id).items():
+    for old, new in read_message_names(connection, campaign_id).items():
         if old in used and message_ids.get(new) != old:
             raise LockfileError(
                 f"the ledger knows the message {old!r} as {new!r} now",
@@ -173,7 +173,7 @@ def renew_launch_keys(connection: Connection, campaign: str, *conditions: Column
 
 
 def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, str]) -> None:
-    before = _read_names(connection, campaign_id)
+    before = read_message_names(connection, campaign_id)
     # Messages that were renamed twice have the newest id.
     after = {**{old: renames.get(new, new) for old, new in before.items()}, **renames}
     after = {old: new for old, new in after.items() if old not in renames.values()}
@@ -184,7 +184,8 @@ def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, st
     insert_missing(connection, message_names, rows)
 
 
-def _read_names(connection: Connection, campaign_id: int) -> dict[str, str]:
+def read_message_names(connection: Connection, campaign_id: int) -> dict[str, str]:
+    """Return the current ids of a campaign's renamed messages, by former ones."""
     query = select(message_names.c.name, message_names.c.message).where(
         message_names.c.campaign_id == campaign_id
     )

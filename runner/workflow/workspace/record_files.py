@@ -37,7 +37,7 @@ from runner.ledger.files.suppressions import BookText, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.ledger.people.suppressions import absorb_book, iterate_entries, save_suppressions
 from runner.ledger.record.lockfiles import absorb_lockfile
-from runner.ledger.target_key import require_key
+from runner.ledger.target_key import LedgerConnection, require_key
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import warn
