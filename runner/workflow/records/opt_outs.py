@@ -35,6 +35,7 @@ from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
+from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ def review_opt_outs(
         with ledger.reading() as connection:
             view = read_view(connection, target, with_texts=True)
         decided = ask(view, decide)
+        share_suppressions(workspace, ledger)
         with ledger.reading() as connection:
             return decided, read_view(connection, target)
 
@@ -295,7 +297,10 @@ def _change(
     `change` makes the changes and returns their number, which is returned with the new state.
     """
     key = workspace.key
-    with workspace.open_ledger(needs_shared=False) as ledger, ledger.writing() as connection:
-        enter_key(connection, key)
-        changed = change(connection, key, workspace.now_text())
-        return changed, read_view(connection, key.target)
+    with workspace.open_ledger(needs_shared=False) as ledger:
+        with ledger.writing() as connection:
+            enter_key(connection, key)
+            changed = change(connection, key, workspace.now_text())
+            view = read_view(connection, key.target)
+        share_suppressions(workspace, ledger)
+    return changed, view

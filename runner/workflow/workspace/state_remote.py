@@ -212,6 +212,15 @@ class StateRemote:
             lease = self._require_lease()
             (lease.write if is_urgent else lease.stage)(files)
 
+    def write_suppressions(self, text: str) -> None:
+        """Replace the file of suppressions on the ref, when it is let go.
+
+        Raises:
+            RunnerError: the ref is lost.
+        """
+        name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
+        self._require_lease().stage({**self._list_files(), name: self.ref.store(text)})
+
     def add(self, name: str, reserved: str) -> None:
         """Put a further reservation on the ref.
 
