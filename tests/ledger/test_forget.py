@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from runner.ledger.lockfile.integrity import require_unedited
 from sqlalchemy import select, update
 
 from runner.errors import LedgerError
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.integrity import require_unedited
 from runner.ledger.model import StoredResult, StoredSession
 from runner.ledger.people.forgotten import forget_person
 from runner.ledger.people.opt_outs import add_opt_outs, iterate_opt_outs, read_suppressions

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 
 from runner.errors import LockfileError
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.format import read_lockfile
-from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.model import Outcome
 from runner.ledger.people.forgotten import find_as_forgotten, forget_person, let_in
 from runner.ledger.record.campaign_record import enter_record, read_record

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runner.ledger.people.opt_out_file import Imported, export_opt_outs, import_opt_outs
 
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintSet
-from runner.ledger.people.opt_out_file import Imported, export_opt_outs, import_opt_outs
 from runner.ledger.people.opt_outs import (
     OptOut,
     Source,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runner.ledger.lockfile.writer import refresh_lockfile
 
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.lockfile.writer import refresh_lockfile
 from runner.ledger.model import Intent, Outcome, Reservation, ReservedLaunch
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes

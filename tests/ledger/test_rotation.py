@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runner.ledger.lockfile.writer import rewrite_lockfile
 from sqlalchemy import func, select
 
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.writer import rewrite_lockfile
 from runner.ledger.maintenance.rotation import (
     Translation,
     list_tags_on_record,
@@ -59,9 +59,7 @@ def test_everybody_is_who_they_were(
             "revision": 1,
         }
         connection.execute(results.insert(), [row])
-        store_sessions(
-            connection, [StoredSession(sent, old.fingerprint(PHONES[0]), "ACTIVE", stopped=False)]
-        )
+        store_sessions(connection, [StoredSession(sent, old.fingerprint(PHONES[0]), "ACTIVE", stopped=False)])
     translation = Translation("live", STATE_KEY, None)
     with ledger.writing() as connection:
         want_ledger(connection, translation)

@@ -8,14 +8,14 @@ import pytest
 from sqlalchemy import insert, update
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import StoredResult
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
 from runner.ledger.results import sendings
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launch_arms, launches, opt_outs
-from runner.ledger.target_key import enter_target_key
+from runner.ledger.target_key import enter_key
+from tests.ledger.conftest import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
 RENAMED = {"ask": "opener", "opener": "opener"}
 
 
@@ -105,9 +103,7 @@ def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
     with ledger.reading() as connection:
         found = list(sendings.iterate_reached(connection, 1, RENAMED))
     numbers = (101, 102, 103, 104, 106)
-    assert sorted(found) == sorted(
-        ("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers
-    )
+    assert sorted(found) == sorted(("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers)
     assert len(sent) == 4
 
 
@@ -127,7 +123,7 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         for number, launch_id in enumerate((*sent, sent[0]))
     ]
     with ledger.writing() as connection:
-        enter_target_key(connection, "live", None, SALT)
+        enter_key(connection, KEY)
         store_results(connection, results)
         for evidence in ("r0", "r2", "r4", "guid-b"):
             opt_out(connection, evidence)
@@ -156,7 +152,7 @@ def test_opt_outs_are_not_looked_for_in_each_launch(
         ]
         steps: list[None] = []
         with ledger.writing() as connection:
-            enter_target_key(connection, "live", None, SALT)
+            enter_key(connection, KEY)
             store_results(connection, answers)
             for one in ids:
                 opt_out(connection, f"r{one}")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from runner.ledger.people.suppression_file import BookText, Entry, parse_book, settle, write_book
 
 from runner.errors import SuppressionsError
 from runner.ledger.people.opt_outs import OptOut, add_opt_outs, add_replies, remove_opt_out
-from runner.ledger.people.suppression_file import BookText, Entry, parse_book, settle, write_book
 from runner.ledger.people.suppressions import (
     absorb_book,
     is_absorbed,

@@ -21,12 +21,11 @@ from runner.ledger.files.lockfile import (
     save_lockfile,
 )
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import iterate_accepted
+from runner.ledger.record.deliveries import find_record, iterate_accepted
 from runner.ledger.record.entry import absorb_launches
 from runner.ledger.record.recorded import CampaignRecord
 from runner.ledger.record.renaming import (
     enter_record,
-    find_record,
     list_former_names,
     read_message_names,
 )
