@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import open_conversation, render_question
-from runner.sandbox.inbox.folding import FOLDED_MATCH, fold, write_pattern
+from runner.sandbox.inbox.phones import MATCH, write_pattern
 from runner.sandbox.inbox.threads import (
     LAUNCH_COLUMNS,
     NO_LIMIT,
@@ -196,8 +196,8 @@ def list_filtered(connection: sqlite3.Connection, limits: Filter, before: int | 
         condition += " AND project_tag = ?"
         values.append(limits.group)
     if limits.tag:
-        condition += f" AND {FOLDED_MATCH.format(column='project_tag')}"
-        values += [write_pattern(limits.tag), fold(limits.tag)]
+        condition += f" AND project_tag {MATCH}"
+        values.append(write_pattern(limits.tag))
     return list_launches(connection, before, condition=condition, values=values)
 
 

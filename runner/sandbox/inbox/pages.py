@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
+import re
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from runner.sandbox.inbox.folding import find_matches
 from runner.sandbox.inbox.phones import UNREAD_MAX
 from runner.sandbox.sandbox_errors import RefusalError, find_trouble
 
@@ -42,7 +41,7 @@ HEADERS = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
@@ -84,20 +83,19 @@ def write_request(launch: Launch, phones: Sequence[str]) -> str:
 
 
 def mark_found(text: str, wanted: str, length: int) -> Markup:
-    """Return escaped HTML of a text with all matches marked, cut to `length` characters around the first."""
+    """Return escaped HTML of a text, cut to `length` characters around the first match; matches are marked."""
     from markupsafe import Markup, escape  # noqa: PLC0415  comes with the templates, and as late
 
-    text = unicodedata.normalize("NFC", text)
-    matches = list(find_matches(text, wanted))
-    begin = max(0, min(matches[0][0] - length // 4, len(text) - length)) if matches else 0
-    end, place, found = min(begin + length, len(text)), begin, Markup()
-    for start, stop in matches:
-        if start < end and stop > begin:
-            found += escape(text[place : max(start, place)])
-            found += Markup("<mark>{}</mark>").format(text[max(start, begin) : min(stop, end)])
-            place = stop
-    found += escape(text[place:end])
-    return Markup("{}{}{}").format("…" if begin else "", found, "…" if end < len(text) else "")
+    found = re.compile(re.escape(wanted), re.IGNORECASE | re.ASCII)
+    first = found.search(text)
+    begin = max(0, min(first.start() - length // 4, len(text) - length)) if first and wanted else 0
+    shown = text[begin : begin + length]
+    pieces, place = [escape("…" if begin else "")], 0
+    for match in found.finditer(shown) if wanted else ():
+        pieces += [escape(shown[place : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+        place = match.end()
+    end = "…" if begin + length < len(text) else ""
+    return Markup().join([*pieces, escape(shown[place:]), end])
 
 
 @cache
@@ -195,7 +193,9 @@ def explained(endpoint: Endpoint) -> Endpoint:
         try:
             return await endpoint(request)
         except RefusalError as refusal:
-            return _answer_problem(refusal.status, "That was not done", refusal.message)
+            return _answer_problem(
+                refusal.status, "That was not done", " ".join((refusal.message, *refusal.problems))
+            )
         except Exception as error:  # noqa: BLE001  whatever it is, who reads a page is not shown JSON
             trouble = find_trouble(error)
         if trouble is None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import parse_time
-from runner.sandbox.inbox.folding import FOLDED_MATCH, fold, write_pattern
 from runner.sandbox.inbox.threads import NO_LIMIT, Batch, Launch, list_launches
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from runner.sandbox.store import Store
@@ -62,23 +61,21 @@ WHERE excluded.transcript_id > transcript_id
 HITS_A_PAGE = 25
 PHONES_FOUND = 8
 LAUNCHES_FOUND = 8
-LINES_SEARCHED = 500_000
-"""Lines that are looked through for a page; where there are more, the next page goes on with them."""
-LINES_FOLDED = 5000
-"""Lines that are found for a page, those with the same text together."""
+MATCH = r"LIKE ? ESCAPE '\'"
+"""SQL condition with a value from `write_pattern`; it ignores the case of ASCII letters."""
 _PHONE_PIECE = re.compile(r"\+?[0-9\s().\-]+")
 _MIN_DIGITS = 2
-_Found = tuple[int, str, str, str, bool, str]  # columns of `_FIND_LINES`
 
 _FIND_PHONES = """
 SELECT id, (SELECT max(transcript.id) FROM transcript WHERE participant_id = participant.id) AS last
 FROM participant WHERE id < ? AND instr(phone, ?) AND last IS NOT NULL ORDER BY id DESC LIMIT ?
 """
+# Equal lines are one hit: SQLite takes the other columns from the row with the highest id.
 _FIND_LINES = f"""
-SELECT line.id, participant.guid, phone, line.text, kind = 'inbound', at
+SELECT max(line.id) AS last, participant.guid, phone, line.text, kind = 'inbound' AS is_own, at,
+       count(DISTINCT participant_id)
 FROM transcript AS line JOIN participant ON participant.id = participant_id
-WHERE line.id < ? AND line.id >= ? AND {FOLDED_MATCH.format(column="line.text")}
-ORDER BY line.id DESC LIMIT ?
+WHERE line.text {MATCH} GROUP BY line.text, is_own HAVING last < ? ORDER BY last DESC LIMIT ?
 """
 
 
@@ -104,23 +101,16 @@ class Phone:
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlace:
-    """The place of a line."""
+class Hit:
+    """A text that a search found: its newest line, and the number of phones that have it."""
 
     line_id: int
     participant_guid: str
     number: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A line that a search found, the newest with its text; `others` are places of the same text."""
-
-    place: LinePlace
     text: str = field(repr=False)
     is_own: bool
     at: datetime
-    others: Sequence[LinePlace]
+    phones: int
 
 
 def list_phones(connection: sqlite3.Connection, before: int | None = None) -> Batch[Phone]:
@@ -171,7 +161,7 @@ def mark_all_seen(store: Store) -> None:
 
 def search_phones(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch[Phone]:
     """Return a page of phones with these consecutive digits, and participant ids below `before`."""
-    digits = re.sub(r"[^0-9]", "", query) if _PHONE_PIECE.fullmatch(query.strip()) else ""
+    digits = re.sub(r"[^0-9]", "", query) if _PHONE_PIECE.fullmatch(query) else ""
     if len(digits) < _MIN_DIGITS:
         return Batch((), None)
     rows = connection.execute(_FIND_PHONES, (before or NO_LIMIT, digits, PHONES_FOUND + 1)).fetchall()
@@ -180,47 +170,27 @@ def search_phones(connection: sqlite3.Connection, query: str, before: int | None
     return Batch(phones, page[-1][0] if len(rows) > PHONES_FOUND else None)
 
 
+def write_pattern(wanted: str) -> str:
+    r"""Return the LIKE pattern for a text in another, with `\` as the escape."""
+    return "%" + re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
+
+
 def search_launches(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch[Launch]:
     """Return a page of launches by a text in their tag or by their guid, with ids below `before`."""
-    wanted = query.strip()
-    if not wanted:
+    if not query:
         return Batch((), None)
-    condition = f"{FOLDED_MATCH.format(column='project_tag')} OR guid = ?"
-    values = (write_pattern(wanted), fold(wanted), wanted.lower())
-    return list_launches(connection, before, LAUNCHES_FOUND, condition, values)
+    condition = f"project_tag {MATCH} OR guid = ?"
+    return list_launches(connection, before, LAUNCHES_FOUND, condition, (write_pattern(query), query.lower()))
 
 
 def search_lines(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch[Hit]:
-    """Return hits for a text among the `LINES_SEARCHED` lines below the id `before`, perhaps none."""
-    wanted = query.strip()
-    if not wanted:
+    """Return a page of hits for a text in the lines, newest first, with ids below `before`."""
+    if not query:
         return Batch((), None)
-    (newest,) = connection.execute("SELECT COALESCE(max(id), 0) FROM transcript").fetchone()
-    start = min(before or newest + 1, newest + 1)
-    end = max(1, start - LINES_SEARCHED)
-    given = (start, end, write_pattern(wanted), fold(wanted), LINES_FOLDED + 1)
-    groups, rest = _group(connection.execute(_FIND_LINES, given))
-    if rest is None and end > 1:
-        rest = end
-    return Batch([_make_hit(group) for group in groups], rest)
-
-
-def _group(rows: Iterable[_Found]) -> tuple[Sequence[Sequence[_Found]], int | None]:
-    """Group equal lines, up to a page; return the last id if more are left."""
-    groups: dict[tuple[str, bool], list[_Found]] = {}
-    last = None
-    for count, row in enumerate(rows):
-        _, _, _, text, is_own, _ = row
-        is_new = (text, is_own) not in groups
-        if count == LINES_FOLDED or (is_new and len(groups) == HITS_A_PAGE):
-            return list(groups.values()), last
-        groups.setdefault((text, is_own), []).append(row)
-        last = row[0]
-    return list(groups.values()), None
-
-
-def _make_hit(group: Sequence[_Found]) -> Hit:
-    places = {guid: LinePlace(identity, guid, number) for identity, guid, number, *_ in reversed(group)}
-    _, newest, _, text, is_own, at = group[0]
-    place = places.pop(newest)
-    return Hit(place, text, bool(is_own), parse_time(at), tuple(reversed(places.values())))
+    given = (write_pattern(query), before or NO_LIMIT, HITS_A_PAGE + 1)
+    rows = connection.execute(_FIND_LINES, given).fetchall()
+    hits = [
+        Hit(line_id, guid, number, text, bool(is_own), parse_time(at), phones)
+        for line_id, guid, number, text, is_own, at, phones in rows[:HITS_A_PAGE]
+    ]
+    return Batch(hits, hits[-1].line_id if len(rows) > HITS_A_PAGE else None)

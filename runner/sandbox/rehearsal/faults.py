@@ -96,21 +96,21 @@ class Faults:
         slow_for: timedelta = _SLOW_FOR,
         late_by: timedelta = _LATE_BY,
     ) -> None:
-        self.latency = check_latency(latency)
         self.slow_for = slow_for
         self.late_by = late_by
         self.injected: Counter[str] = Counter()
         self.rates: dict[str, float] = {}
         self._seed = seed
         self._random = _make_streams(seed)
-        self.replace(rates or {})
+        self.replace(rates or {}, latency)
 
-    def replace(self, rates: Mapping[str, float]) -> None:
-        """Replace all probabilities; faults that are not named end.
+    def replace(self, rates: Mapping[str, float], latency: timedelta = NO_LATENCY) -> None:
+        """Replace all probabilities and the latency; faults that are not named end.
 
         Raises:
-            SandboxError: unknown fault or invalid probability; nothing has changed.
+            SandboxError: unknown fault, invalid probability or latency; nothing has changed.
         """
+        check_latency(latency)
         for place in FaultPlace:
             total = sum(
                 _check_rate(name, rate) for name, rate in rates.items() if find_fault(name).place == place
@@ -120,6 +120,7 @@ class Faults:
                     f"the faults of a {place} add up to {total:g}; together they are 1 at most"
                 )
         self.rates = {name: rate for name, rate in rates.items() if rate > 0}
+        self.latency = latency
 
     def start_over(self) -> None:
         """End every fault and the latency, and restart the random decisions."""

@@ -30,7 +30,6 @@ from runner.sandbox.web.description import (
     render_description,
 )
 from runner.sandbox.web.endpoints import Api
-from runner.sandbox.web.inspection import Inspection
 from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
 from runner.sandbox.web.request_log import RequestLog
 
@@ -155,14 +154,14 @@ def make_app(
     `listens_on` is the service's host, `allowed_hosts` are its further names.
     """
     requests = RequestLog(account.api_key)
+    control = Control(writer, faults, requests)
     app = Starlette(
         # The API first: routes are tried in their order.
         routes=[
             *Api(writer, faults).routes(account),
-            *Control(writer, faults, requests).routes(account),
-            *Inspection(writer, requests).routes(account),
+            *control.routes(account),
             *open_routes(writer.service.store),
-            *inbox_routes(writer, account, faults),
+            *inbox_routes(writer, account, control),
         ],
         exception_handlers=ERROR_HANDLERS,
     )

@@ -91,7 +91,7 @@ def test_launch_shows_undeliverable_webhooks(visit: Visit, send: Send) -> None:
     address = "my.webhook/listens/<here>"
     good = {**CHOICE, "webhook": "http://127.0.0.1:9/hook"}
     launch = send(PHONE, tag="odd", questions=[{**CHOICE, "webhook": address}] * 2 + [good])
-    assert "undeliverable webhook " in visit("/").text
+    assert "undeliverable webhook" in visit("/").text
     page = visit(f"/launches/{launch}")
     assert page.find(r"<li><code>(.*?)</code></li>") == [address]
     assert (
@@ -182,8 +182,7 @@ def test_unread_messages_are_marked_until_they_are_seen(
 def test_all_phones_can_be_marked_as_read(visit: Visit, send: Send, post: Callable[..., Page]) -> None:
     """One button takes all unread marks away; what comes later is unread again."""
     send(PHONE, OTHER)
-    token = visit("/").find('name="token" value="([^"]+)"')[0]
-    assert post("/_sandbox/inbox/seen", token=token).status == 303
+    assert post("/_sandbox/inbox/seen").status == 303
     assert 'class="unread"' not in visit("/").html
     send(PHONE)
     assert visit("/").find(r'class="unread">(\d+)') == ["1"]

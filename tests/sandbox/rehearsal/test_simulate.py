@@ -19,6 +19,7 @@ from runner.sandbox.clock import Clock
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
 from runner.sandbox.rehearsal import snapshot
+from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.rehearsal.simulate import simulate
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.sandbox_errors import SandboxError
@@ -87,7 +88,7 @@ def test_more_participants_change_nobody(tmp_path: Path) -> None:
 def test_summary_counts_what_is_in_the_store(db: Path) -> None:
     """The summary's counts are those of the store; everybody either answered or fell silent."""
     launch(db, *PHONES)
-    summary = simulate(db, seed=1, now=NOON, invalid_rate=0.3)
+    summary = simulate(db, seed=1, now=NOON, habits=Habits(invalid_rate=0.3))
     answers = list_answers(db)
     with closing(open_store(db)) as store:
         usage = RecordList(store).list_stats({}, 1, 0).additions
@@ -127,7 +128,7 @@ def test_queued_sessions_are_answered_in_turn(db: Path) -> None:
     """Sessions that wait in the queue are answered when they start, in the same simulation."""
     for _ in range(3):
         launch(db, *PHONES[:50])
-    summary = simulate(db, seed=1, now=NOON, response_rate=1.0, quit_rate=0.0)
+    summary = simulate(db, seed=1, now=NOON, habits=Habits(response_rate=1.0, quit_rate=0.0))
     assert (summary.results, summary.sessions_completed) == (450, 150)
 
 
@@ -145,7 +146,7 @@ def test_answers_carry_virtual_time(db: Path) -> None:
 def test_response_rate_is_kept_at_its_ends(db: Path, rate: float, answered: int) -> None:
     """A response rate of nothing gives silence, one of all gives an answer from everybody."""
     launch(db, *PHONES)
-    assert simulate(db, seed=1, now=NOON, response_rate=rate).answered == answered
+    assert simulate(db, seed=1, now=NOON, habits=Habits(response_rate=rate)).answered == answered
 
 
 def test_people_write_as_people_do(db: Path) -> None:
@@ -175,7 +176,7 @@ def test_clock_follows_the_participants(db: Path) -> None:
 def test_clock_stays_where_nobody_writes(db: Path) -> None:
     """Where all are silent, no time passes."""
     launch(db, *PHONES)
-    simulate(db, seed=1, now=NOON, response_rate=0.0)
+    simulate(db, seed=1, now=NOON, habits=Habits(response_rate=0.0))
     with closing(open_store(db)) as store:
         assert Clock(store).offset() == timedelta()
 
@@ -184,7 +185,7 @@ def test_magic_numbers_act_in_between(db: Path) -> None:
     """The owners of magic numbers do what is due at its time, between the texts of the others."""
     slow = "+13025550106"
     launch(db, slow, *PHONES)
-    simulate(db, seed=1, now=NOON, personas={"careful": 1.0})
+    simulate(db, seed=1, now=NOON + timedelta(hours=23, minutes=55))
     answers = list_answers(db)
     times = [created for *_, created in answers]
     assert times == sorted(times)
