@@ -18,14 +18,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from runner.sandbox.inbox.access import guard, is_foreign
-from runner.sandbox.inbox.launches import (
-    find_only_phones,
-    forecast_launch,
-    list_filtered,
-    list_groups,
-    list_texts,
-    read_filter,
-)
 from runner.sandbox.inbox.pages import (
     HEADERS,
     STATIC,
@@ -37,20 +29,23 @@ from runner.sandbox.inbox.pages import (
     redirect,
     render_page,
 )
-from runner.sandbox.inbox.phones import (
+from runner.sandbox.inbox.views import (
+    find_launch,
+    find_thread,
+    forecast_launch,
     is_news,
+    list_filtered,
+    list_first_phones,
+    list_groups,
     list_phones,
+    list_sessions,
+    list_texts,
     mark_all_seen,
     mark_seen,
+    read_filter,
     search_launches,
     search_lines,
     search_phones,
-)
-from runner.sandbox.inbox.threads import (
-    find_launch,
-    find_thread,
-    list_first_phones,
-    list_sessions,
 )
 from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.participants import Habits
@@ -66,8 +61,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from runner.sandbox.commits import Changes, Writer
-    from runner.sandbox.inbox.launches import TagGroup
-    from runner.sandbox.inbox.threads import Batch, Launch, Thread
+    from runner.sandbox.inbox.views import View
     from runner.sandbox.store import Store
     from runner.sandbox.web.refusals import Account, Endpoint
 
@@ -85,7 +79,6 @@ _QUERY_MAX = 200  # characters
 _ID_DIGITS = 15
 _READERS = 2  # one slow search leaves room for a page
 _Found = TypeVar("_Found")
-_Values = dict[str, Any]
 
 
 class Reader:
@@ -104,6 +97,7 @@ class Reader:
     def _read(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
         # Opened each time, which takes less than a template, so that nothing needs closing at the end.
         with closing(sqlite3.connect(self._uri, uri=True, isolation_level=None)) as connection:
+            connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
             return read(connection)
 
@@ -198,14 +192,10 @@ class _Inbox:
         """Show the launches by their tags, or a list of those that a filter leaves."""
         before, limits = _read_id(request, "before"), read_filter(request.query_params)
 
-        def read(connection: sqlite3.Connection) -> _Values:
-            groups = None if limits.is_set else list_groups(connection, before)
-            found = list_filtered(connection, limits, before) if groups is None else None
-            shown = found.items if found else _list_rows(groups)
+        def read(connection: sqlite3.Connection) -> View:
             return {
-                "groups": groups,
-                "launches": found,
-                "only_phones": find_only_phones(connection, shown),
+                "groups": None if limits.is_set else list_groups(connection, before),
+                "launches": list_filtered(connection, limits, before) if limits.is_set else None,
                 "limits": limits,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
@@ -225,7 +215,7 @@ class _Inbox:
             "snapshots": [file.stem for file in controls.list_snapshots()],
         }
 
-        def read(connection: sqlite3.Connection) -> _Values:
+        def read(connection: sqlite3.Connection) -> View:
             return {**shown, "webhooks": count_webhooks(connection)}
 
         return await self._answer_page(request, "controls", read)
@@ -236,7 +226,7 @@ class _Inbox:
         state = asked if asked in WEBHOOK_STATES else None
         outcome = self._outcomes.get("/webhooks", "")
 
-        def read(connection: sqlite3.Connection) -> _Values:
+        def read(connection: sqlite3.Connection) -> View:
             found = list_webhooks(connection, state, before=before, limit=_WEBHOOKS, newest_first=True)
             return {
                 "outcome": outcome,
@@ -254,19 +244,19 @@ class _Inbox:
         guid, after = request.path_params["guid"], _read_id(request, "after")
         limits = read_filter(request.query_params)
 
-        def read(connection: sqlite3.Connection) -> _Values | None:
+        def read(connection: sqlite3.Connection) -> View | None:
             launch = find_launch(connection, guid)
             if launch is None:
                 return None
-            condition = limits.write_session_condition()
-            sessions, rest = list_sessions(connection, launch.id, after, condition)
+            condition = limits.write_condition(of_sessions=True)
+            sessions, rest = list_sessions(connection, launch["id"], after, condition)
             return {
                 "launch": launch,
-                "phones_shown": list_first_phones(connection, launch.id, _FIRST_PHONES),
+                "phones_shown": list_first_phones(connection, launch["id"], _FIRST_PHONES),
                 "sessions": sessions,
                 "after": rest,
                 "limits": limits,
-                "texts": list_texts(launch.definition),
+                "texts": list_texts(launch["definition"]),
                 "forecast": forecast_launch(connection, launch),
             }
 
@@ -281,16 +271,17 @@ class _Inbox:
         guid, before = request.path_params["guid"], _read_id(request, "before")
         if before is None and not is_foreign(request):
             thread = await self._reader.run(lambda connection: find_thread(connection, guid))
-            if thread and is_news(self._service.store, thread.participant_id, thread.last_id):
+            if thread and is_news(self._service.store, thread["id"], thread["last_id"]):
                 await self._see(thread)
 
-        def read(connection: sqlite3.Connection) -> _Values | None:
+        def read(connection: sqlite3.Connection) -> View | None:
             thread = find_thread(connection, guid, before)
             if thread is None:
                 return None
-            launches = [stretch.launch for stretch in thread.stretches if stretch.launch]
+            launches = [each["launch"] for each in thread["stretches"] if each["launch"]]
             phones = {
-                launch.id: list_first_phones(connection, launch.id, _FIRST_PHONES) for launch in launches
+                launch["id"]: list_first_phones(connection, launch["id"], _FIRST_PHONES)
+                for launch in launches
             }
             return {"thread": thread, "phones_shown": phones, "is_latest": before is None}
 
@@ -329,8 +320,8 @@ class _Inbox:
         if len(text) > _TEXT_MAX:
             raise RefusalError(413, "body_too_large", _TOO_LONG)
         if text.strip():
-            await self._writer.receive(thread.number, text)
-        return redirect(f"/phones/{thread.guid}")
+            await self._writer.receive(thread["number"], text)
+        return redirect(f"/phones/{thread['guid']}")
 
     def act(self, name: str) -> Endpoint:
         """Return the form of a control, whose fields are those of its request; a dot leads into an object."""
@@ -362,15 +353,15 @@ class _Inbox:
         await self._writer.write(lambda: mark_all_seen(self._service.store))
         return redirect("/phones")
 
-    async def _see(self, thread: Thread) -> None:
+    async def _see(self, thread: View) -> None:
         # Readers don't wait for another process that holds the database: the line stays unread.
         with suppress(sqlite3.OperationalError):
             await self._writer.write(
-                lambda: mark_seen(self._service.store, thread.participant_id, thread.last_id), patience_s=0
+                lambda: mark_seen(self._service.store, thread["id"], thread["last_id"]), patience_s=0
             )
 
     async def _answer_page(
-        self, request: Request, template: str, read: Callable[[sqlite3.Connection], _Values | None]
+        self, request: Request, template: str, read: Callable[[sqlite3.Connection], View | None]
     ) -> Response:
         """Answer with a page of the result of `read`, inside the frame of all pages."""
         usage_now, ahead = self._writer.clock.now(), self._writer.clock.offset()
@@ -399,12 +390,6 @@ async def _read_form(request: Request) -> dict[str, str]:
     body = await read_body(request, _FORM_BYTES_MAX, _TOO_LONG)
     fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
     return {name: values[-1] for name, values in fields.items()}
-
-
-def _list_rows(groups: Batch[TagGroup] | None) -> list[Launch]:
-    """Return the launches that stand alone in their row of the page of groups."""
-    rows = [row for group in groups.items for row in (group, *group.messages)] if groups else []
-    return [row.newest for row in rows if row.launches == 1]
 
 
 async def _answer_static(request: Request) -> Response:

@@ -20,7 +20,7 @@ from runner.sandbox.clock import parse_duration, parse_time
 from runner.sandbox.definition import normalise_phone
 from runner.sandbox.model import Kind
 from runner.sandbox.records import RecordList
-from runner.sandbox.rehearsal.controls import Controls, ControlOutcome
+from runner.sandbox.rehearsal.controls import ControlOutcome, Controls
 from runner.sandbox.rehearsal.participants import Habits, Share
 from runner.sandbox.sandbox_errors import BusyError, RefusalError, SandboxError
 from runner.sandbox.store import find_database

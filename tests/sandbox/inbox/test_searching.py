@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.inbox import phones
+from runner.sandbox.inbox import views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +56,7 @@ def test_search_finds_launches(visit: Visit, send: Send) -> None:
 
 def test_search_pages_through_launches(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     """More launches than a page shows are behind a link."""
-    monkeypatch.setattr(phones, "LAUNCHES_FOUND", 2)
+    monkeypatch.setattr(views, "FOUND", 2)
     launches = [send(PHONE, tag=f"drinks {number}", text="Hello") for number in range(3)]
     found = r'class="hit" href="/launches/([^"]+)"'
     page = visit("/search?q=drinks")
