@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,50 +26,7 @@ _NEIGHBOURS = {
     "j": "hk", "k": "jl", "l": "k", "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "wa", "r": "et",
     "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x",
 }  # fmt: skip
-PRAISE = (
-    "Support answered within minutes, thank you!",
-    "Love it 😍 use it every day",
-    "Easy to set up and it just works",
-    "The new app is so much faster",
-    "Great people. Great service.",
-    "best one i've tried so far 👍👍",
-    "Muy contenta con el servicio, ¡gracias!",
-    "Très bon accueil, rien à redire",
-    "Schnelle Lieferung, sehr zufrieden",
-    "Atendimento excelente, recomendo",
-    "とても使いやすいです",
-    "Всё отлично, спасибо",
-    "خدمة ممتازة",
-    "5 stars ⭐⭐⭐⭐⭐",
-)
-MIXED = (
-    "It's ok, nothing special",
-    "Good product but the price went up again",
-    "fine I guess",
-    "Works well most of the time, sometimes slow in the evening",
-    "Bien, pero la app podría ser más clara",
-    "Correct, mais un peu cher",
-    "Ganz gut, die Rechnung war unklar",
-    "Bom, mas falta um chat em português",
-    "まあまあです",
-    "no opinion",
-    "Better than last year 🙂",
-    "The website says one thing, the store another",
-)
-COMPLAINTS = (
-    "Waited 40 minutes on hold and nobody could help me",
-    "Too expensive for what it is",
-    "App crashes every time I open my bill 😡",
-    "delivery was late, twice",
-    "I was charged two times in March",
-    "No me resolvieron el problema",
-    "Service client injoignable...",
-    "Seit dem Update geht nichts mehr",
-    "Péssimo, vou cancelar",
-    "対応が遅すぎる",
-    "Не работает уже неделю",
-    "Nobody calls back 👎",
-)
+_COMMENTS: dict[str, list[str]] = json.loads(Path(__file__).with_name("comments.json").read_bytes())
 EVASIONS = ("maybe", "not sure 🤷", "who is this?", "idk", "what do you mean", "?")
 _FIRST_REPLY_MEDIAN = timedelta(minutes=9)
 _NEXT_REPLY_MEDIAN = timedelta(seconds=45)
@@ -232,9 +191,7 @@ def _choose_answer(random: Random, person: Person, question: ServiceQuestion) ->
 
 
 def _choose_comments(mood: float) -> Sequence[str]:
-    if mood >= _GLAD:
-        return PRAISE
-    return COMPLAINTS if mood < _UPSET else MIXED
+    return _COMMENTS["praise" if mood >= _GLAD else "complaints" if mood < _UPSET else "mixed"]
 
 
 def _vary_case(random: Random, response: str) -> str:
