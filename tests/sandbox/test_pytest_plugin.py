@@ -158,8 +158,3 @@ def test_plugin_costs_nothing_where_it_is_not_used(
     """Without the fixture neither the web server nor the database is imported."""
     pytester.makepyfile(NOT_IN_USE)
     run().assert_outcomes(passed=1)
-
-
-def test_plugin_is_listed_with_its_words(run: Callable[..., pytest.RunResult]) -> None:
-    """`pytest --fixtures` shows the fixture and what it gives."""
-    run("--fixtures").stdout.fnmatch_lines(["messaging_service*", "*Give an empty Messaging Survey Service*"])

@@ -11,7 +11,7 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,6 +171,7 @@ def _build_environment() -> Environment:
         request=write_request,
         mark=mark_found,
         airtime=measure_text,
+        document=partial(json.dumps, indent=2, ensure_ascii=False),
     )
     return environment
 

@@ -17,6 +17,7 @@ from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from runner.sandbox.inbox import views
 from runner.sandbox.inbox.access import guard, is_foreign
 from runner.sandbox.inbox.pages import (
     HEADERS,
@@ -28,24 +29,6 @@ from runner.sandbox.inbox.pages import (
     read_static,
     redirect,
     render_page,
-)
-from runner.sandbox.inbox.views import (
-    find_launch,
-    find_thread,
-    forecast_launch,
-    is_news,
-    list_filtered,
-    list_first_phones,
-    list_groups,
-    list_phones,
-    list_sessions,
-    list_texts,
-    mark_all_seen,
-    mark_seen,
-    read_filter,
-    search_launches,
-    search_lines,
-    search_phones,
 )
 from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.participants import Habits
@@ -190,12 +173,12 @@ class _Inbox:
 
     async def show_launches(self, request: Request) -> Response:
         """Show the launches by their tags, or a list of those that a filter leaves."""
-        before, limits = _read_id(request, "before"), read_filter(request.query_params)
+        before, limits = _read_id(request, "before"), views.read_filter(request.query_params)
 
         def read(connection: sqlite3.Connection) -> View:
             return {
-                "groups": None if limits.is_set else list_groups(connection, before),
-                "launches": list_filtered(connection, limits, before) if limits.is_set else None,
+                "groups": None if limits.is_set else views.list_groups(connection, before),
+                "launches": views.list_filtered(connection, limits, before) if limits.is_set else None,
                 "limits": limits,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
@@ -242,22 +225,22 @@ class _Inbox:
     async def show_launch(self, request: Request) -> Response:
         """Show one launch: its progress, its request and its sessions."""
         guid, after = request.path_params["guid"], _read_id(request, "after")
-        limits = read_filter(request.query_params)
+        limits = views.read_filter(request.query_params)
 
         def read(connection: sqlite3.Connection) -> View | None:
-            launch = find_launch(connection, guid)
+            launch = views.find_launch(connection, guid)
             if launch is None:
                 return None
             condition = limits.write_condition(of_sessions=True)
-            sessions, rest = list_sessions(connection, launch["id"], after, condition)
+            sessions, rest = views.list_sessions(connection, launch["id"], after, condition)
             return {
                 "launch": launch,
-                "phones_shown": list_first_phones(connection, launch["id"], _FIRST_PHONES),
+                "phones_shown": views.list_first_phones(connection, launch["id"], _FIRST_PHONES),
                 "sessions": sessions,
                 "after": rest,
                 "limits": limits,
-                "texts": list_texts(launch["definition"]),
-                "forecast": forecast_launch(connection, launch),
+                "texts": views.list_texts(launch["definition"]),
+                "forecast": views.forecast_launch(connection, launch),
             }
 
         return await self._answer_page(request, "launch", read)
@@ -270,17 +253,17 @@ class _Inbox:
         """Show the conversation with one phone, and mark its lines as seen."""
         guid, before = request.path_params["guid"], _read_id(request, "before")
         if before is None and not is_foreign(request):
-            thread = await self._reader.run(lambda connection: find_thread(connection, guid))
-            if thread and is_news(self._service.store, thread["id"], thread["last_id"]):
+            thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
+            if thread and views.is_news(self._service.store, thread["id"], thread["last_id"]):
                 await self._see(thread)
 
         def read(connection: sqlite3.Connection) -> View | None:
-            thread = find_thread(connection, guid, before)
+            thread = views.find_thread(connection, guid, before)
             if thread is None:
                 return None
             launches = [each["launch"] for each in thread["stretches"] if each["launch"]]
             phones = {
-                launch["id"]: list_first_phones(connection, launch["id"], _FIRST_PHONES)
+                launch["id"]: views.list_first_phones(connection, launch["id"], _FIRST_PHONES)
                 for launch in launches
             }
             return {"thread": thread, "phones_shown": phones, "is_latest": before is None}
@@ -296,9 +279,11 @@ class _Inbox:
             "search",
             lambda connection: {
                 "query": query,
-                "found_phones": search_phones(connection, query, _read_id(request, "phones_before")),
-                "found_launches": search_launches(connection, query, _read_id(request, "launches_before")),
-                "hits": search_lines(connection, query, before),
+                "found_phones": views.search_phones(connection, query, _read_id(request, "phones_before")),
+                "found_launches": views.search_launches(
+                    connection, query, _read_id(request, "launches_before")
+                ),
+                "hits": views.search_lines(connection, query, before),
                 "is_first_page": before is None,
             },
         )
@@ -312,7 +297,7 @@ class _Inbox:
         """Receive a text as if the phone's owner had sent it."""
         form = await _read_form(request)
         guid = request.path_params["guid"]
-        thread = await self._reader.run(lambda connection: find_thread(connection, guid))
+        thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
         if thread is None:
             raise RefusalError(404, "not_found", "There is no such phone; nothing was done.")
         # Browsers send line breaks of a form as CRLF, phones as LF.
@@ -350,14 +335,14 @@ class _Inbox:
 
     async def see_all(self, _request: Request) -> Response:
         """Mark all lines so far as seen."""
-        await self._writer.write(lambda: mark_all_seen(self._service.store))
+        await self._writer.write(lambda: views.mark_all_seen(self._service.store))
         return redirect("/phones")
 
     async def _see(self, thread: View) -> None:
         # Readers don't wait for another process that holds the database: the line stays unread.
         with suppress(sqlite3.OperationalError):
             await self._writer.write(
-                lambda: mark_seen(self._service.store, thread["id"], thread["last_id"]), patience_s=0
+                lambda: views.mark_seen(self._service.store, thread["id"], thread["last_id"]), patience_s=0
             )
 
     async def _answer_page(
@@ -374,7 +359,7 @@ class _Inbox:
             (renders,) = connection.execute("SELECT renders FROM totals").fetchone()
             page = render_page(
                 "missing" if found is None else template,
-                phones=list_phones(connection, phones_before),
+                phones=views.list_phones(connection, phones_before),
                 usage=Usage(self._service.plan, renders, usage_now, ahead),
                 mark=mark,
                 **(found or {}),

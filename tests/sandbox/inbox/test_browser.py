@@ -95,30 +95,19 @@ def test_keyboard_reaches_everything(page: Page, send: Send, open_conversation: 
     assert names[2:] == ["1 Tea", "2 Coffee", f"Reply as {PHONE}", "Send", "STOP", "START", "HELP"]
 
 
-def test_conversation_is_one_click(page: Page, send: Send) -> None:
-    """A launch to one phone has the link to its conversation in its row."""
+def test_clock_moves_from_any_page(page: Page, send: Send) -> None:
+    """The clock's menu moves it where one stands; the controls say what it did and lead back, without a reload."""
     send(PHONE, tag="drinks", questions=[CHOICE])
     page.goto("/")
-    page.get_by_role("link", name=f"Conversation with {PHONE}").click()
-    expect(page.locator("h1")).to_have_text(PHONE)
-
-
-def test_clock_moves_from_any_page(page: Page, send: Send) -> None:
-    """The clock's menu moves it where one stands, and the page shows how far."""
-    send(PHONE, text="Hello")
-    page.goto("/phones")
     page.locator("details.clock summary").click()
     page.get_by_role("button", name="+1 d").click()
     expect(page.locator(".ahead")).to_have_text("1d ahead")
     page.get_by_role("button", name="+1 h").click()
     expect(page.locator(".ahead")).to_have_text("1d1h ahead")
-    assert page.url.endswith("/phones")
-
-
-def test_controls_say_at_once_what_the_clock_did(page: Page) -> None:
-    """The page of controls says where a button moved the clock, and offers the way back, without a reload."""
+    page.get_by_role("link", name=f"Conversation with {PHONE}").click()
+    expect(page.locator("h1")).to_have_text(PHONE)
     page.goto("/controls")
     page.locator("#controls").get_by_role("button", name="+1 h").click()
-    expect(page.locator("#outcome")).to_contain_text("1h ahead of this machine")
-    page.get_by_role("button", name="Back to this machine's time").click()
-    expect(page.locator("#outcome")).to_contain_text("that of this machine")
+    expect(page.locator("#outcome")).to_contain_text("1d2h ahead of this machine")
+    page.locator("#controls").get_by_role("button", name="Next due").click()
+    expect(page.locator("#outcome")).to_contain_text("6d23h59m")
