@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse
 
 from runner.sandbox.clock import format_duration, parse_time
 from runner.sandbox.inbox.views import UNREAD_MAX
-from runner.sandbox.sandbox_errors import RefusalError, find_trouble
+from runner.sandbox.web.refusals import add_retry, explain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +50,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_RETRY_S = "2"
+_TITLES = {500: "The sandbox failed", 503: "The sandbox cannot do that now"}
 # 3GPP TS 23.038: the default alphabet (6.2.1), and the extension table (6.2.1.1), reached by an escape.
 _ALPHABET = frozenset(
     "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
@@ -214,28 +214,17 @@ def redirect(path: str) -> Response:
 
 
 def explained(endpoint: Endpoint) -> Endpoint:
-    """Answer refusals and errors of an endpoint with a page for people.
-
-    A refusal keeps its status and message; an unavailable database is a 503; anything else is a 500 without
-    details, which may hold a phone or a text.
-    """
+    """Answer refusals and errors of an endpoint with a page for people."""
 
     async def call(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except RefusalError as refusal:
-            return _answer_problem(
-                refusal.status, "That was not done", " ".join((refusal.message, *refusal.problems))
-            )
         except Exception as error:  # noqa: BLE001  whatever it is, who reads a page is not shown JSON
-            trouble = find_trouble(error)
-        if trouble is None:
-            message = "This is a fault of the sandbox, and not of what you did."
-            return _answer_problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The sandbox failed", message)
-        message = f"Its database {trouble.words}: {trouble.advice}. Nothing was stored."
-        answer = _answer_problem(HTTPStatus.SERVICE_UNAVAILABLE, "The sandbox cannot do that now", message)
-        answer.headers["Retry-After"] = _RETRY_S
-        return answer
+            refusal = explain(error)
+        said = " ".join((refusal.message, *refusal.problems))
+        return add_retry(
+            _answer_problem(refusal.status, _TITLES.get(refusal.status, "That was not done"), said)
+        )
 
     return call
 

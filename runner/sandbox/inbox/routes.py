@@ -32,7 +32,7 @@ from runner.sandbox.inbox.pages import (
 )
 from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.participants import Habits
-from runner.sandbox.sandbox_errors import RefusalError, SandboxError
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.control import ACTIONS, Control, read_values
 from runner.sandbox.web.refusals import read_body
@@ -323,11 +323,7 @@ class _Inbox:
                     values.setdefault(outer, {})[inner] = written.strip()
                 elif written.strip():
                     values[field] = written.strip()
-            try:
-                outcome = await self._control.act(read_values(values, ACTIONS[name]))
-            except SandboxError as error:
-                message = str(error)
-                raise RefusalError(400, "impossible", f"{message[:1].upper()}{message[1:]}.") from None
+            outcome = await self._control.act(read_values(values, ACTIONS[name]))
             self._outcomes[page] = outcome.words
             return redirect(page)
 

@@ -22,7 +22,7 @@ from runner.sandbox.model import Kind
 from runner.sandbox.records import RecordList
 from runner.sandbox.rehearsal.controls import ControlOutcome, Controls
 from runner.sandbox.rehearsal.participants import Habits, Share
-from runner.sandbox.sandbox_errors import BusyError, RefusalError, SandboxError
+from runner.sandbox.sandbox_errors import RefusalError, SandboxError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
@@ -154,11 +154,7 @@ class _Reset(Struct, forbid_unknown_fields=True):
     def act(self, controls: Controls) -> ControlOutcome:
         if self.to is not None and self.all:
             raise RefusalError(400, "invalid_body", 'Say {"to": "name"} or {"all": true}, or nothing.')
-        try:
-            return controls.reset(self.to, removes_all=self.all)
-        except BusyError:
-            message = "The database is locked by another process; nothing was reset."
-            raise RefusalError(503, "busy", message) from None
+        return controls.reset(self.to, removes_all=self.all)
 
 
 class _Resend(Struct, forbid_unknown_fields=True):
