@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import format_duration
-from runner.sandbox.sandbox_errors import SandboxError, require_name
+from runner.sandbox.sandbox_errors import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,7 +150,10 @@ def find_fault(name: str) -> Fault:
     Raises:
         SandboxError: there is none; the message names the known ones.
     """
-    require_name("fault", name, FAULTS)
+    if name not in FAULTS:
+        near = get_close_matches(name, FAULTS, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(FAULTS)}"
+        raise SandboxError(f"there is no fault {name!r}: {meant}")
     return FAULTS[name]
 
 
