@@ -9,7 +9,7 @@ import asyncio
 import re
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -103,7 +103,6 @@ class _Reply(Struct, forbid_unknown_fields=True):
 class _Move(Struct, forbid_unknown_fields=True):
     """The body of `clock`."""
 
-    shows_state: ClassVar[bool] = True
     advance: str = ""
     reset: bool = False
 
@@ -116,7 +115,6 @@ class _Move(Struct, forbid_unknown_fields=True):
 class _Simulate(Habits, forbid_unknown_fields=True, frozen=True):
     """The body of `simulate`."""
 
-    shows_state: ClassVar[bool] = False
     seed: _Count = 1
 
     def act(self, controls: Controls) -> ControlOutcome:
@@ -126,7 +124,6 @@ class _Simulate(Habits, forbid_unknown_fields=True, frozen=True):
 class _SetFaults(Struct, forbid_unknown_fields=True):
     """The body of `faults`."""
 
-    shows_state: ClassVar[bool] = True
     rates: dict[str, Share] = {}
     latency: str = "0"
 
@@ -137,7 +134,6 @@ class _SetFaults(Struct, forbid_unknown_fields=True):
 class _TakeSnapshot(Struct, forbid_unknown_fields=True):
     """The body of `snapshot`."""
 
-    shows_state: ClassVar[bool] = False
     name: _Name
 
     def act(self, controls: Controls) -> ControlOutcome:
@@ -147,7 +143,6 @@ class _TakeSnapshot(Struct, forbid_unknown_fields=True):
 class _Reset(Struct, forbid_unknown_fields=True):
     """The body of `reset`."""
 
-    shows_state: ClassVar[bool] = True
     to: _Name | None = None
     all: bool = False
 
@@ -160,7 +155,6 @@ class _Reset(Struct, forbid_unknown_fields=True):
 class _Resend(Struct, forbid_unknown_fields=True):
     """The body of `webhooks/resend`."""
 
-    shows_state: ClassVar[bool] = False
     id: _Id | None = None
     state: Literal["FAILED"] | None = None
 
@@ -180,6 +174,7 @@ ACTIONS: Mapping[str, type[Action]] = {
     "webhooks/resend": _Resend,
 }
 """By name: the body of each control's request."""
+_SHOWING_STATE = ("clock", "faults", "reset")
 
 
 class Control:
@@ -202,7 +197,7 @@ class Control:
             ("GET", "requests", self.list_requests),
             ("GET", "webhooks", self.list_webhooks),
             ("POST", "reply", self.reply),
-            *(("POST", name, self._answer(action)) for name, action in ACTIONS.items()),
+            *(("POST", name, self._answer(name, action)) for name, action in ACTIONS.items()),
         ]
         return [
             Route(f"/_sandbox/{name}", account.guard(endpoint), methods=[method])
@@ -224,10 +219,12 @@ class Control:
         self._writer.changes.note()
         return outcome
 
-    def _answer(self, action: type[Action]) -> Endpoint:
+    def _answer(self, name: str, action: type[Action]) -> Endpoint:
         async def call(request: Request) -> Response:
             outcome = await self.act(await _read_body(request, action))
-            return JSONResponse(self._describe() if action.shows_state else {**_VERSION, **outcome.document})
+            return JSONResponse(
+                self._describe() if name in _SHOWING_STATE else {**_VERSION, **outcome.document}
+            )
 
         return call
 
