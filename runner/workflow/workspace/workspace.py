@@ -455,11 +455,12 @@ class Workspace:
                 hint="leave RUNNER_BASE_URL out of the environment, and take the target `sandbox`",
             )
         # Imported here: only the sandbox needs it.
+        from runner.sandbox.rehearsal.participants import Habits
         from runner.sandbox.rehearsal.simulate import simulate
         from runner.sandbox.sandbox_errors import SandboxError
 
         try:
-            return simulate(make_sandbox_database(), seed=seed, response_rate=response_rate)
+            return simulate(make_sandbox_database(), seed=seed, habits=Habits(response_rate))
         except SandboxError as error:
             raise RunnerError(str(error)) from None
 
@@ -504,7 +505,7 @@ def _reach_target(target: Target) -> Iterator[Target]:
     from runner.sandbox.web.server import running_service
 
     try:
-        with running_service(make_sandbox_database()) as service:
+        with running_service(make_sandbox_database(), sends_webhooks=False) as service:
             credentials = Credentials(service.username, service.api_key)
             yield replace(target, base_url=service.url, credentials=credentials)
     except SandboxError as error:
