@@ -29,6 +29,7 @@ from runner.report.model import (
     MessageReport,
     PooledScore,
     RunReport,
+    ScorePart,
     Sessions,
     Volume,
 )
@@ -70,7 +71,6 @@ def measure_volume(
         asked_again=_count_asked_again(outline, totals, sent, completed, steps, blocked),
         plan_share=share,
         cost_usd=None if share is None or price_usd is None else share * price_usd,
-        queued=totals.queued,
     )
 
 
@@ -251,7 +251,8 @@ def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | Non
     for (message, reading), count in tally.pooled.items():
         parts[message] += count
         readings["", reading] += count
-    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), parts)
+    counted = tuple(ScorePart(*part) for part in parts.items())
+    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), counted)
 
 
 def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:
@@ -295,6 +296,8 @@ def _summarise_message(
         last_sent_at=_read_time(totals.last_sent_at),
         reconciled_at=_read_time(totals.reconciled_at),
         launches=totals.launches,
+        reconciled_launches=totals.reconciled,
+        reconciled_sent=totals.sent_read,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
         rejected=_know_rejected(facts, totals),
@@ -342,8 +345,6 @@ def _summarise_message(
             for column, groups in tally.groups.items()
         ),
         days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
-        unread_launches=totals.unread,
-        sent_read=totals.sent_read,
         partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
 
@@ -453,8 +454,8 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
     return Audience(
         planned_at=planned_at,
         recipients=facts.recipients,
-        reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
         held_out=facts.dispositions.get("held_out", 0),
+        reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
     )
 
 

@@ -32,11 +32,11 @@ from runner.campaign.scales import read_points
 from runner.errors import RunnerError
 from runner.report.columns.dataset import read_time
 from runner.report.columns.engine import quote
-from runner.report.documents.wording import defuse_formula, round_exactly
+from runner.report.documents.wording import defuse_formula, distinguish, round_exactly
 from runner.report.funnel import count_completed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
     from runner.report.columns.engine import Engine
@@ -193,7 +193,7 @@ class AnswerFiles:
             joins.append(_join(kept))
         columns += [(f"members.value_{number}", name) for name, number in self.columns]
         # A tag that only results know is any text of the service.
-        names = _distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
+        names = distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
         cells = (f"{cell} AS {_name(name)}" for (cell, _), name in zip(columns, names, strict=True))
         people = " UNION ".join(
             f"SELECT participant FROM {kept.table} "
@@ -279,16 +279,6 @@ def _has_values(question: QuestionOutline) -> bool:
     return is_scored and any(
         _write_number(point) != text.strip() for point, text in zip(points, question.responses, strict=True)
     )
-
-
-def _distinguish(names: Iterable[str]) -> list[str]:
-    """Return names made distinct by numbers, regardless of case, as the engine compares them."""
-    found: dict[str, str] = {}
-    for name in names:
-        candidates = (name, *(f"{name} ({number})" for number in range(2, len(found) + 2)))
-        free = next(candidate for candidate in candidates if candidate.casefold() not in found)
-        found[free.casefold()] = free
-    return list(found.values())
 
 
 def _name(column: str) -> str:

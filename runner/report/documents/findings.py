@@ -90,8 +90,9 @@ def _hedge(sentence: str, counted: int) -> str:
 
 def _write_pooled(score: PooledScore) -> Iterator[str]:
     """Yield the campaign's one score, with the messages that it is pooled over."""
+    asked = _join_names(part.message for part in score.parts)
     for sentence in list_scores(score.question):
-        yield f"{score.question.tag}, each person’s latest answer to {_join_names(score.parts)}: {sentence}"
+        yield f"{score.question.tag}, each person’s latest answer to {asked}: {sentence}"
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -176,8 +177,9 @@ def write_volume(message: MessageReport) -> str:
     return f"{', '.join(parts)}."
 
 
-def list_volume(volume: Volume) -> Iterator[str]:
+def list_volume(message: MessageReport) -> Iterator[str]:
     """Yield sentences on the renders against their forecast, and on their cost."""
+    volume, queued = message.volume, message.sessions.queued
     least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
     forecast = least if least == most else f"{least} to {most}"
     if volume.renders is None:
@@ -185,8 +187,8 @@ def list_volume(volume: Volume) -> Iterator[str]:
         return
     renders = count_nouns(volume.renders, "render")
     if volume.renders < volume.forecast_min:
-        waiting = count_nouns(volume.queued or 0, "text is", "texts are")
-        still = f", while {waiting} still queued at the service" if volume.queued else ""
+        waiting = count_nouns(queued or 0, "text is", "texts are")
+        still = f", while {waiting} still queued at the service" if queued else ""
         yield f"{renders}, fewer than the forecast of {forecast}{still}."
     elif volume.renders > volume.forecast_max:
         yield f"{renders}, more than the forecast of {forecast}."
