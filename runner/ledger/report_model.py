@@ -332,7 +332,7 @@ class FeedRow(NamedTuple):
 
     `message` is the id in the ledger. `arm` and `started` may be empty. `participant` is a pseudonym.
     `question_display_order` may be `ORDER_UNKNOWN`. `answer` and `response` are `result_answer` and
-    `result_response`.
+    `result_response`; `non_answer` is why it answers nothing, empty for an answer.
     """
 
     message: str
@@ -347,3 +347,4 @@ class FeedRow(NamedTuple):
     answer: str
     response: str
     created: str
+    non_answer: str = ""

@@ -111,13 +111,12 @@ class ScoreOutline:
 class OptOutFacts:
     """The opt-outs of a message: results that opt out, and session ends that the service itself reports.
 
-    `doubtful` counts further results that wait for a decision, `non_answers` those that answer nothing.
+    `doubtful` counts further results that wait for a decision.
     """
 
     replied: int = 0
     reported: int = 0
     doubtful: int = 0
-    non_answers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +251,7 @@ class MessageTally:
     Attributes:
         results: all of them, with earlier answers of the same participant.
         refusals: those of them that are no answers: they opt out, or answer nothing.
+        non_answers: those that answer nothing.
         paths: participants by arm and path.
         questions: by tag; those of the campaign in its order, then those that only results know.
         unlisted: the number of further questions that only results know, beyond those counted.
@@ -263,6 +263,7 @@ class MessageTally:
 
     results: int = 0
     refusals: int = 0
+    non_answers: int = 0
     paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
     unlisted: int = 0

@@ -279,7 +279,7 @@ def _summarise_message(
         "results": tally.results,
         "opt_outs": opt_outs.replied + opt_outs.reported,
         "doubtful": opt_outs.doubtful,
-        "non_answers": opt_outs.non_answers,
+        "non_answers": tally.non_answers,
     }
     known = held if is_read else dict.fromkeys(held)
     dispositions = _count_dispositions(

@@ -21,7 +21,7 @@ from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_asked, load_members, load_reached
 from runner.report.documents.formats import WRITERS
 from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
-from runner.report.gathering import gather_facts, iterate_refusals, outline_messages, outline_score
+from runner.report.gathering import gather_facts, outline_messages, outline_score, read_refusals
 from runner.report.metrics import summarise
 from runner.report.model import SMALL_GROUP
 from runner.source.diagnostic import Problems
@@ -161,27 +161,28 @@ def make_report(
 def _count_results(
     subject: _Subject, ledger: Ledger, record: CampaignRecord, campaign_id: int, files: Sequence[AnswerFile]
 ) -> tuple[CampaignFacts, CampaignTally]:
-    folder = subject.find_copy()
-    copy = ResultColumns(folder)
+    copy, campaign = ResultColumns(subject.find_copy()), subject.campaign
     with copy.hold() as engine:
         with ledger.reading() as connection:
-            facts = gather_facts(connection, subject.campaign, subject.target, subject.outlines, campaign_id)
+            ids = campaign.message_ids
+            refusals = read_refusals(connection, campaign_id, ids)
+            facts = gather_facts(
+                connection, campaign, subject.target, subject.outlines, campaign_id, refusals
+            )
             copy.refresh(
                 engine,
                 read_version(connection),
                 lambda since: iterate_feed(connection, campaign_id, since),
                 lambda revision: find_mark(connection, revision),
-                iterate_refusals(connection, campaign_id),
+                refusals.results,
             )
-            ids = subject.campaign.message_ids
             if subject.needs_members:
-                load_reached(engine, folder, sendings.iterate_reached(connection, campaign_id, ids))
+                load_reached(engine, sendings.iterate_reached(connection, campaign_id, ids))
             if files:
-                opted_out = sendings.list_replied_opt_outs(connection, subject.target, campaign_id, ids)
-                load_asked(engine, folder, sendings.iterate_asked(connection, campaign_id, ids), opted_out)
+                load_asked(engine, sendings.iterate_asked(connection, campaign_id, ids), refusals.people)
         if subject.needs_members:
             rows = _list_members(subject, record, include_pii=subject.options.include_pii)
-            load_members(engine, folder, rows, len(subject.columns) + len(subject.export_columns))
+            load_members(engine, rows, len(subject.columns) + len(subject.export_columns))
         return facts, _count(engine, subject, files)
 
 
@@ -189,12 +190,11 @@ def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
     """Write the files of a campaign that was never sent: columns without rows."""
     if not files:
         return
-    folder = subject.find_copy()
-    copy = ResultColumns(folder)
+    copy = ResultColumns(subject.find_copy())
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
-        load_members(engine, folder, (), len(subject.export_columns))
-        load_asked(engine, folder, (), ())
+        load_members(engine, (), len(subject.export_columns))
+        load_asked(engine, (), ())
         _count(engine, replace(subject, columns=()), files)
 
 

@@ -15,6 +15,7 @@ from runner.cli.guard import leads_to_file
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
 from runner.ledger.atomic_write import drafting, remove_leftovers
+from runner.report.columns.answer_files import BOM
 from runner.report.documents.formats import WRITERS
 from runner.report.documents.html import write_with_template
 from runner.report.documents.index import write_index
@@ -89,7 +90,8 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(file)
         with drafting(file) as (stream, draft):
-            stream.write(text)
+            # Without the mark Excel takes a CSV file for one of another encoding.
+            stream.write(f"{BOM}{text}" if file.suffix == ".csv" else text)
             stream.flush()
             draft.chmod(_NEW_FILE & ~_read_umask())
             draft.replace(file)

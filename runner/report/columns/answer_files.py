@@ -14,7 +14,8 @@ For each message with questions, a person's row has:
 The audience's columns that the campaign names (`export_columns`) follow, with present values.
 Times are UTC: in Parquet of that type, in CSV ISO 8601 with microseconds and a Z, all of one length. Phones
 are E.164; in CSV an apostrophe stands before them, as before other formulas: otherwise spreadsheets and data
-frames take them for numbers, and lose the plus sign. CSV is UTF-8 with LF line ends.
+frames take them for numbers, and lose the plus sign. CSV is UTF-8 with a byte order mark, without which Excel
+takes it for another encoding, and LF line ends.
 Pseudonyms are made for these files alone, with a key of their own: those of the ledger are in the lockfile,
 too, and would link answers to the repository. Participants' own words, questions as rendered for one person,
 and phones are included only on request.
@@ -47,6 +48,7 @@ Shape = Literal["answers", "results"]
 """`answers`: a row a person asked, a column a question; `results`: a row a result."""
 FileFormat = Literal["csv", "parquet"]
 
+BOM = "\N{BYTE ORDER MARK}"
 _NUMBER_PLACES = 15
 # A spreadsheet runs a cell that starts so (OWASP, "CSV injection"), unless it is a number.
 _DEFUSE = r"""
@@ -138,7 +140,12 @@ class AnswerFiles:
         is_csv = file_format == "csv"
         select = (self._select_answers if shape == "answers" else self._select_results)(is_csv=is_csv)
         if is_csv:
-            select = f"SELECT defuse(COLUMNS(*)) FROM ({select})"
+            # The engine writes no byte order mark, but the name of the first column as it is.
+            first = "participant" if shape == "answers" else "message"
+            select = (
+                f"SELECT defuse({first}) AS {_name(f'{BOM}{first}')}, defuse(COLUMNS(* EXCLUDE {first})) "
+                f"FROM ({select})"
+            )
         options = "FORMAT csv, HEADER" if is_csv else "FORMAT parquet, COMPRESSION zstd"
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

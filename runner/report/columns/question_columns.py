@@ -6,14 +6,16 @@ Participants' own words are never a group. The engine keeps candidates, and the 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.report.answers import OWN_WORDS, build_reader
+from runner.report.columns.engine import quote
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.report.columns.engine import Engine
     from runner.report.facts import AnswerReading, MessageOutline, QuestionOutline
@@ -35,39 +37,34 @@ _READINGS = """
 CREATE OR REPLACE TEMP TABLE readings
   (arm VARCHAR, place INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER)
 """
-# A reply that opts out is no answer to any question.
+# Replies that opt out, or answer nothing, are no answers to any question.
 _ANSWERS = """
 CREATE OR REPLACE TEMP VIEW replies AS
-SELECT r.*, asked.place, asked.kind FROM results r
-SEMI JOIN names ON names.message = r.message
-JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag;
+SELECT r.*, asked.place, asked.kind FROM named r
+JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag WHERE r.message = {};
 CREATE OR REPLACE TEMP VIEW answers AS SELECT * FROM replies WHERE NOT refuses;
 """
 # Answers that are not kept, and unknown ones that are too rare, share the reading of
 # answers in own words.
 _READ_REPLIES = f"""
 CREATE OR REPLACE TEMP VIEW read_replies AS
-SELECT replies.*, readings.reading IS NOT NULL AS is_kept, (created_us::UHUGEINT << 64) | tie AS rank,
+SELECT replies.*, readings.reading IS NOT NULL AS is_kept, {{'us': created_us, 'tie': tie}} AS rank,
   coalesce(readings.reading, {OWN_WORDS_NUMBER}) AS reading
 FROM replies LEFT JOIN readings ON readings.arm = replies.arm AND readings.place = replies.place
   AND readings.answer = replies.answer AND readings.response = replies.response;
 CREATE OR REPLACE TEMP VIEW read_answers AS SELECT * FROM read_replies WHERE NOT refuses;
 """
 # The offer and a question's kind follow from the other columns: they split no group.
-_CANDIDATES = """
-SELECT answers.arm, answers.place, answer, response, kind, offered.folded IS NOT NULL AS is_offered,
-  count(*) AS n
+_CANDIDATES = f"""
+SELECT answers.arm, answers.place, answer, response
 FROM answers LEFT JOIN offered ON offered.arm = answers.arm AND offered.place = answers.place
   AND offered.folded = answers.folded
 WHERE offered.folded IS NOT NULL
   OR (is_index AND kind IN ('choice', 'unknown'))
   OR (is_number AND kind = 'number')
-GROUP BY ALL
-"""
-_KEPT = f"""
-SELECT arm, place, answer, response FROM {{}}
-QUALIFY kind = 'number' OR is_offered OR row_number() OVER (
-  PARTITION BY arm, place ORDER BY n DESC, answer, response) <= {_MOST_STRANGERS}
+GROUP BY answers.arm, answers.place, answer, response, kind, offered.folded
+QUALIFY kind = 'number' OR offered.folded IS NOT NULL OR row_number() OVER (
+  PARTITION BY answers.arm, answers.place ORDER BY count(*) DESC, answer, response) <= {_MOST_STRANGERS}
 """
 
 
@@ -80,7 +77,9 @@ class Asked:
         unknown: tags that only results have.
         unlisted: the number of further ones, which are not counted.
         arms: of the results, empty for a message without arms.
-        results: of all questions, with those that opt out.
+        results: of all questions, with those that are no answers.
+        refusals: those that are no answers: they opt out, or answer nothing.
+        non_answers: those that answer nothing.
         orders: the places of an arm's questions as it asks them; the first one's are those of unknown arms.
     """
 
@@ -90,6 +89,7 @@ class Asked:
     arms: tuple[str, ...]
     results: int
     refusals: int = 0
+    non_answers: int = 0
     orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
@@ -98,21 +98,26 @@ class Asked:
         return (*(question.tag for question in self.questions), *self.unknown)
 
 
-def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int], refusals: int = 0) -> Asked:
-    """Return the questions of a message; `found` has the answers by arm and question tag."""
+def list_asked(outline: MessageOutline, found: Sequence[tuple[bool, bool, str, str, int]]) -> Asked:
+    """Return the questions of a message.
+
+    `found` counts its results by whether they are no answers, whether they say nothing, by arm and question
+    tag.
+    """
     known = {question.tag: place for place, question in enumerate(outline.questions)}
-    strange: dict[str, int] = {}
-    for (_, tag), count in found.items():
-        if tag not in known:
-            strange[tag] = strange.get(tag, 0) + count
+    strange: Counter[str] = Counter()
+    for refuses, _, _, tag, count in found:
+        if not refuses and tag not in known:
+            strange[tag] += count
     ordered = sorted(strange, key=lambda tag: (-strange[tag], tag))
     return Asked(
         questions=outline.questions,
         unknown=tuple(sorted(ordered[:_MOST_UNKNOWN])),
         unlisted=len(ordered[_MOST_UNKNOWN:]),
-        arms=tuple(sorted({arm for arm, _ in found})),
-        results=sum(found.values()) + refusals,
-        refusals=refusals,
+        arms=tuple(sorted({arm for refuses, _, arm, _, _ in found if not refuses})),
+        results=sum(count for *_, count in found),
+        refusals=sum(count for refuses, *_, count in found if refuses),
+        non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
         orders=tuple(
             (way.arm, tuple(known[question.tag] for question in way.questions)) for way in outline.all_ways
         ),
@@ -122,7 +127,7 @@ def list_asked(outline: MessageOutline, found: Mapping[tuple[str, str], int], re
 def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None:
     """Make the views `answers` and, for use once the readings are known, `read_answers` and `read_replies`.
 
-    The last also has replies that opt out. The ids of the message are in the engine's table `names`.
+    The last also has replies that are no answers.
     """
     engine.run(_TABLES)
     engine.run(_READINGS)
@@ -137,7 +142,7 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None
         "offered",
         [(arm, place, text) for (arm, place), one in questions.items() for text in _list_offered(one)],
     )
-    engine.run(_ANSWERS)
+    engine.run(_ANSWERS.format(quote(outline.id)))
     engine.run(_READ_REPLIES)
 
 
@@ -146,7 +151,7 @@ def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Ans
     readers = {key: build_reader(one) for key, one in _place_questions(outline, asked).items()}
     numbers: dict[AnswerReading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
     rows = []
-    for arm, place, answer, response in sorted(count_groups(engine, _CANDIDATES, choose=_KEPT)):
+    for arm, place, answer, response in sorted(engine.rows(_CANDIDATES)):
         reading = readers[arm, place].read(answer, response)
         rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
     engine.run(_READINGS)
@@ -195,16 +200,3 @@ def _insert(engine: Engine, table: str, rows: Sequence[tuple[object, ...]]) -> N
         columns = [list(column) for column in zip(*rows, strict=True)]
         values = ", ".join("unnest(?)" for _ in columns)
         engine.run(f"INSERT INTO {table} SELECT {values}", columns)
-
-
-def count_groups(
-    engine: Engine, statement: str, values: Sequence[object] = (), *, choose: str = "FROM {} ORDER BY ALL"
-) -> list[tuple[Any, ...]]:
-    """Return groups with their counts, or the result of a further statement on them.
-
-    The last column of `statement` is `n`; `choose` reads the groups, which it calls `{}`.
-
-    Raises:
-        RunnerError: the disk is full, or the files cannot be read.
-    """
-    return engine.rows(choose.format(f"({statement})"), values)

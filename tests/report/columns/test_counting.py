@@ -345,8 +345,8 @@ def test_decimal_commas_are_counted_and_thousands_are_no_numbers() -> None:
 def test_unknown_questions_are_looked_at_up_to_a_hundred() -> None:
     """Of 103 questions that the campaign does not have the three with the fewest results are only counted."""
     tags = [f"t{number:03}" for number in range(103)]
-    found = {("", tag): 1 if number < 3 else 2 for number, tag in enumerate(tags)}
-    asked = list_asked(OTHER, {**found, ("", "age"): 7})
+    found = [(False, False, "", tag, 1 if number < 3 else 2) for number, tag in enumerate(tags)]
+    asked = list_asked(OTHER, [*found, (False, False, "", "age", 7)])
     assert (asked.tags, asked.unlisted, asked.results) == (("age", *tags[3:]), 3, 210)
 
 
@@ -467,8 +467,8 @@ def test_groups_are_those_of_plain_python(
     copy = ResultColumns(folder)
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: mine, lambda _: "")
-        load_reached(engine, folder, [("ask", person) for person in reached] + [("again", "p")])
-        load_members(engine, folder, [(person, "", "x", city) for person, city in cities.items()], 2)
+        load_reached(engine, [("ask", person) for person in reached] + [("again", "p")])
+        load_members(engine, [(person, "", "x", city) for person, city in cities.items()], 2)
         tally = count_campaign(engine, [OUTLINE], {}, ("plan", "city"))
     groups = tally.messages["ask"].groups["city"]
     assert set(tally.messages["ask"].groups) == {"plan", "city"}
