@@ -167,9 +167,9 @@ class CampaignFacts:
     score: ScoreOutline | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """The kept part of an answer. Equal by identity: a reader returns one value for equal answers.
+    """The kept part of an answer.
 
     Attributes:
         answer: `result_answer` of a multiple-choice answer; empty for a freeform one.

@@ -245,7 +245,7 @@ def count_campaign(
     tallies: dict[str, MessageTally] = {}
     kept: list[list[AnswerReading]] = []
     for number, one in enumerate(outlines):
-        asked = list_asked(one, [row for message, *row in found if message == one.id])
+        asked = list_asked(one, [row[1:] for row in found if row[0] == one.id])
         place_answers(engine, one, asked)
         readings = read_kept(engine, one, asked)
         kept.append(readings)

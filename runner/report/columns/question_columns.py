@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runner.report.answers import OWN_WORDS, build_reader
 from runner.report.columns.engine import quote
@@ -98,7 +98,7 @@ class Asked:
         return (*(question.tag for question in self.questions), *self.unknown)
 
 
-def list_asked(outline: MessageOutline, found: Sequence[tuple[bool, bool, str, str, int]]) -> Asked:
+def list_asked(outline: MessageOutline, found: Sequence[tuple[Any, ...]]) -> Asked:
     """Return the questions of a message.
 
     `found` counts its results by whether they are no answers, whether they say nothing, by arm and question
@@ -152,7 +152,7 @@ def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Ans
     numbers: dict[AnswerReading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
     rows = []
     for arm, place, answer, response in sorted(engine.rows(_CANDIDATES)):
-        reading = readers[arm, place].read(answer, response)
+        reading = readers[arm, place](answer, response)
         rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
     engine.run(_READINGS)
     _insert(engine, "readings", rows)

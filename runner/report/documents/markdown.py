@@ -63,7 +63,8 @@ def write_markdown(report: CampaignReport) -> str:
     )
     footer = f"---\n\n{escape_markdown(write_footer(report))}"
     parts = re.split(r"\n\n+", written.strip())
-    room, kept = LONGEST - len(footer) - 100, []
+    room = LONGEST - len(footer) - 100
+    kept: list[str] = []
     for part in parts:
         room -= len(part) + 2
         if room < 0:

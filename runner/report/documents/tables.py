@@ -292,7 +292,7 @@ _SHORT = 10
 
 def tabulate_runs(runs: Sequence[RunReport]) -> ReportTable:
     """Return the runs as a table, without empty columns."""
-    columns = {
+    columns: dict[Column, list[str | None]] = {
         Column("Started", "text"): [write_time(run.started_at) for run in runs],
         Column("Commit", "text"): [_write_commit(run) for run in runs],
         Column("Plan digest", "text"): [run.plan_digest[:_SHORT] for run in runs],
