@@ -130,12 +130,3 @@ def test_words_of_ones_own_are_not_kept(text: str) -> None:
         reading = build_reader(question)(text, text)
         assert (reading.answer, reading.label, reading.number) == ("", None, None)
     assert build_reader(None)(text, text) is OWN_WORDS
-
-
-def test_equal_answers_are_one_reading() -> None:
-    """Memory does not grow with the answers: equal ones give one and the same value."""
-    number = QuestionOutline("q", "?", scale="number")
-    for question in (COLOURS, number, None):
-        reader = build_reader(question)
-        assert reader("2", "2") is reader.read("2", "2")
-        assert reader("what", "what") is reader.read("ever", "ever")
