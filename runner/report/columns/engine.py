@@ -98,6 +98,12 @@ class Engine:
         finally:
             file.unlink(missing_ok=True)
 
+    def fill(self, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:
+        """Make a temporary table of few rows; `columns` are the types by name."""
+        cells = ", ".join(f"unnest(?::{kind}[]) AS {name}" for name, kind in columns.items())
+        values = [[row[number] for row in rows] for number in range(len(columns))]
+        self.run(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {cells}", values)
+
     def save(self, select: str, file: Path, options: str, known_as: Path | None = None) -> None:
         """Write the rows of a statement to a file, atomically if the file exists already.
 

@@ -29,14 +29,13 @@ _MOST_STRANGERS = 1000
 OWN_WORDS_NUMBER = 0
 """The number of the reading of all answers that are not kept."""
 
-_TABLES = """
-CREATE OR REPLACE TEMP TABLE asked (arm VARCHAR, question_tag VARCHAR, place INTEGER, kind VARCHAR);
-CREATE OR REPLACE TEMP TABLE offered (arm VARCHAR, place INTEGER, folded VARCHAR);
-"""
-_READINGS = """
-CREATE OR REPLACE TEMP TABLE readings
-  (arm VARCHAR, place INTEGER, answer VARCHAR, response VARCHAR, reading INTEGER)
-"""
+_READINGS = {
+    "arm": "VARCHAR",
+    "place": "INTEGER",
+    "answer": "VARCHAR",
+    "response": "VARCHAR",
+    "reading": "INTEGER",
+}
 # Replies that opt out, or answer nothing, are no answers to any question.
 _ANSWERS = """
 CREATE OR REPLACE TEMP VIEW replies AS
@@ -129,19 +128,18 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None
 
     The last also has replies that are no answers.
     """
-    engine.run(_TABLES)
-    engine.run(_READINGS)
     questions = _place_questions(outline, asked)
-    _insert(
-        engine,
+    engine.fill(
         "asked",
+        {"arm": "VARCHAR", "question_tag": "VARCHAR", "place": "INTEGER", "kind": "VARCHAR"},
         [(arm, asked.tags[place], place, _kind_of(one)) for (arm, place), one in questions.items()],
     )
-    _insert(
-        engine,
+    engine.fill(
         "offered",
+        {"arm": "VARCHAR", "place": "INTEGER", "folded": "VARCHAR"},
         [(arm, place, text) for (arm, place), one in questions.items() for text in _list_offered(one)],
     )
+    engine.fill("readings", _READINGS, ())
     engine.run(_ANSWERS.format(quote(outline.id)))
     engine.run(_READ_REPLIES)
 
@@ -154,8 +152,7 @@ def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Ans
     for arm, place, answer, response in sorted(engine.rows(_CANDIDATES)):
         reading = readers[arm, place](answer, response)
         rows.append((arm, place, answer, response, numbers.setdefault(reading, len(numbers))))
-    engine.run(_READINGS)
-    _insert(engine, "readings", rows)
+    engine.fill("readings", _READINGS, rows)
     return list(numbers)
 
 
@@ -192,11 +189,3 @@ def _list_offered(question: QuestionOutline | None) -> set[str]:
     texts = (*question.responses, *ending)
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.
     return {folded for text in texts for folded in (fold_answer(text), text.strip().lower())}
-
-
-def _insert(engine: Engine, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-    """Insert rows into a table of the engine at once: single inserts cost a hundred times as much."""
-    if rows:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        values = ", ".join("unnest(?)" for _ in columns)
-        engine.run(f"INSERT INTO {table} SELECT {values}", columns)
