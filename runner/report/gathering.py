@@ -158,22 +158,18 @@ def gather_facts(
 def _gather_sessions(
     connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str], refusals: Refusals
 ) -> dict[str, SessionFacts]:
-    rows = sendings.count_sessions(connection, campaign_id, message_ids)
-    facts = {}
-    for message in {row.message for row in rows}:
-        own = [row for row in rows if row.message == message]
-        silent = [row for row in own if not row.replied]
-        ended = sum(row.count for row in silent if row.status == ENDED and not row.stopped)
-        stopped = sum(row.count for row in silent if row.stopped)
-        facts[message] = SessionFacts(
-            listed=sum(row.count for row in own),
-            ended=ended,
-            stopped=stopped,
-            open=sum(row.count for row in silent) - ended - stopped,
+    found: dict[str, Counter[str]] = {}
+    for row in sendings.count_sessions(connection, campaign_id, message_ids):
+        silent = "stopped" if row.stopped else "ended" if row.status == ENDED else "open"
+        counts = {"listed": row.count, "replied" if row.replied else silent: row.count}
+        found.setdefault(row.message, Counter()).update(counts, blocked=row.count * row.blocked)
+    return {
+        message: SessionFacts(
+            **{name: count for name, count in counts.items() if name != "replied"},
             refused=refusals.refusing[message],
-            blocked=sum(row.count for row in own if row.blocked),
         )
-    return facts
+        for message, counts in found.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from runner.report.columns.engine import quote
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from runner.report.columns.engine import Engine
     from runner.report.facts import AnswerReading, MessageOutline, QuestionOutline
@@ -157,21 +157,14 @@ def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Ans
 
 
 def _place_questions(outline: MessageOutline, asked: Asked) -> dict[tuple[str, int], QuestionOutline | None]:
-    return {
-        (arm, place): question
-        for arm in asked.arms
-        for place, question in enumerate(_list_questions(outline, asked, arm))
-    }
-
-
-def _list_questions(outline: MessageOutline, asked: Asked, arm: str) -> Iterator[QuestionOutline | None]:
-    """Yield the questions by place, as an arm asks them; None for those that only results know."""
+    """Return the questions by arm and place, as the arm asks them; None for those that only results know."""
+    known = {question.tag: question for question in asked.questions}
     ways = {way.arm: {question.tag: question for question in way.questions} for way in outline.all_ways}
-    own = ways.get(arm, {})
-    for question in asked.questions:
-        yield own.get(question.tag, question)
-    for _ in asked.unknown:
-        yield None
+    return {
+        (arm, place): ways.get(arm, {}).get(tag, known.get(tag))
+        for arm in asked.arms
+        for place, tag in enumerate(asked.tags)
+    }
 
 
 def _kind_of(question: QuestionOutline | None) -> str:
