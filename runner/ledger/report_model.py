@@ -182,7 +182,7 @@ class MessageTotals:
             summed[name] = both.count if both.launches == summed["launches"] else None
             if 0 < both.launches < summed["launches"]:
                 parts[name] = both
-        times = {
+        times: dict[str, Any] = {
             name: choose(known, default=None)
             for name, choose in (("first_sent_at", min), ("last_sent_at", max), ("reconciled_at", min))
             for known in [[at for at in (getattr(self, name), getattr(other, name)) if at is not None]]

@@ -57,12 +57,10 @@ def build_reader(question: QuestionOutline | None) -> AnswerReader:
             wants_number = question.scale not in ("text", "choice")
             return AnswerReading(number=read_number(response) if wants_number else None, concludes=concludes)
         if place is not None:
-            return AnswerReading(
-                str(place + 1), question.responses[place], place + 1, points[place], concludes
-            )
+            return AnswerReading(str(place + 1), question.responses[place], points[place], concludes)
         if is_index(answer):
             number = _read_stranger(question, response)
-            return AnswerReading(answer.strip(), response.strip(), None, number, concludes)
+            return AnswerReading(answer.strip(), response.strip(), number, concludes)
         return AnswerReading(concludes=concludes)
 
     return read

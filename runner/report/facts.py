@@ -174,14 +174,12 @@ class AnswerReading:
     Attributes:
         answer: `result_answer` of a multiple-choice answer; empty for a freeform one.
         label: the response's text; None for a text of the participant's own, which is not kept.
-        position: the 1-based place among the question's responses; None if it is none of them.
         number: the number on the question's scale; None if it does not read as one.
         concludes: whether it ends the survey.
     """
 
     answer: str = ""
     label: str | None = None
-    position: int | None = None
     number: Fraction | None = None
     concludes: bool = False
 

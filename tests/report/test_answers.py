@@ -103,14 +103,14 @@ def test_a_scale_reads_its_responses_alike(
 def test_answers_match_by_text_and_not_by_index(response: str, answer: str) -> None:
     """A response is known by its text, whatever its case, blanks and index."""
     reading = build_reader(COLOURS)(answer, response)
-    assert (reading.answer, reading.label, reading.position) == ("2", "Green", 2)
+    assert (reading.answer, reading.label) == ("2", "Green")
 
 
 def test_a_numeric_response_is_not_taken_for_an_index() -> None:
     """The response "2" of a scale from 0 is the third one, though its index reads 3."""
     scale = QuestionOutline("q", "?", ("0", "1", "2"), "nps")
     reading = build_reader(scale)("3", "2")
-    assert (reading.position, reading.number) == (3, Fraction(2))
+    assert (reading.answer, reading.number) == ("3", Fraction(2))
 
 
 def test_conclusions_are_recognised_as_the_service_does() -> None:

@@ -112,7 +112,7 @@ def order(row: FeedRow) -> tuple[bool, datetime, str]:
 
 
 def describe(reading: AnswerReading) -> tuple[object, ...]:
-    return reading.answer, reading.label, reading.position, reading.number, reading.concludes
+    return reading.answer, reading.label, reading.number, reading.concludes
 
 
 def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
@@ -120,7 +120,7 @@ def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
     base = next((one for one in outline.questions if one.tag == row.question_tag), None)
     own = next((way.questions for way in outline.all_ways if way.arm == row.arm), ())
     question = next((one for one in own if one.tag == row.question_tag), base)
-    return describe(build_reader(question).read(row.answer, row.response))
+    return describe(build_reader(question)(row.answer, row.response))
 
 
 class Reference:
@@ -198,7 +198,7 @@ class Reference:
         return Counter(len(row.response) for row in rows if not self._is_told(row))
 
     def _is_told(self, row: FeedRow) -> bool:
-        _, label, _, number, concludes = read(self.outline, row)
+        _, label, number, concludes = read(self.outline, row)
         return label is not None or number is not None or bool(concludes)
 
     def texts(self, tag: str) -> Counter[str]:
