@@ -78,7 +78,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
     "duckdb": ("runner.report.columns.engine",),
-    "pygal": ("runner.report.documents.charts",),
     "fsspec": ("runner.source.storage",),
     "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
     "pandas": ("runner.workflow.report",),
