@@ -29,17 +29,29 @@ _STEERING = re.compile(
 """Characters that steer a terminal, or change the direction of a text; not line ends and tabs."""
 _STYLE = r"\x1b\[(?:0|1|2|3[0-7])m"
 _FOREIGN = re.compile(rf"{_STYLE}|{_STEERING.pattern}")
-# Blanks are trimmed, of every width; styles leave the output in a pipe.
-_COMMAND_LINE = re.compile(rf"^((?:{_STYLE}|[^\S\n]|[\u180e\u200b\u2060\ufeff])*:):", re.MULTILINE)
+# A GitHub job obeys lines that begin with `::`, behind blanks of every width (in actions/runner:
+# ActionCommand.cs); styles leave the output in a pipe. Anywhere in a line: its older form, those of Azure
+# Pipelines and of GitLab.
+_COMMAND = re.compile(
+    rf"(?:^|(?<=\r))(?P<start>(?:{_STYLE}|[^\S\n]|[\u180e\u200b\u2060\ufeff])*:):"
+    r"|(?<=##)\[|(?<=##vso)\[|(?<=section_start):|(?<=section_end):",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 def disarm(text: str) -> str:
-    """Return output that cannot steer a terminal or, as a line that begins with `::`, a GitHub job.
+    r"""Return output that cannot steer a terminal, or become a command to a CI platform.
 
     Whatever a command prints passes here, as the last step: line ends and the colours of this program stay.
+    `::error` becomes `:\u003aerror`.
     """
     shown = _FOREIGN.sub(lambda one: one[0] if len(one[0]) > 1 else escape_steering(one[0]), text)
-    return _COMMAND_LINE.sub(r"\1\\u003a", shown)
+    return disarm_commands(shown)
+
+
+def disarm_commands(text: str, escape: str = "\\u{:04x}") -> str:
+    """Return a text in which the last character of each beginning of a command is written as its escape."""
+    return _COMMAND.sub(lambda one: (one["start"] or "") + escape.format(ord(one[0][-1])), text)
 
 
 def escape_steering(text: str) -> str:
@@ -52,8 +64,8 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def inert(text: str) -> str:
-    """Return a text on one line that a forge's Markdown shows as it is, in a paragraph or a table's cell.
+def escape_markdown(text: str) -> str:
+    """Return a text on one line that GitHub's Markdown shows as it is, in a paragraph or a table's cell.
 
     It cannot mark up, end an element, mention a person, refer to an issue, or become a link; phone numbers
     are masked.
@@ -62,8 +74,8 @@ def inert(text: str) -> str:
     return _REFERENCES.sub(rf"\g<0>{_ZERO_WIDTH}", escaped)
 
 
-def inert_html(text: str) -> str:
-    """Return a text as `inert` does, for HTML without Markdown: a `<summary>`."""
+def escape_html(text: str) -> str:
+    """Return a text as `escape_markdown` does, for HTML without Markdown: a `<summary>`."""
     # Quotes end nothing between tags, and `&#x27;` would look like a reference to an issue.
     escaped = html.escape(hide_phones(printable(text)), quote=False)
     return re.sub(r"[@#](?=\w)", rf"\g<0>{_ZERO_WIDTH}", escaped)
@@ -102,8 +114,8 @@ def markdown_table(
 ) -> str:
     """Return a Markdown table; cells are escaped unless they are `Markdown`.
 
-    Numbers get thousands separators. `escape` escapes names and cells, as `inert` does; None escapes only
-    what would break the table.
+    Numbers get thousands separators. `escape` escapes names and cells, as `escape_markdown` does; None
+    escapes only what would break the table.
     """
     clean = escape or _escape_cell
     names = header if escape is None else map(escape, header)

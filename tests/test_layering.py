@@ -49,6 +49,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
+    "msgspec": ("runner.github.comments",),
     "sqlalchemy": ("runner.ledger",),
     # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (

@@ -146,7 +146,7 @@ def find_merged(repository: Repository, commit: str, branch: str) -> MergedPullR
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     for sha, is_record in islice(_list_commits(repository, commit), _MOST_RECORDS):
         merged = _find_merge(repository, sha, branch)
@@ -174,7 +174,7 @@ def find_last_change(
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     others = (sha for sha, is_record in _list_commits(repository, commit) if not is_record)
     for sha in islice(others, _MOST_OTHERS):
@@ -225,7 +225,7 @@ def has_reviewers(repository: Repository) -> bool:
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     try:
         answer = repository.ask("GET", f"environments/{ENVIRONMENT}")
@@ -247,7 +247,7 @@ def count_decisions(repository: Repository, run: str) -> Counter[tuple[str, str]
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     decisions = repository.list_all(f"actions/runs/{run}/approvals")
     found = ((str(look_up(one, "state")), _read_person(one)) for one in decisions if _is_ours(one))
@@ -261,7 +261,7 @@ def find_waiting_run(repository: Repository, digest: str, own: str) -> str | Non
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     runs = look_up(repository.ask("GET", "actions/runs?status=waiting&per_page=100").data, "workflow_runs")
     for run in runs if isinstance(runs, list) else ():
@@ -288,7 +288,7 @@ def list_reviewers(repository: Repository, pull: MergedPullRequest) -> tuple[str
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     last: dict[str, Any] = {}
     for review in repository.list_all(f"pulls/{pull.number}/reviews"):
@@ -320,7 +320,7 @@ def list_said(repository: Repository, pull: MergedPullRequest, target: str) -> I
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     authors = {ACTIONS_BOT, repository.find_login()}
     for comment in list_comments(repository, pull.number):

@@ -13,7 +13,7 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from runner.wording import Markdown, inert, markdown_table
+from runner.wording import Markdown, escape_markdown, markdown_table
 from runner.workflow.campaigns import (
     InvalidCampaignError,
     describe_errors,
@@ -219,7 +219,7 @@ class Failures:
         """Return a table of the campaigns that were left out; empty if none were."""
         rows = [
             [
-                Markdown(inert(cell))
+                Markdown(escape_markdown(cell))
                 for cell in (show_path(failure.file), failure.error.message, failure.error.hint or "")
             ]
             for failure in self._found.values()

@@ -482,8 +482,8 @@ def test_a_run_that_nobody_approved_is_refused(merge: Merge) -> None:
     assert done.returncode == 5
     assert done.stderr == (
         "Error: nobody approved this run: nothing was recorded\n"
-        "  let people approve the run: give the environment `campaigns-approval` required reviewers; where the "
-        "forge has none for this repository, take the merge of a reviewed pull request for the approval: --merge\n"
+        "  let people approve the run: give the environment `campaigns-approval` required reviewers; where "
+        "GitHub has none for this repository, take the merge of a reviewed pull request for the approval: --merge\n"
     )
     assert not (desk.folder / BOOK).exists()
 
@@ -576,7 +576,7 @@ def test_a_run_that_sends_no_plan_takes_an_approval_too(merge: Merge) -> None:
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == (
         "Error: nobody approved this run: nothing was recorded\n"
-        "  give the environment `campaigns-approval` required reviewers; where the forge has none for this "
+        "  give the environment `campaigns-approval` required reviewers; where GitHub has none for this "
         "repository, do it from a machine of your own: see `runner resolve --help` and `runner resume --help`\n"
     )
     github.add_approval(42, "campaigns-approval", "cy")

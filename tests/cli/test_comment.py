@@ -16,7 +16,7 @@ from runner.github.comments import count_units, write_marker
 from runner.github.pull_requests import MessageNumbers, PlanNumbers, read_numbers, write_numbers
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
-from runner.wording import hide_phones, inert, inert_html
+from runner.wording import escape_html, escape_markdown, hide_phones
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.review.plan_comment import PlanFindings
@@ -385,7 +385,7 @@ HOSTILE = st.lists(
 def test_a_text_of_others_is_only_text(text: str) -> None:
     """Whatever a campaign says, it is shown: no markup, no element, no mention, no reference, no link."""
     markdown = MarkdownIt("gfm-like", {"linkify": False})
-    table = f"| a | b |\n|---|---|\n| {inert(text)} | end |\n"
+    table = f"| a | b |\n|---|---|\n| {escape_markdown(text)} | end |\n"
     tokens = markdown.parse(table)
     cells = [t for t in tokens if t.type == "inline"][2:]
     assert [cell.content for cell in cells][1:] == ["end"]
@@ -398,14 +398,14 @@ def test_a_text_of_others_is_only_text(text: str) -> None:
 @given(HOSTILE)
 def test_a_title_cannot_end_its_element(text: str) -> None:
     """In a `<summary>` there is no HTML but ours, and no line break that would begin Markdown."""
-    shown = inert_html(text)
+    shown = escape_html(text)
     assert not set("<>\n\r") & set(shown)
     assert "@a" not in shown
 
 
 def test_a_title_keeps_its_quotes() -> None:
     """Quotes and apostrophes are shown as they are written."""
-    assert inert_html('Bo\'s "offer" & more') == 'Bo\'s "offer" &amp; more'
+    assert escape_html('Bo\'s "offer" & more') == 'Bo\'s "offer" &amp; more'
 
 
 @pytest.mark.parametrize(

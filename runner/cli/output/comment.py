@@ -19,7 +19,7 @@ from runner.cli.output.plan import (
     sum_up_later,
 )
 from runner.source.diagnostic import Problems
-from runner.wording import count_words, hide_phones, inert
+from runner.wording import count_words, escape_markdown, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.review.publishing import (
     MOST_ROWS,
@@ -66,7 +66,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
     if left_out:
         title += ", and not of all campaigns" if refused else " without some campaigns"
-    head = f"### {title} → {inert(findings.target_name)}\n\n{about}"
+    head = f"### {title} → {escape_markdown(findings.target_name)}\n\n{about}"
     head += f"{_counts_line(planned, problems)}\n\n{_overview(planned)}"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
@@ -139,7 +139,9 @@ def _overview(planned: Sequence[PlanResult]) -> str:
 
 def _refusals(planned: Sequence[PlanResult]) -> str:
     lines = [(item.plan.campaign.name, text) for item in planned for text in item.plan.refusals]
-    return "\n".join(f"- **Stopped:** {inert(name)}: {inert(text)}" for name, text in lines)
+    return "\n".join(
+        f"- **Stopped:** {escape_markdown(name)}: {escape_markdown(text)}" for name, text in lines
+    )
 
 
 def _plan_piece(item: PlanResult) -> Piece:
@@ -147,9 +149,9 @@ def _plan_piece(item: PlanResult) -> Piece:
     columns = choose_columns(plan)
     people = count_words(plan.recipients_to_send, "recipient")
     rows = [message_row(message, columns) for message in plan.messages]
-    body = f"{inert(show_path(plan.campaign.file))}\n\n"
+    body = f"{escape_markdown(show_path(plan.campaign.file))}\n\n"
     body += write_table(("message", *map(column_words, columns)), rows)
-    body += remarks_markdown(plan, inert)
+    body += remarks_markdown(plan, escape_markdown)
     body += f"\n\n{_write_coming(plan)}" if comes_later(plan) else ""
     later = sum_up_later([plan])
     return Piece(f"{plan.campaign.name}: {people} to send{f', {later}' if later else ''}", body)
@@ -158,7 +160,7 @@ def _plan_piece(item: PlanResult) -> Piece:
 def _write_coming(plan: CampaignPlan, *, at_most: bool = False) -> str:
     """Return a plan's texts, now and later, in Markdown; `at_most` as for `list_coming`."""
     text = write_table(COLUMNS, list(list_coming(plan, at_most=at_most)))
-    return text if at_most else f"{text}\n{inert(describe_people(plan))}"
+    return text if at_most else f"{text}\n{escape_markdown(describe_people(plan))}"
 
 
 def _example_piece(item: PlanResult) -> Piece:

@@ -17,10 +17,10 @@ from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import format_moment
 from runner.plan.approval import Approval, find_gap
 from runner.wording import hide_phones
-from runner.workflow.approval_coverage import ApprovalShelf, require_sealed
+from runner.workflow.approval_coverage import ApprovalStore, require_sealed
 from runner.workflow.observer import note
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.review.reviewers import Decisions, ask_forge, find_run, read_decisions
+from runner.workflow.review.reviewers import Decisions, ask_github, find_run, read_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 100
 _OTHERWISE = (
-    f"let people approve the run: give the environment `{ENVIRONMENT}` required reviewers; where the forge "
+    f"let people approve the run: give the environment `{ENVIRONMENT}` required reviewers; where GitHub "
     "has none for this repository, take the merge of a reviewed pull request for the approval: --merge"
 )
 _BY_HAND = (
-    f"give the environment `{ENVIRONMENT}` required reviewers; where the forge has none for this repository, "
+    f"give the environment `{ENVIRONMENT}` required reviewers; where GitHub has none for this repository, "
     "do it from a machine of your own: see `runner resolve --help` and `runner resume --help`"
 )
 _REVIEW_FIRST = (
@@ -123,13 +123,13 @@ def approve_plan(
     scope = replace(scope, paths=tuple(saved.paths()))
     workspace = Workspace.open(scope)
     saved.require_target(workspace.target)
-    shelf = ApprovalShelf(workspace.target)
-    asked = _list_asked(saved, scope, shelf)
+    store = ApprovalStore(workspace.target)
+    asked = _list_asked(saved, scope, store)
     if not asked:
         return None
     approvers = _find_word(saved, asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
     _hand_over(approvers)
-    _record(saved, asked, approvers, shelf)
+    _record(saved, asked, approvers, store)
     if approvers.denied_by:
         raise LimitError(
             f"{', '.join(approvers.denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
@@ -138,7 +138,7 @@ def approve_plan(
             "--plan FILE --by NAME` in a clone, then `runner record`",
         )
     campaigns = tuple(one.campaign.name for one in asked)
-    return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=shelf.key is not None)
+    return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=store.key is not None)
 
 
 def _clean(names: Sequence[str]) -> tuple[str, ...]:
@@ -148,7 +148,7 @@ def _clean(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({name.strip() for name in names}))
 
 
-def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_Asked]:
+def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_Asked]:
     """Return the campaigns of a plan with something not approved yet.
 
     Raises:
@@ -157,16 +157,16 @@ def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_A
     campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
     asked = []
     for entry in saved.made.campaigns:
-        request = require_sealed(entry, saved, shelf)
+        request = require_sealed(entry, saved, store)
         campaign = campaigns.get(entry["name"])
         if campaign is None:
             raise RunnerError(f"{entry['file']} is not the campaign {entry['name']} that was planned")
         if entry["refusals"]:
             continue
-        if request is None or shelf.key is None:
+        if request is None or store.key is None:
             is_open = any(message["to_send"] for message in entry["messages"])
         else:
-            approvals = shelf.list_approvals(shelf.find_file(campaign), shelf.key)
+            approvals = store.list_approvals(store.find_file(campaign), store.key)
             is_open = find_gap(request, approvals, request.messages) is not None
         if is_open:
             asked.append(_Asked(campaign, entry, request))
@@ -203,7 +203,7 @@ def _ask_for_run(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions
 
     Raises:
         LimitError: nobody decided in this attempt, or there are no required reviewers.
-        RunnerError: the forge does not answer.
+        RunnerError: GitHub does not answer.
         UsageError: this is not a job.
     """
     decisions = read_decisions(earlier, otherwise)
@@ -251,16 +251,16 @@ def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approv
     return _Approvers(review.reviewers, review.pull.url or None, review.reviewers)
 
 
-def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, shelf: ApprovalShelf) -> None:
-    key = shelf.key
+def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, store: ApprovalStore) -> None:
+    key = store.key
     if key is None:
         return
     run_url = hide_credentials(find_run_url(os.environ) or "") or None
     by_file: dict[Path, list[Approval]] = {}
     for one in asked:
         if one.request is not None:
-            file = shelf.find_file(one.campaign)
-            now = _find_moment(shelf.list_approvals(file, key))
+            file = store.find_file(one.campaign)
+            now = _find_moment(store.list_approvals(file, key))
             approval = Approval(
                 one.request,
                 saved.digest,
@@ -273,7 +273,7 @@ def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, sh
             )
             by_file.setdefault(file, []).append(approval)
     for file, approvals in by_file.items():
-        shelf.record(file, approvals, key)
+        store.record(file, approvals, key)
 
 
 def _find_moment(approvals: Iterable[Approval]) -> str:
@@ -361,7 +361,7 @@ def _read_merge_review(target: str) -> MergeReview | None:
     """Return the review of the pull request that merged the current commit, or None.
 
     Raises:
-        RunnerError: this is not a job, or the forge does not answer.
+        RunnerError: this is not a job, or GitHub does not answer.
     """
     commit, branch = _find_commit(), os.environ.get("GITHUB_REF_NAME", "")
 
@@ -372,7 +372,7 @@ def _read_merge_review(target: str) -> MergeReview | None:
         reviewers = list_reviewers(repository, pull)
         return MergeReview(pull, reviewers, tuple(list_said(repository, pull, target)))
 
-    return ask_forge(read)
+    return ask_github(read)
 
 
 def _find_commit() -> str:
@@ -388,7 +388,7 @@ def _find_commit() -> str:
 def add_growth(coverages: Sequence[Coverage]) -> list[Coverage]:
     """Add to coverages the growth since the pull request, for approvers to see.
 
-    This happens in jobs only; a forge that does not answer stops no plan.
+    This happens in jobs only; GitHub that does not answer stops no plan.
     """
     needed = [coverage for coverage in coverages if coverage.status == "needed"]
     if not needed or not os.environ.get("GITHUB_TOKEN"):

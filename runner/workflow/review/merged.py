@@ -11,20 +11,21 @@ from runner.errors import RunnerError
 from runner.git.command import find_work_tree
 from runner.git.recording import ASIDE
 from runner.github.comments import write_marker
-from runner.github.job import NoJobError, read_forge_job
+from runner.github.job import NoJobError, read_github_job
 from runner.github.pull_requests import find_last_change
 from runner.ledger.record.campaign_record import find_campaign_id, list_unentered
 from runner.ledger.results.sendings import SentCount, count_sent
 from runner.plan.approval import find_latest
 from runner.plan.model import MessagePlan, PlanOptions
-from runner.wording import count_words, inert
-from runner.workflow.approval_coverage import ApprovalShelf
+from runner.wording import count_words, escape_markdown
+from runner.workflow.approval_coverage import ApprovalStore
 from runner.workflow.campaigns import DEFAULT_FOLDER, InvalidCampaignError
 from runner.workflow.failures import Failures
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.records.record_push import list_approving
+from runner.workflow.review.checklist import write_resolving
 from runner.workflow.review.publishing import (
     CommentText,
     IssuePlace,
@@ -32,13 +33,12 @@ from runner.workflow.review.publishing import (
     comment,
     open_repository,
     publish,
-    try_on_forge,
+    try_on_github,
     write_failure_text,
     write_page,
     write_problem_text,
     write_table,
 )
-from runner.workflow.review.troubles import write_resolving
 from runner.workflow.workspace.folders import name_folder
 from runner.workflow.workspace.workspace import Workspace
 
@@ -107,12 +107,12 @@ def comment_merged(scope: Scope, name: str | None) -> None:
     target, write, failed = _prepare(scope)
 
     def keep() -> None:
-        job = read_forge_job(os.environ)
+        job = read_github_job(os.environ)
         if not job.commit:
             raise NoJobError("GITHUB_SHA doesn't say which commit this job is for")
         repository, is_meant = open_repository(job), _make_check(scope.paths)
         branch = os.environ.get("GITHUB_REF_NAME", "")
-        pull = try_on_forge(lambda: find_last_change(repository, job.commit, branch, is_meant, ASIDE))
+        pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant, ASIDE))
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name or name_folder(), kind="sent")
@@ -182,12 +182,12 @@ def _count(
 
 def _list_approvers(workspace: Workspace, sendings: Sequence[SentCampaign]) -> list[str]:
     """Return the approvers of deliveries, as far as this machine can verify them."""
-    shelf, found = ApprovalShelf(workspace.target), list_approving(os.environ)
-    key = shelf.key
+    store, found = ApprovalStore(workspace.target), list_approving(os.environ)
+    key = store.key
     for sending in sendings:
         campaign = sending.planned.campaign
         if key is not None:
-            approvals = shelf.list_approvals(shelf.find_file(campaign), key)
+            approvals = store.list_approvals(store.find_file(campaign), key)
             latest = find_latest(campaign.name, workspace.target.name, approvals)
             sent = [message for message, count in sending.sent.items() if count.recipients]
             found |= {name for message in sent if message in latest for name in latest[message].approved_by}
@@ -195,7 +195,7 @@ def _list_approvers(workspace: Workspace, sendings: Sequence[SentCampaign]) -> l
 
 
 def _make_check(paths: Sequence[Path]) -> Callable[[str], bool]:
-    """Return a test for the forge's file names that belong to the campaigns."""
+    """Return a test for GitHub's file names that belong to the campaigns."""
     top = (find_work_tree(Path.cwd()) or Path.cwd()).resolve()
     folders = [(path if path.is_dir() else path.parent).resolve() for path in paths or [DEFAULT_FOLDER]]
     below = [folder.relative_to(top) for folder in folders if folder.is_relative_to(top)]
@@ -221,7 +221,7 @@ def _write_text(
         approvers: the recorded names.
     """
     rows = [row for sending in sendings for row in sending.list_rows()]
-    head = f"### Campaigns sent → {inert(target)}\n\n"
+    head = f"### Campaigns sent → {escape_markdown(target)}\n\n"
     when = f"Since this was merged ({merged_at[:16].replace('T', ' ')} UTC): " if merged_at else ""
     head += f"{when}**{_sum_up(rows)}**\n"
     pieces = [Piece("Messages", _write_rows(rows), is_open=True)] if rows else []
@@ -269,7 +269,7 @@ def _write_tail(place: IssuePlace, approvers: Sequence[str]) -> str:
     run = write_page("the last run", place.run_url)
     words = [
         *([f"As of {run}"] if run else []),
-        *([f"approved by {', '.join(map(inert, approvers))}"] if approvers else []),
+        *([f"approved by {', '.join(map(escape_markdown, approvers))}"] if approvers else []),
     ]
     text = ", ".join(words)
     return f"<sub>{text[:1].upper()}{text[1:]}.</sub>" if text else ""

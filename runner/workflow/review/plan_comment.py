@@ -93,7 +93,7 @@ def find_plan(scope: Scope, remote: str) -> PlanFindings:
 
 
 def keep_plan_comment(findings: PlanFindings, text: CommentText, name: str | None, *, quiet: bool) -> None:
-    """Keep one comment on the pull request; without a forge, write it elsewhere. `name` is `--id`."""
+    """Keep one comment on the pull request; without GitHub, write it elsewhere. `name` is `--id`."""
     if findings.planned:
         text = replace(text, numbers=write_numbers(_count(findings.planned)))
 

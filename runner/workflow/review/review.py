@@ -14,7 +14,7 @@ from runner.github.job import find_git_settings, is_of_pull_request
 from runner.ledger.lockfile.format import parse_lockfile
 from runner.source.json_schema import find_problems
 from runner.source.yaml import YamlProblemError, read_yaml
-from runner.wording import count_words, inert
+from runner.wording import count_words, escape_markdown
 from runner.workflow.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import RECORD_ENDINGS
@@ -67,10 +67,13 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[st
     old, new = before["targets"], after["targets"]
     for name in sorted(old.keys() | new.keys()):
         if name not in old:
-            said = ", ".join(f"{inert(key)} {_show(value)}" for key, value in _flatten(new[name]).items())
-            yield f"**new target {inert(name)}**: {said}"
+            said = ", ".join(
+                f"{escape_markdown(key)} {_show(value)}" for key, value in _flatten(new[name]).items()
+            )
+            yield f"**new target {escape_markdown(name)}**: {said}"
         elif name not in new:
-            yield f"**the target {inert(name)} is removed**; it was at {_show(old[name].get('base_url'))}"
+            place = _show(old[name].get("base_url"))
+            yield f"**the target {escape_markdown(name)} is removed**; it was at {place}"
         else:
             yield from _compare_target(name, _flatten(old[name]), _flatten(new[name]))
     if before.get("default") != after.get("default"):
@@ -83,7 +86,7 @@ def _compare_target(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -
         if old.get(key) != new.get(key):
             meaning = f": {_MEANINGS[key]}" if key in _MEANINGS else ""
             change = f"{_show(old.get(key))} → {_show(new.get(key))}"
-            yield f"**{inert(name)}, {inert(key)}**: {change}{meaning}"
+            yield f"**{escape_markdown(name)}, {escape_markdown(key)}**: {change}{meaning}"
 
 
 def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +99,7 @@ def _show(value: Any) -> str:
     if value is None:
         return "not set"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"**{inert(hide_credentials(text)[:_LONGEST])}**"
+    return f"**{escape_markdown(hide_credentials(text)[:_LONGEST])}**"
 
 
 _MOST_LINES = 20
@@ -114,7 +117,7 @@ class Review:
 
     @classmethod
     def open(cls, remote: str, environment: Mapping[str, str]) -> Review:
-        """Return the clone of the current folder; git may send the environment's token to the forge only.
+        """Return the clone of the current folder; git may send the environment's token to GitHub only.
 
         Raises:
             GitError: git is missing, or refuses.
@@ -170,8 +173,8 @@ def read_waiting_in_job(workspace: Workspace, environment: Mapping[str, str]) ->
 
 def write_unknown(what: str, error: RunnerError) -> str:
     """Return Markdown about missing information (`what`, in Markdown) and its error."""
-    reason = inert(error.message)
-    hint = f" ({inert(error.hint)})" if error.hint else ""
+    reason = escape_markdown(error.message)
+    hint = f" ({escape_markdown(error.hint)})" if error.hint else ""
     return f"> **Not known: {what}.** {reason[:1].upper()}{reason[1:]}{hint}.\n"
 
 
@@ -246,13 +249,15 @@ class _Sections:
             stem = PurePosixPath(former).with_suffix("").as_posix()
             listed = self.clone.list_files("HEAD", RECORD_ENDINGS[:1])
             left = [one for one in listed if one.startswith(f"{stem}.") and "/" not in one[len(stem) :]]
-            advice = "".join(f"; `git mv` {inert(_name(one))} along, which is its record" for one in left)
+            advice = "".join(
+                f"; `git mv` {escape_markdown(_name(one))} along, which is its record" for one in left
+            )
             yield f"{self._show(change)}: **moved**{advice}"
         before = _read_head(self.clone.root / former, self._read_former(change))
         after = _read_head(self.clone.root / path, self._read(change))
         if before is not None and after is not None and before[0] not in after:
-            names = f"from {inert(before[0])} to {inert(after[0])}"
-            advice = f"the record is kept with `renamed_from`, which lists {inert(before[0])}"
+            names = f"from {escape_markdown(before[0])} to {escape_markdown(after[0])}"
+            advice = f"the record is kept with `renamed_from`, which lists {escape_markdown(before[0])}"
             yield f"{self._show(change)}: **its name changes** {names}, so that everybody looks new; {advice}"
 
     def _is_campaign(self, path: str | None) -> bool:
@@ -276,7 +281,7 @@ class _Sections:
         start = "" if below == "." else f"{below}/"
         # Paths in another folder of the repository start at its top.
         names = [path.removeprefix(start) for path in (change.former, change.path) if path]
-        return " → ".join(inert(name) for name in dict.fromkeys(names))
+        return " → ".join(escape_markdown(name) for name in dict.fromkeys(names))
 
 
 def _write_section(title: str, lines: Sequence[str], why: str) -> str:

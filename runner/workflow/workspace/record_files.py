@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.load import read_names
 from runner.errors import SuppressionsError
-from runner.git.placing import list_folders
+from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.ledger.people.suppression_file import BookText
 from runner.ledger.people.suppressions import Told, absorb_book, is_absorbed, read_told, write_suppressions

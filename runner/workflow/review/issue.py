@@ -1,0 +1,223 @@
+"""`runner alert`: one issue a target, open while there is something for a person to do."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.phone import mask_phone
+from runner.campaign.load import read_names
+from runner.errors import LedgerError, RunnerError
+from runner.github.comments import write_marker
+from runner.github.issues import Report
+from runner.github.job_summary import DENIED_VARIABLE
+from runner.ledger.record.reservations import list_unknown
+from runner.ledger.record.unsettled import HeldCount, count_held
+from runner.ledger.target_key import KeySource
+from runner.source.diagnostic import Problems
+from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, load_campaigns, show_path
+from runner.workflow.records.opt_outs import read_view, reading_filled
+from runner.workflow.records.record_push import find_branch, list_waiting
+from runner.workflow.review.checklist import (
+    Checklist,
+    HeldPeople,
+    Outcome,
+    ReplyQueue,
+    Sight,
+    WaitingRecord,
+    list_items,
+    update_checklist,
+    write_checklist,
+    write_news,
+    write_title,
+)
+from runner.workflow.review.publishing import CommentText, IssuePlace, fit_body, publish, publish_issue
+from runner.workflow.workspace.folders import name_folder
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from runner.ledger.model import Reservation
+    from runner.ledger.target_key import TargetKey
+    from runner.workflow.records.opt_outs import OptOutView
+    from runner.workflow.scope import Scope
+
+_TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
+_HIDDEN_UNITS = 8_000
+"""Space in an issue's body for its marker and state."""
+_NO_LEDGER = "there is no ledger on this machine: `runner apply` fills one"
+_BAD_TARGETS = "`targets.yaml` has errors, which the job's log shows"
+
+
+def keep_issue(
+    scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, *, shows_words: bool
+) -> None:
+    """Look for what a person must do, and open, edit or close the target's issue.
+
+    Args:
+        scope: of the command.
+        outcome: the job's so far, if given.
+        remote: the git remote that keeps the record.
+        branch: of the record; None for the current one, or the job's.
+        shows_words: whether the issue shows the texts of replies.
+
+    Raises:
+        RunnerError: the ledger cannot be read; the issue is written first.
+    """
+    target, held, replies, error = _look(scope)
+    denied = os.environ.get(DENIED_VARIABLE)
+    sight = Sight(
+        target,
+        os.environ.get("GITHUB_JOB", ""),
+        ".".join(filter(None, map(os.environ.get, ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")))),
+        outcome,
+        held,
+        replace(replies, shows_words=shows_words),
+        _find_record(remote, branch),
+        None if denied is None else tuple(filter(None, denied.split(","))),
+    )
+    _publish(sight, _find_place(scope, held), quiet=scope.quiet)
+    if error is not None:
+        raise error
+
+
+def _look(scope: Scope) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None]:
+    """Return the target's name, its held people, replies to decide, and the ledger's error, if any."""
+    target = scope.target or os.environ.get("RUNNER_TARGET") or ""
+    wanted = set(_read_files(scope)) if scope.paths else None
+    try:
+        workspace = Workspace.open(scope)
+        target = workspace.target.name
+        held = _count_held(workspace)
+        if wanted is not None:
+            held = replace(held, counts=tuple(one for one in held.counts if one.campaign in wanted))
+        return target, held, _find_replies(workspace, scope), None
+    except RunnerError as error:
+        if not _TARGET.fullmatch(target):
+            raise
+        gap = _BAD_TARGETS if isinstance(error, InvalidCampaignError) else error.message
+        failure = error if isinstance(error, LedgerError) else None
+        return target, HeldPeople(gap=gap), ReplyQueue(gap=gap), failure
+
+
+def _find_replies(workspace: Workspace, scope: Scope) -> ReplyQueue:
+    target = workspace.target
+    with workspace.open_ledger_if_present() as ledger:
+        if ledger is None:
+            # One that is made here would know of nobody who is held.
+            return ReplyQueue(gap=_NO_LEDGER)
+    try:
+        with reading_filled(workspace) as connection:
+            if connection is None:
+                return ReplyQueue(gap=_NO_LEDGER)
+            view = read_view(connection, target.name, with_texts=True)
+            key = KeySource(target.name, target.state_key, "").read(connection)
+        phones = _find_phones(view, key, scope)
+    except RunnerError as error:
+        return ReplyQueue(gap=error.message)
+    return ReplyQueue((*view.waiting, *view.returning), view.texts or {}, phones)
+
+
+def _find_phones(view: OptOutView, key: TargetKey | None, scope: Scope) -> dict[str, str]:
+    """Return masked phones, by fingerprint, of undecided replies' authors found in audiences.
+
+    `key` is None if nobody is on record.
+    """
+    wanted = {one.author for one in (*view.waiting, *view.returning)}
+    names = {text.campaign for text in (view.texts or {}).values()}
+    found: dict[str, str] = {}
+    if key is None or not names:
+        return found
+    for campaign in load_campaigns(scope.paths, scope.allowed, Problems()).campaigns:
+        if names.isdisjoint((campaign.name, *campaign.renamed_from)):
+            continue
+        for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
+            fingerprint = key.fingerprint(recipient.phone)
+            if fingerprint in wanted:
+                found[fingerprint] = mask_phone(recipient.phone)
+                if len(found) == len(wanted):
+                    return found
+    return found
+
+
+def _count_held(workspace: Workspace) -> HeldPeople:
+    reserved, holder = workspace.state.list_reserved() if workspace.state is not None else ([], None)
+    gaps = []
+    if holder is not None:
+        # Reserved launches are being sent at this moment.
+        reserved = []
+        gaps.append(f"another run is sending: {holder}")
+    with workspace.open_ledger_if_present() as ledger:
+        if ledger is None:
+            gaps.append(_NO_LEDGER)
+            return HeldPeople(tuple(_count_reserved(reserved)), "; ".join(gaps))
+        with ledger.reading() as connection:
+            counts = count_held(connection, workspace.target.name)
+            unknown = {one.id for one in list_unknown(connection, [one for _, one in reserved])}
+        counts += _count_reserved((name, one) for name, one in reserved if one.id in unknown)
+    return HeldPeople(tuple(counts), "; ".join(gaps))
+
+
+def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCount]:
+    """Return numbers of people in reservations of a lost machine, from the state remote."""
+    launches: dict[tuple[str, str], int] = {}
+    people: dict[tuple[str, str], set[str]] = {}
+    for campaign, reservation in reserved:
+        for launch in reservation.launches:
+            place = campaign, launch.message
+            launches[place] = launches.get(place, 0) + 1
+            people.setdefault(place, set()).update(launch.recipients)
+    return [HeldCount(*place, count, len(people[place])) for place, count in sorted(launches.items())]
+
+
+def _find_record(remote: str, branch: str | None) -> WaitingRecord:
+    try:
+        branch = branch or find_branch(os.environ)
+        return WaitingRecord(tuple(list_waiting(os.environ, remote, branch)), branch)
+    except RunnerError as error:
+        return WaitingRecord(branch=branch or "", gap=error.message)
+
+
+def _read_files(scope: Scope) -> dict[str, str]:
+    """Return campaign files, valid or not, by name."""
+    return {
+        name: show_path(file)
+        for file in find_campaign_files(scope.paths)
+        for name in read_names(
+            file, current=Path.cwd(), allowed=tuple(p for p in scope.allowed if isinstance(p, Path))
+        )
+    }
+
+
+def _find_place(scope: Scope, held: HeldPeople) -> IssuePlace:
+    try:
+        files = _read_files(scope) if held.counts else {}
+    except RunnerError:
+        files = {}
+    return IssuePlace.find(os.environ, scope.state_remote, files)
+
+
+def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
+    def write(before: Checklist) -> CommentText:
+        now = update_checklist(before, sight, place.run_url)
+        return write_checklist(sight.target, list_items(before, now, sight, place), place)
+
+    def compose(state: Mapping[str, Any]) -> Report:
+        before = Checklist.read(state)
+        now = update_checklist(before, sight, place.run_url)
+        items = list_items(before, now, sight, place)
+        return Report(
+            title=write_title(sight.target, items),
+            text=fit_body(write_checklist(sight.target, items, place), _HIDDEN_UNITS)[0],
+            state=now.as_json(),
+            is_open=any(item.said for item in items),
+            news=write_news(items, place),
+        )
+
+    marker = write_marker(sight.target, name_folder(), kind="issue")
+    publish("issue", lambda: write(Checklist()), lambda: publish_issue(marker, compose, quiet=quiet))
