@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -182,6 +182,10 @@ def read_hidden(kind: str, body: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return data
+
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""A number in hidden data."""
 
 
 def convert(data: Any, kind: type[_Result]) -> _Result | None:

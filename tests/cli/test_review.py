@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.github.job import find_git_settings
-from runner.github.pull_requests import MessageNumbers, read_numbers
+from runner.github.pull_requests import read_numbers
 from tests.forge.github_server import HEAD, GitHub
 from tests.keys import STATE_KEY
 
@@ -304,7 +304,7 @@ def test_a_record_that_waits_counts(
     )
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
-    assert numbers.to_send == 2
+    assert numbers.campaigns == {"pulse": {"ask": 2}}
 
 
 def test_a_reviewing_plan_counts_what_waits(
@@ -347,14 +347,14 @@ def test_a_record_that_nobody_signed_does_not_wait(
     )
 
 
-def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
+def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
     run: Run,
     repository: Repository,
     github: GitHub,
     send: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pull request's job doesn't know who was texted, but nobody beyond this number will be."""
+    """A pull request's job does not know who was texted, but how many."""
     with monkeypatch.context() as keyed:
         keyed.setenv("RUNNER_STATE_KEY", STATE_KEY)
         send()
@@ -364,15 +364,15 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
     with (repository.work / "campaigns/audience/people.csv").open("a", encoding="utf-8") as stream:
         stream.write("Fay,4155550106\nGil,4155550107\n")
     said = comment(run, repository, github)
-    assert said.split("\n\n")[3:5] == [
+    assert said.split("\n\n")[3:6] == [
+        "**1 campaign · 2 texts to send · 0 errors**",
         (
-            "The jobs of pull requests don't have the state key. So it is not known here who of these people was "
-            "texted already, or has opted out: a plan reaches **at most** as many as this, and an approved one says "
-            "how many."
+            "The jobs of pull requests don't have the state key. So it is known here how many people were texted, and "
+            "not who of them is among these, or who has opted out: the plan after the merge says it."
         ),
         (
-            "| campaign | message | recipients | on record as texted | to reach at most |\n|---|---|---|---|---|\n"
-            "| pulse | ask | 7 | 4 | 6 |"
+            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|---|---|---|---|\n"
+            "| pulse | ask | 7 | 4 | 2 |"
         ),
     ]
     # Least is not known: who has it already is not.
@@ -382,10 +382,10 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
         "| now | ask |  | 6 | 6 | 24 | 24 |\n"
     ) in said
     assert "    Hi ‹first_name›, a word about Acme?\n" in said
-    assert github.bodies()[0].split("\n")[2] == "### Campaign plan, at most → live"
+    assert github.bodies()[0].split("\n")[2] == "### Campaign plan → live"
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
-    assert numbers.campaigns == {"pulse": {"ask": MessageNumbers(6, 7, 0)}}
+    assert numbers.campaigns == {"pulse": {"ask": 2}}
 
 
 @pytest.mark.slow

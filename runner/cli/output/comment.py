@@ -1,4 +1,4 @@
-"""The comment on a pull request: the plan, its upper bounds where there is no key, or why there is none."""
+"""The comment on a pull request: the plan, what of it is known without the key, or why there is none."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from runner.cli.output.plan import (
 from runner.source.diagnostic import Problems
 from runner.wording import count_words, escape_markdown, hide_phones
 from runner.workflow.campaigns import show_path
+from runner.workflow.review.plan_comment import count_pending
 from runner.workflow.review.publishing import (
     MOST_ROWS,
     CommentText,
@@ -28,7 +29,6 @@ from runner.workflow.review.publishing import (
     list_problem_pieces,
     write_failure_text,
     write_nothing_text,
-    write_overview,
     write_problem_text,
     write_table,
 )
@@ -51,7 +51,7 @@ def write_comment(findings: PlanFindings) -> CommentText:
         return write_failure_text(findings.failure, target, about, problems)
     problems = problems or Problems()
     if findings.texted is not None:
-        return _write_bounds(findings, problems, about)
+        return _write_keyless(findings, problems, about)
     if findings.planned:
         return _write_plan(findings, problems, about)
     if problems.error_count or findings.left_out:
@@ -77,23 +77,31 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
-def _write_bounds(findings: PlanFindings, problems: Problems, about: str) -> CommentText:
-    """Return the comment with upper bounds of the recipients of each message."""
-    rows = []
+def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> CommentText:
+    """Return the comment of a job without the key: of people on record it knows just how many they are."""
+    rows: list[tuple[str | int, ...]] = []
     for item, texted in zip(findings.planned, findings.texted or (), strict=True):
+        pending = count_pending(item, texted)
         for message in item.plan.messages:
             known = "not known" if texted is None else texted.get(message.id, 0)
-            rows.append((item.campaign.name, message.id, message.recipients, known, message.pending))
-    return write_overview(
-        "Campaign plan, at most",
-        findings.target_name,
-        f"{about}The jobs of pull requests don't have the state key. So it is not known here who of these "
-        "people was texted already, or has opted out: a plan reaches **at most** as many as this, and an "
-        "approved one says how many.\n\n",
-        (("campaign", "message", "recipients", "on record as texted", "to reach at most"), rows),
-        (problems, findings.left_out),
-        [piece for item in findings.planned for piece in _detail_pieces(item)],
+            rows.append((item.campaign.name, message.id, message.recipients, known, pending[message.id]))
+    counts = [
+        count_words(len(findings.planned), "campaign"),
+        f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send",
+        count_words(problems.error_count, "error"),
+    ]
+    head = f"### Campaign plan → {escape_markdown(findings.target_name)}\n\n{about}"
+    head += f"**{' · '.join(counts)}**\n\n"
+    head += (
+        "The jobs of pull requests don't have the state key. So it is known here how many people were "
+        "texted, and not who of them is among these, or who has opted out: the plan after the merge says it."
+        "\n\n"
     )
+    header = ("campaign", "message", "recipients", "on record as texted", "to send, now or later")
+    head += write_table(header, rows, MOST_ROWS, "row")
+    pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []
+    pieces += [piece for item in findings.planned for piece in _detail_pieces(item)]
+    return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
 def _detail_pieces(item: PlanResult) -> Iterator[Piece]:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.campaign.model import DEFAULT_REVIEW_MARGIN
 from runner.errors import LimitError, RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.github.job_summary import DENIED_VARIABLE, append_variables
@@ -24,11 +23,10 @@ from runner.workflow.review.reviewers import Decisions, ask_github, find_run, re
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from fractions import Fraction
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.github.pull_requests import MergedPullRequest, MessageNumbers, PlanNumbers
+    from runner.github.pull_requests import MergedPullRequest, PlanNumbers
     from runner.github.rest import Repository
     from runner.plan.approval import ApprovalRequest
     from runner.workflow.approval_coverage import Coverage
@@ -232,15 +230,13 @@ def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approv
             "not known",
             hint="have `runner comment` run in the pull request's job, or say who approved it with --by",
         )
-    sendings = [
-        ReviewedCampaign(
-            one.campaign.name,
-            one.campaign.policy.review_margin,
-            {message["id"]: message["to_send"] + message["forecast"] for message in one.entry["messages"]},
-        )
-        for one in asked
-    ]
-    growth = review.find_growth(sendings)
+    growth = {}
+    for one in asked:
+        pending = {
+            message["id"]: message["to_send"] + message["forecast"] for message in one.entry["messages"]
+        }
+        if more := review.find_growth(one.campaign, pending):
+            growth[one.campaign.name] = more
     if growth:
         words = "; ".join(f"{name}: {text}" for name, text in growth.items())
         raise LimitError(
@@ -295,21 +291,6 @@ def _hand_over(approvers: _Approvers) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewedCampaign:
-    """The reviewed deliveries of a campaign.
-
-    Attributes:
-        name: the campaign's.
-        margin: allowed growth since the review.
-        pending: recipients to send to now or later, by message.
-    """
-
-    name: str
-    margin: Fraction
-    pending: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class MergeReview:
     """A merged pull request, its approvers, and the plan's numbers in its comments."""
 
@@ -317,44 +298,23 @@ class MergeReview:
     reviewers: tuple[str, ...]
     said: tuple[PlanNumbers, ...]
 
-    def find_growth(self, sendings: Sequence[ReviewedCampaign]) -> dict[str, str]:
-        """Return descriptions of campaigns that exceed the comments' numbers, by name."""
-        listed = [numbers.campaigns for numbers in self.said if numbers.campaigns is not None]
-        found, unlisted = {}, []
-        for one in sendings:
-            # If several comments cover a campaign, each must allow enough.
-            told = [campaigns[name] for campaigns in listed if (name := hide_phones(one.name)) in campaigns]
-            if not told and len(listed) < len(self.said):
-                unlisted.append(one)
-            elif gaps := list(self._find_gaps(one, told)):
-                found[one.name] = "; ".join(gaps)
-        return found | self._compare_sums(unlisted)
+    def find_growth(self, campaign: Campaign, pending: Mapping[str, int]) -> str:
+        """Return how a campaign's plan exceeds the comments' numbers; empty if it does not.
 
-    def _find_gaps(
-        self, one: ReviewedCampaign, told: Sequence[Mapping[str, MessageNumbers]]
-    ) -> Iterator[str]:
-        for message, pending in one.pending.items():
-            numbers = (messages.get(hide_phones(message)) for messages in told)
-            counts = (0 if said is None else said.to_send + said.later for said in numbers)
-            reviewed = min(counts, default=0)
-            if pending > reviewed + int(reviewed * one.margin):
-                yield (
-                    f"`{message}` may reach {pending:,} more, and the comment on #{self.pull.number} "
+        `pending` has the recipients to send to now or later, by message.
+        """
+        name = hide_phones(campaign.name)
+        # If several comments cover a campaign, each must allow enough.
+        told = [one.campaigns[name] for one in self.said if name in one.campaigns]
+        gaps = []
+        for message, count in pending.items():
+            reviewed = min((numbers.get(hide_phones(message), 0) for numbers in told), default=0)
+            if count > reviewed + int(reviewed * campaign.policy.review_margin):
+                gaps.append(
+                    f"`{message}` may reach {count:,} more, and the comment on #{self.pull.number} "
                     f"said {reviewed:,}"
                 )
-
-    def _compare_sums(self, sendings: Sequence[ReviewedCampaign]) -> dict[str, str]:
-        # For very many campaigns a comment only has room for the total.
-        sums = [numbers for numbers in self.said if numbers.campaigns is None]
-        reviewed = sum(numbers.to_send + numbers.later for numbers in sums)
-        total = sum(sum(one.pending.values()) for one in sendings)
-        if total <= reviewed + int(reviewed * DEFAULT_REVIEW_MARGIN):
-            return {}
-        words = (
-            f"the plan may send {total:,} texts in the end, and the comment on #{self.pull.number} said "
-            f"{reviewed:,}"
-        )
-        return {one.name: words for one in sendings}
+        return "; ".join(gaps)
 
 
 def _read_merge_review(target: str) -> MergeReview | None:
@@ -401,16 +361,12 @@ def add_growth(coverages: Sequence[Coverage]) -> list[Coverage]:
         review = None
     if review is None or not review.said:
         return list(coverages)
-    sendings = [
-        ReviewedCampaign(
-            item.campaign.name,
-            item.campaign.policy.review_margin,
-            {message.id: message.pending for message in item.plan.messages},
-        )
-        for item in (coverage.planned for coverage in needed)
-    ]
-    growth = review.find_growth(sendings)
-    return [
-        replace(coverage, gap=f"{coverage.gap}; {growth[name]}") if name in growth else coverage
-        for coverage, name in ((one, one.planned.campaign.name) for one in coverages)
-    ]
+    return [_add_growth(coverage, review) for coverage in coverages]
+
+
+def _add_growth(coverage: Coverage, review: MergeReview) -> Coverage:
+    item = coverage.planned
+    if coverage.status != "needed":
+        return coverage
+    growth = review.find_growth(item.campaign, {one.id: one.pending for one in item.plan.messages})
+    return replace(coverage, gap=f"{coverage.gap}; {growth}") if growth else coverage

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from runner.git.recording import ASIDE
-from runner.github.comments import convert
+from runner.github.comments import Count, convert
 from runner.optout.reply import classify
 from runner.wording import Markdown, count_words, escape_markdown
 from runner.workflow.review.publishing import (
@@ -75,8 +75,8 @@ class Checklist:
     """
 
     jobs: dict[str, FailedJob] = field(default_factory=dict)
-    held: int = 0
-    replies: int = 0
+    held: Count = 0
+    replies: Count = 0
     is_waiting: bool = False
     denied_by: tuple[str, ...] = ()
 

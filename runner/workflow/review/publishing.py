@@ -118,31 +118,6 @@ def _left_out(pieces: Sequence[Piece], where: str) -> str:
     return f"\n> **Too long for here, {where}:** {'; '.join(names)}\n"
 
 
-def write_overview(
-    title: str,
-    target: str,
-    about: str,
-    table: tuple[Sequence[str], Sequence[Sequence[str | int]]],
-    found: tuple[Problems, str],
-    details: Sequence[Piece] = (),
-) -> CommentText:
-    """Return a comment of one table, with problems.
-
-    Args:
-        title: without the target.
-        target: the target's name.
-        about: Markdown before the table, ending in an empty line.
-        table: the names of its columns, and its rows.
-        found: problems, and a Markdown table of left-out campaigns.
-        details: pieces before the problems.
-    """
-    header, rows = table
-    problems, left_out = found
-    head = f"### {title} → {escape_markdown(target)}\n\n{about}{write_table(header, rows, MOST_ROWS, 'row')}"
-    pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
-    return CommentText(head, (*pieces, *details, *list_problem_pieces(problems)))
-
-
 def write_problem_text(problems: Problems, target: str, about: str = "", left_out: str = "") -> CommentText:
     """Return the comment if no campaign could be planned.
 
