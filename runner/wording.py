@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
 _ZERO_WIDTH = "&#8203;"
 _MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=+]")
@@ -109,26 +109,22 @@ class Markdown(str):
     __slots__ = ()
 
 
-def markdown_table(
-    header: Sequence[str], rows: Iterable[Sequence[str | int]], escape: Callable[[str], str] | None = None
+def write_table(
+    header: Sequence[str], rows: Sequence[Sequence[str | int]], most: int | None = None, noun: str = ""
 ) -> str:
-    """Return a Markdown table; cells are escaped unless they are `Markdown`.
+    """Return a Markdown table with escaped cells, except for those that are Markdown.
 
-    Numbers get thousands separators. `escape` escapes names and cells, as `escape_markdown` does; None
-    escapes only what would break the table.
+    Numbers get thousands separators. Rows beyond `most`, if given, are counted below it, with a noun if one
+    is given.
     """
-    clean = escape or _escape_cell
-    names = header if escape is None else map(escape, header)
-    lines = [f"| {' | '.join(names)} |", f"|{'|'.join(['---'] * len(header))}|"]
-    lines += [f"| {' | '.join(_write_cell(cell, clean) for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    lines = [f"| {' | '.join(map(escape_markdown, header))} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [f"| {' | '.join(map(_write_cell, row))} |" for row in rows[:most]]
+    left = 0 if most is None else len(rows) - most
+    more = count_words(left, f"more {noun}") if noun else f"{left:,} more"
+    return "\n".join(lines) + "\n" + (f"\n… and {more}\n" if left > 0 else "")
 
 
-def _write_cell(cell: str | int, clean: Callable[[str], str]) -> str:
+def _write_cell(cell: str | int) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
-    return cell if isinstance(cell, Markdown) else clean(cell)
-
-
-def _escape_cell(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return cell if isinstance(cell, Markdown) else escape_markdown(cell)

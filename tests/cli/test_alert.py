@@ -106,21 +106,11 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
         f"- {NO_GIT}\n\n#### People are held\n\n"
         "| campaign | file | message | recipients | launches | why |\n|---|---|---|---|---|---|\n"
         "| pulse | campaigns/pulse.yaml | ask | 2 | 2 | about to be sent, and no answer proves whether it was |\n"
-        f"\nSay what became of these launches: {WORKFLOW}\n\n"
-        "| if | action | campaign | launch |\n|---|---|---|---|\n"
-        "| all of a campaign were sent | `adopt-all` | the campaign’s file |  |\n"
-        "| none of a campaign were sent by it | `not-sent-all` | the campaign’s file |  |\n"
-        "| one was sent | `adopt` | the campaign’s file | its guid at the service |\n"
-        "| one was not sent | `not-sent` | the campaign’s file | its guid or its key |\n"
-        "| the campaign is to wait meanwhile | `pause` | the campaign’s file |  |\n"
-        "| it is to go on | `resume` | the campaign’s file |  |\n"
-        "\nOr in a clone:\n\n```sh\nrunner record --fetch\n"
-        "runner resolve --target sandbox   # lists them, and what the service knows of them\n"
-        "runner resolve --target sandbox FILE --adopt-all\n"
-        "runner resolve --target sandbox FILE --not-sent-all\n"
-        "runner resolve --target sandbox FILE --adopt GUID\n"
-        "runner resolve --target sandbox FILE --launch KEY --not-sent\n"
-        "runner record\n```\n\n"
+        f"\nSay what became of these launches {WORKFLOW} the campaign's file and `adopt-all` (they were sent) or "
+        "`not-sent-all` (they were not sent by it), or with one launch's guid or key and `adopt` or `not-sent`. With "
+        "`pause` the campaign waits meanwhile.\n\nOr in a clone, after `runner record --fetch`: `runner resolve --target "
+        "sandbox` lists them, and takes `--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then "
+        "`runner record`.\n\n\n"
         f"{KEPT} Last looked at by [this run]({PAGE}/actions/runs/42).</sub>\n"
     )
     hold(sent, 3)
@@ -149,7 +139,7 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     assert done.stdout.startswith(
         "### Campaigns → sandbox: action needed\n\n- [ ] **2 recipients are held**: "
     )
-    assert "in the workflow Campaigns send, *Run workflow* with\n" in done.stdout
+    assert "in the workflow Campaigns send, *Run workflow* with the campaign's file" in done.stdout
 
 
 def test_what_resolve_lists_is_what_is_held(run: Run, folder: Path, github: GitHub) -> None:
@@ -206,12 +196,9 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
         f"{first['found_at'][:10]} |\n"
         f"| `{back['reply']}` | for texts again | pulse | ask | \\+14•••••••03 | opt-in word | "
         f"{back['found_at'][:10]} |\n\n"
-        f"Decide {WORKFLOW}\n\n"
-        "| if | action | replies |\n|---|---|---|\n"
-        "| a reply opts out, or asks for texts again | `confirm` | as below; several with blanks between |\n"
-        "| a reply does neither, or its author stays out | `dismiss` | as below; several with blanks between |\n"
-        "\nOr in a clone, by one key each:\n\n```sh\nrunner record --fetch\nrunner reconcile --target sandbox\n"
-        "runner optouts review --target sandbox\nrunner record\n```\n\n"
+        f"Decide {WORKFLOW} the replies, with blanks between, and `confirm` (they opt out, or their authors are let "
+        "in again) or `dismiss` (they don't, or stay out).\n\nOr in a clone, by one key each: `runner record "
+        "--fetch`, `runner reconcile --target sandbox`, `runner optouts review --target sandbox`, `runner record`.\n\n"
         "What they say is not shown to everybody who may read this issue: a review shows it, and so does this "
         "issue where the repository's variable `CAMPAIGNS_REPLIES` is `true`, with digits and addresses "
         "masked.\n\n\n"

@@ -100,7 +100,7 @@ def test_plans_say_when_a_follow_up_comes_before_and_after_its_message_is_sent(
     run: Callable[..., str],
 ) -> None:
     """The start of a follow-up is in the forecast, and on record once its message is sent, answers read or not."""
-    row = "\n| from 2026-11-22 18:00 UTC | nudge | 2d after ask, to those who have not answered ("
+    row = "\n| from 2026-11-22 18:00 UTC | nudge | 2d after ask, to those who have not answered \\("
     assert row in run("plan", "--format", "markdown", at=DAY)
     run("apply", "--auto-approve", at=DAY)
     assert row in run("plan", "--format", "markdown", at=DAY)

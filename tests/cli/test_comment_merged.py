@@ -118,9 +118,9 @@ def test_held_refused_and_deferred_people_are_told_of(run: Run, folder: Path, gi
         "|---|---|---|---|---|---|---|---|\n"
         "| pulse | ask | 0 | 0 | 3 | 2099-12-01 09:00 UTC | 1 | 1 |\n\n\n#### People are held\n\n"
         "They may have got a message, and are not texted until a person says what became of it.\n\n"
-        "Say what became of these launches: in the workflow Campaigns send, *Run workflow* with\n\n"
+        "Say what became of these launches in the workflow Campaigns send, *Run workflow* with the campaign's file and "
+        "`adopt-all` (they were sent) or `not-sent-all` "
     )
-    assert "\nrunner resolve --target sandbox FILE --adopt-all\n" in body
     assert body.endswith(
         "\n#### Refused\n\nThe service refused these texts, and nobody got them: the run's log says why. "
         f"The next plan has them again.\n\n{AS_OF}"

@@ -19,7 +19,7 @@ from runner.cli.output.plan import (
     sum_up_later,
 )
 from runner.source.diagnostic import Problems
-from runner.wording import count_words, escape_markdown, hide_phones
+from runner.wording import count_words, escape_markdown, hide_phones, write_table
 from runner.workflow.campaigns import show_path
 from runner.workflow.review.plan_comment import count_pending
 from runner.workflow.review.publishing import (
@@ -28,9 +28,8 @@ from runner.workflow.review.publishing import (
     Piece,
     list_problem_pieces,
     write_failure_text,
-    write_nothing_text,
+    write_heading,
     write_problem_text,
-    write_table,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +55,8 @@ def write_comment(findings: PlanFindings) -> CommentText:
         return _write_plan(findings, problems, about)
     if problems.error_count or findings.left_out:
         return write_problem_text(problems, target, about, findings.left_out)
-    return write_nothing_text(target, about)
+    head = f"{write_heading('No campaigns', target)}{about}There is no campaign: nothing is sent.\n"
+    return CommentText(head, ())
 
 
 def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> CommentText:
@@ -66,7 +66,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
     if left_out:
         title += ", and not of all campaigns" if refused else " without some campaigns"
-    head = f"### {title} → {escape_markdown(findings.target_name)}\n\n{about}"
+    head = write_heading(title, findings.target_name) + about
     head += f"{_counts_line(planned, problems)}\n\n{_overview(planned)}"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
@@ -90,7 +90,7 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send",
         count_words(problems.error_count, "error"),
     ]
-    head = f"### Campaign plan → {escape_markdown(findings.target_name)}\n\n{about}"
+    head = write_heading("Campaign plan", findings.target_name) + about
     head += f"**{' · '.join(counts)}**\n\n"
     head += (
         "The jobs of pull requests don't have the state key. So it is known here how many people were "

@@ -16,7 +16,7 @@ from runner.plan.model import Disposition, Span
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
 from runner.timing.decision import count_due
-from runner.wording import count_words, escape_markdown, markdown_table, printable
+from runner.wording import count_words, escape_markdown, printable, write_table
 from runner.workflow.approval_coverage import find_status, list_sent
 from runner.workflow.campaigns import show_path
 from runner.workflow.documents import asks_again, list_notes
@@ -68,13 +68,13 @@ def plan_markdown(planned: Sequence[PlanResult], digest: str) -> str:
         plan = item.plan
         columns = choose_columns(plan)
         text += f"\n### {plan.campaign.name} → {plan.target}\n\n"
-        text += markdown_table(
+        text += write_table(
             ("message", *map(column_words, columns)),
             [message_row(message, columns) for message in plan.messages],
         )
         text += remarks_markdown(plan) + "\n"
         if comes_later(plan):
-            text += f"\n{markdown_table(COLUMNS, list(list_coming(plan)))}\n{describe_people(plan)}\n"
+            text += f"\n{write_table(COLUMNS, list(list_coming(plan)))}\n{describe_people(plan)}\n"
     text += "".join(f"\n> {line}\n" for line in list_notes(planned))
     return f"{text}\nPlan digest: `{digest}`\n"
 

@@ -14,8 +14,9 @@ import click
 
 from runner.cli.encoding import fit_json, print_command, print_text
 from runner.github.job_summary import append_summary
-from runner.wording import Markdown, count_words, escape_markdown, escape_steering, markdown_table, printable
+from runner.wording import count_words, escape_markdown, escape_steering, printable
 from runner.workflow.campaigns import show_path
+from runner.workflow.review.publishing import write_problem_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,17 +73,8 @@ def problems_markdown(problems: Problems, files: int) -> str:
     """Return the problems of a number of files as Markdown: their counts, and a table of them."""
     verdict = "Invalid" if problems.error_count else "Valid"
     text = f"## {verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}\n"
-    rows = [
-        (
-            d.severity,
-            Markdown(escape_markdown(f"{show_path(d.file)}:{d.line}:{d.column}")),
-            printable(d.message),
-            printable(d.hint or ""),
-        )
-        for d in problems
-    ]
-    if rows:
-        text += "\n" + markdown_table(("severity", "where", "what", "what to do"), rows)
+    if found := list(problems):
+        text += f"\n{write_problem_table(found)}"
     for code, file, count in problems.omitted():
         text += f"\n{escape_markdown(show_path(file))}: and {count:,} more ({code})\n"
     return text

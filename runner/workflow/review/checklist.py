@@ -11,7 +11,7 @@ from urllib.parse import quote
 from runner.git.recording import ASIDE
 from runner.github.comments import Count, convert
 from runner.optout.reply import classify
-from runner.wording import Markdown, count_words, escape_markdown
+from runner.wording import Markdown, count_words, escape_markdown, write_table
 from runner.workflow.review.publishing import (
     MOST_ROWS,
     CommentText,
@@ -19,7 +19,6 @@ from runner.workflow.review.publishing import (
     Piece,
     say_workflow,
     write_page,
-    write_table,
 )
 
 if TYPE_CHECKING:
@@ -317,38 +316,17 @@ def _write_held(sight: Sight, place: IssuePlace) -> str:
 
 def write_resolving(target: str, place: IssuePlace) -> str:
     """Return instructions for resolving launches that may have reached people."""
-    file = Markdown("the campaign’s file")
-    table = write_table(
-        ("if", "action", "campaign", "launch"),
-        [
-            ("all of a campaign were sent", Markdown("`adopt-all`"), file, ""),
-            ("none of a campaign were sent by it", Markdown("`not-sent-all`"), file, ""),
-            ("one was sent", Markdown("`adopt`"), file, "its guid at the service"),
-            ("one was not sent", Markdown("`not-sent`"), file, "its guid or its key"),
-            ("the campaign is to wait meanwhile", Markdown("`pause`"), file, ""),
-            ("it is to go on", Markdown("`resume`"), file, ""),
-        ],
-    )
     options = f"--target {target}"
     if place.state_remote:
         is_name = _PLAIN_NAME.fullmatch(place.state_remote)
         options += f" --state-remote {place.state_remote if is_name else 'REMOTE'}"
-    resolve = f"runner resolve {options}"
-    commands = _write_commands(
-        "runner record --fetch",
-        f"{resolve}   # lists them, and what the service knows of them",
-        f"{resolve} FILE --adopt-all",
-        f"{resolve} FILE --not-sent-all",
-        f"{resolve} FILE --adopt GUID",
-        f"{resolve} FILE --launch KEY --not-sent",
-        "runner record",
+    return (
+        f"Say what became of these launches {say_workflow(place)} the campaign's file and `adopt-all` "
+        "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key and "
+        "`adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
+        f"Or in a clone, after `runner record --fetch`: `runner resolve {options}` lists them, and "
+        "takes `--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner record`.\n"
     )
-    said = f"Say what became of these launches: {say_workflow(place)}"
-    return f"{said}\n\n{table}\nOr in a clone:\n\n{commands}"
-
-
-def _write_commands(*lines: str) -> str:
-    return "\n".join(("```sh", *lines, "```"))
 
 
 def _say_replies(count: int, queue: ReplyQueue) -> str:
@@ -358,29 +336,16 @@ def _say_replies(count: int, queue: ReplyQueue) -> str:
 
 
 def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
-    ids = "as below; several with blanks between"
-    confirm, dismiss = Markdown("`confirm`"), Markdown("`dismiss`")
-    table = write_table(
-        ("if", "action", "replies"),
-        [
-            ("a reply opts out, or asks for texts again", confirm, ids),
-            ("a reply does neither, or its author stays out", dismiss, ids),
-        ],
-    )
-    commands = _write_commands(
-        "runner record --fetch",
-        f"runner reconcile --target {target}",
-        f"runner optouts review --target {target}",
-        "runner record",
-    )
     header = ["reply", "asks", "campaign", "message", "phone", "read as", "found"]
     header += ["what it says"] if queue.shows_words else []
     rows = [_write_row(queue, one) for one in queue.replies]
     listed = f"{write_table(header, rows, MOST_ROWS)}\n" if rows else ""
     words = "Digits and addresses in them are masked." if queue.shows_words else _NOT_SHOWN
     return (
-        f"{listed}Decide {say_workflow(place)}\n\n{table}\n"
-        f"Or in a clone, by one key each:\n\n{commands}\n\n{words}\n"
+        f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
+        "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
+        f"Or in a clone, by one key each: `runner record --fetch`, `runner reconcile --target {target}`, "
+        f"`runner optouts review --target {target}`, `runner record`.\n\n{words}\n"
     )
 
 

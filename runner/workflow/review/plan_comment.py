@@ -34,6 +34,7 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.ledger.database import Ledger
     from runner.service.target import Target
     from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
@@ -127,21 +128,26 @@ def _count_waiting(findings: PlanFindings, review: Review, workspace: Workspace)
         findings.remarks.append(write_unknown(what, error))
 
 
+def plan_on_record(
+    workspace: Workspace, scope: Scope, ledger: Ledger | None, failures: Failures
+) -> list[PlanResult]:
+    """Return the plans of what is left to send; failed ones go to `failures`."""
+    return plan_campaigns(
+        workspace,
+        scope,
+        PlanOptions(recipients_per_send=workspace.target.recipients_per_send),
+        lambda campaign: workspace.read_record(ledger, campaign),
+        PlanContextReader(workspace, ledger, workspace.now()),
+        failures,
+        names=RecordNames(workspace, ledger),
+    )
+
+
 def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
     failures = Failures()
-    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     try:
         with workspace.open_ledger_if_present() as ledger:
-            reader = PlanContextReader(workspace, ledger, workspace.now())
-            planned = plan_campaigns(
-                workspace,
-                scope,
-                options,
-                lambda c: workspace.read_record(ledger, c),
-                reader,
-                failures,
-                names=RecordNames(workspace, ledger),
-            )
+            planned = plan_on_record(workspace, scope, ledger, failures)
             differences = find_differences(workspace, ledger, planned, None)
         missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
     except MissingKeyError as error:

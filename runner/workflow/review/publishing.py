@@ -17,7 +17,7 @@ from runner.github.job import DEFAULT_API, NoJobError, read_github_job
 from runner.github.job_summary import append_summary, has_summary, summary_room
 from runner.github.rest import RefusedError, Repository, UnavailableError
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.wording import count_words, escape_html, escape_markdown, markdown_table, printable
+from runner.wording import count_words, escape_html, escape_markdown, printable, write_table
 from runner.workflow.campaigns import show_path
 from runner.workflow.observer import hand_over, note, warn
 from runner.workflow.workspace.workspace import ca_bundle
@@ -121,24 +121,14 @@ def _left_out(pieces: Sequence[Piece], where: str) -> str:
 def write_problem_text(problems: Problems, target: str, about: str = "", left_out: str = "") -> CommentText:
     """Return the comment if no campaign could be planned.
 
-    `about` is as for `write_plan_text`; `left_out` is a Markdown table of the campaigns and errors.
+    `about` describes the target, and the pull request's changes of it, ending in an empty line; `left_out` is
+    a Markdown table of the campaigns and errors.
     """
     counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
     title = "Invalid campaigns" if problems.error_count else "Campaigns not planned"
-    head = (
-        f"### {title} → {escape_markdown(target)}\n\n{about}**{' · '.join(counts)}**: nothing is planned.\n"
-    )
+    head = f"{write_heading(title, target)}{about}**{' · '.join(counts)}**: nothing is planned.\n"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
-
-
-def write_nothing_text(target: str, about: str = "") -> CommentText:
-    """Return the comment if the last campaign was deleted.
-
-    `about` describes the target, and the pull request's changes of it.
-    """
-    head = f"### No campaigns → {escape_markdown(target)}\n\n{about}There is no campaign: nothing is sent.\n"
-    return CommentText(head, ())
 
 
 def write_failure_text(
@@ -146,15 +136,18 @@ def write_failure_text(
 ) -> CommentText:
     """Return the comment on campaigns that could not be planned because of `error`.
 
-    `target` is empty if unknown; `about` is as for `write_plan_text`; `problems` are no errors.
+    `target` is empty if unknown; `about` is as for `write_problem_text`; `problems` are no errors.
     """
-    head = f"### Campaigns not planned{f' → {escape_markdown(target)}' if target else ''}\n\n{about}"
-    if problems is not None:
-        head += "The campaigns are valid, but no plan could be made here. "
-    head += f"{escape_markdown(error.message[:1].upper() + error.message[1:])}.\n"
-    if error.hint:
-        head += f"\n{escape_markdown(error.hint)}\n"
+    valid = "" if problems is None else "The campaigns are valid, but no plan could be made here. "
+    reason = escape_markdown(error.message[:1].upper() + error.message[1:])
+    hint = f"\n{escape_markdown(error.hint)}\n" if error.hint else ""
+    head = f"{write_heading('Campaigns not planned', target)}{about}{valid}{reason}.\n{hint}"
     return CommentText(head, () if problems is None else tuple(list_problem_pieces(problems)))
+
+
+def write_heading(title: str, target: str) -> str:
+    """Return a comment's heading, and an empty line; `target` is empty if it is not known."""
+    return f"### {title}{f' → {escape_markdown(target)}' if target else ''}\n\n"
 
 
 def list_problem_pieces(problems: Problems) -> Iterator[Piece]:
@@ -165,16 +158,17 @@ def list_problem_pieces(problems: Problems) -> Iterator[Piece]:
     for start in range(0, len(errors), MOST_ROWS):
         group = errors[start : start + MOST_ROWS]
         title = f"Errors {start + 1:,} to {start + len(group):,} of {words['error']:,}"
-        yield Piece(title, _problem_table(group), is_open=start == 0)
+        yield Piece(title, write_problem_table(group), is_open=start == 0)
     if others:
         title = ", ".join(count_words(words[name], name) for name in ("warning", "note") if words[name])
-        yield Piece(title, _problem_table(others[:MOST_ROWS]))
+        yield Piece(title, write_problem_table(others[:MOST_ROWS]))
     left = sum(count for _, _, count in problems.omitted()) + max(0, len(others) - MOST_ROWS)
     if left:
         yield Piece("More", f"And {count_words(left, 'more problem')} of these kinds.", is_open=True)
 
 
-def _problem_table(problems: Iterable[Diagnostic]) -> str:
+def write_problem_table(problems: Iterable[Diagnostic]) -> str:
+    """Return a Markdown table of problems: place, fault, remedy."""
     rows = [
         (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
         for one in problems
@@ -217,18 +211,6 @@ def say_workflow(place: IssuePlace) -> str:
 def write_page(words: str, url: str) -> str:
     """Return a link; empty without an address, or with one that could end the link."""
     return f"[{words}]({url})" if _PAGE.fullmatch(url) else ""
-
-
-def write_table(
-    header: Sequence[str], rows: Sequence[Sequence[str | int]], most: int | None = None, noun: str = ""
-) -> str:
-    """Return a Markdown table with escaped cells, except for those that are Markdown.
-
-    Rows beyond `most`, if given, are counted below it, with a noun if one is given.
-    """
-    left = 0 if most is None else len(rows) - most
-    more = count_words(left, f"more {noun}") if noun else f"{left:,} more"
-    return markdown_table(header, rows[:most], escape_markdown) + (f"\n… and {more}\n" if left > 0 else "")
 
 
 def publish(what: str, write: Callable[[], CommentText], keep: Callable[[], None]) -> None:

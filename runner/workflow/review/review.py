@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.workspace import Workspace
 
 
-_MEANINGS = {
-    "base_url": "texts, phone numbers and credentials go to another address",
-    "insecure": "whether phone numbers, texts and credentials may go out **unencrypted**",
-    "username_env": "other credentials go out",
-    "api_key_env": "other credentials go out",
-    "state_key_env": "another key of the record: with a wrong one everybody looks new",
-    "cluster": "other machines do the work",
-}
 _LONGEST = 200
 _UNREADABLE = "cannot be read as one: what it changes is **not known**"
 
@@ -46,13 +38,17 @@ def list_target_changes(file: Path, former: str | None, text: str | None) -> lis
     before, after = _read(file, former), _read(file, text)
     if before is None or after is None:
         return [f"the {'former' if before is None else 'new'} version {_UNREADABLE}"]
-    return list(_compare(before, after))
+    return [
+        f"**{escape_markdown(name)}**: {_show(before.get(name))} → {_show(after.get(name))}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
 
 
-def _read(file: Path, text: str | None) -> dict[str, Any] | None:
-    """Return a file's content; None if it is invalid, since it may then hold secrets."""
+def _read(file: Path, text: str | None) -> dict[str, str] | None:
+    """Return a file's settings by their names; None if it is invalid, since it may then hold secrets."""
     if text is None:
-        return {"targets": {}}
+        return {}
     try:
         document = read_yaml(text.removeprefix("\ufeff"), file)
     except YamlProblemError:
@@ -60,46 +56,19 @@ def _read(file: Path, text: str | None) -> dict[str, Any] | None:
     if document.problems or next(iter(find_problems(document, "targets")), None) is not None:
         return None
     data: dict[str, Any] = document.data
-    return data
+    return {name.removeprefix("targets."): value for name, value in _flatten(data)}
 
 
-def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    old, new = before["targets"], after["targets"]
-    for name in sorted(old.keys() | new.keys()):
-        if name not in old:
-            said = ", ".join(
-                f"{escape_markdown(key)} {_show(value)}" for key, value in _flatten(new[name]).items()
-            )
-            yield f"**new target {escape_markdown(name)}**: {said}"
-        elif name not in new:
-            place = _show(old[name].get("base_url"))
-            yield f"**the target {escape_markdown(name)} is removed**; it was at {place}"
+def _flatten(settings: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{start}{key}.")
         else:
-            yield from _compare_target(name, _flatten(old[name]), _flatten(new[name]))
-    if before.get("default") != after.get("default"):
-        change = f"{_show(before.get('default'))} → {_show(after.get('default'))}"
-        yield f"**default**: {change}: commands that name no target go there"
+            yield f"{start}{key}", str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _compare_target(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            meaning = f": {_MEANINGS[key]}" if key in _MEANINGS else ""
-            change = f"{_show(old.get(key))} → {_show(new.get(key))}"
-            yield f"**{escape_markdown(name)}, {escape_markdown(key)}**: {change}{meaning}"
-
-
-def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a target's settings, with limits by their own names."""
-    limits: Mapping[str, Any] = settings.get("limits", {})
-    return {key: value for key, value in settings.items() if key != "limits"} | dict(limits)
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "not set"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"**{escape_markdown(hide_credentials(text)[:_LONGEST])}**"
+def _show(value: str | None) -> str:
+    return "not set" if value is None else f"**{escape_markdown(hide_credentials(value)[:_LONGEST])}**"
 
 
 _MOST_LINES = 20
