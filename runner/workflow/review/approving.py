@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.errors import LimitError, RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
@@ -19,7 +19,7 @@ from runner.wording import hide_phones
 from runner.workflow.approval_coverage import ApprovalStore, require_sealed
 from runner.workflow.observer import note
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.review.reviewers import Decisions, ask_github, find_run, read_decisions
+from runner.workflow.review.reviewers import ask_github, find_run, read_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ _REVIEW_FIRST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A campaign of the plan to approve, with its entry; `request` is None without a state key."""
 
     campaign: Campaign
@@ -92,11 +91,11 @@ def approve_run() -> tuple[str, ...]:
         RunnerError: GitHub does not answer.
         UsageError: this is not a job.
     """
-    decisions = _ask_for_run(None, _BY_HAND)
-    if not decisions.approved_by:
-        raise LimitError(f"{', '.join(decisions.denied_by)} denied it: nothing was recorded")
-    _hand_over(_Approvers(decisions.approved_by))
-    return decisions.approved_by
+    names, denied_by = read_decisions(None, _BY_HAND)
+    if not names:
+        raise LimitError(f"{', '.join(denied_by)} denied it: nothing was recorded")
+    _hand_over(_Approvers(names))
+    return names
 
 
 def approve_plan(
@@ -183,7 +182,7 @@ def _find_word(
             hint="name them with --by; in a job, give the step GITHUB_TOKEN",
         )
     if not names:
-        names, denied_by = _ask_for_run(saved.made.earlier, _OTHERWISE)
+        names, denied_by = read_decisions(saved.made.earlier, _OTHERWISE)
         if not names:
             return _Approvers((), denied_by=denied_by)
     try:
@@ -194,20 +193,6 @@ def _find_word(
     if review is None:
         return _Approvers(names)
     return _Approvers(names, review.pull.url or None, review.reviewers)
-
-
-def _ask_for_run(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions:
-    """Return what the reviewers of this job's run decided; `otherwise` is the advice if they are missing.
-
-    Raises:
-        LimitError: nobody decided in this attempt, or there are no required reviewers.
-        RunnerError: GitHub does not answer.
-        UsageError: this is not a job.
-    """
-    decisions = read_decisions(earlier, otherwise)
-    if not any(decisions):
-        raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
-    return decisions
 
 
 def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approvers:
@@ -305,10 +290,10 @@ class MergeReview:
         """
         name = hide_phones(campaign.name)
         # If several comments cover a campaign, each must allow enough.
-        told = [one.campaigns[name] for one in self.said if name in one.campaigns]
+        listed = [one.campaigns[name] for one in self.said if name in one.campaigns]
         gaps = []
         for message, count in pending.items():
-            reviewed = min((numbers.get(hide_phones(message), 0) for numbers in told), default=0)
+            reviewed = min((numbers.get(hide_phones(message), 0) for numbers in listed), default=0)
             if count > reviewed + int(reviewed * campaign.policy.review_margin):
                 gaps.append(
                     f"`{message}` may reach {count:,} more, and the comment on #{self.pull.number} "

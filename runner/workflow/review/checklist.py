@@ -322,10 +322,11 @@ def write_resolving(target: str, place: IssuePlace) -> str:
         options += f" --state-remote {place.state_remote if is_name else 'REMOTE'}"
     return (
         f"Say what became of these launches {say_workflow(place)} the campaign's file and `adopt-all` "
-        "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key and "
-        "`adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
-        f"Or in a clone, after `runner record --fetch`: `runner resolve {options}` lists them, and "
-        "takes `--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner record`.\n"
+        "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key "
+        "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
+        f"Or in a clone, after `runner record --fetch`: `runner resolve {options}` lists them, and takes "
+        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner "
+        "record`.\n"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from runner.errors import LimitError, RunnerError, UsageError
 from runner.github.job import DEFAULT_API, NoJobError, read_github_job
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
 _ANEW = "start a new run: *Run workflow* of `Campaigns send`, or re-run all jobs of this one"
-
-
-class Decisions(NamedTuple):
-    """The people who approved or denied what this attempt of the run asks."""
-
-    approved_by: tuple[str, ...]
-    denied_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +90,16 @@ def _list_decisions(github: Repository, run: str) -> list[list[str | int]]:
     return [[state, login, count] for (state, login), count in sorted(count_decisions(github, run).items())]
 
 
-def read_decisions(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions:
-    """Return what reviewers decided in this attempt of the job's run.
+def read_decisions(
+    earlier: Mapping[str, Any] | None, otherwise: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the people who approved and those who denied what this attempt of the job's run asks.
 
     `earlier` is what the saved plan tells of earlier attempts; `otherwise` is the advice where the
     environment has no reviewers.
 
     Raises:
-        LimitError: the environment has no required reviewers, or earlier decisions are not known.
+        LimitError: nobody decided, there are no required reviewers, or earlier decisions are not known.
         RunnerError: GitHub does not answer.
         UsageError: this is not a job.
     """
@@ -130,8 +125,12 @@ def read_decisions(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisio
             hint=otherwise,
         )
     new = ask_github(lambda github: count_decisions(github, run)) - before
-    names = {state: tuple(sorted(login for said, login in new if said == state)) for state, _ in new}
-    return Decisions(names.get("approved", ()), names.get("rejected", ()))
+    if not new:
+        raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
+    approved, denied = (
+        tuple(sorted(login for said, login in new if said == state)) for state in ("approved", "rejected")
+    )
+    return approved, denied
 
 
 def ask_github(work: Callable[[Repository], _Result]) -> _Result:
