@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ZERO_WIDTH = "&#8203;"
-_MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=+]")
+# Parentheses are markup behind a bracket alone, and an exclamation mark before one: brackets are escaped.
+# Lists and rules begin a line.
+_MARKED = re.compile(r"[\\`*_{}\[\]#|~$^=]|!(?=\S)|^\+(?=\s|$)|^-(?=[\s-]|$)")
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 # Escapes and entities don't help: GitHub looks for these in the rendered text, where only code is left
 # alone (github/cmark-gfm, issue 181). A zero-width blank behind the first character does.
@@ -65,12 +68,16 @@ def printable(text: str) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text on one line that GitHub's Markdown shows as it is, in a paragraph or a table's cell.
+    """Return a text on one line, with its phone numbers masked, that Markdown shows as it is."""
+    return escape_line(hide_phones(printable(text)))
 
-    It cannot mark up, end an element, mention a person, refer to an issue, or become a link; phone numbers
-    are masked.
+
+def escape_line(line: str) -> str:
+    """Return a line that GitHub's Markdown shows as it is, in a paragraph, a heading or a table's cell.
+
+    It cannot mark up, end an element, mention a person, refer to an issue, or become a link.
     """
-    escaped = _MARKED.sub(r"\\\g<0>", hide_phones(printable(text))).translate(_ENTITIES)
+    escaped = _NUMBERED.sub(r"\1\\\2", _MARKED.sub(r"\\\g<0>", line)).translate(_ENTITIES)
     return _REFERENCES.sub(rf"\g<0>{_ZERO_WIDTH}", escaped)
 
 

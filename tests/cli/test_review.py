@@ -472,7 +472,7 @@ def test_files_of_a_request_have_no_power_over_the_comment(
     for number in range(25):
         (repository.work / f"campaigns/@ada-{number} <img> +14155550123.live.lock.json").write_text("")
     body = comment(run, repository, github)
-    assert "- campaigns/@&#8203;ada-0 &lt;img&gt; \\+14•••••••23.live.lock.json: new, and it **cannot" in body
+    assert "- campaigns/@&#8203;ada-0 &lt;img&gt; +14•••••••23.live.lock.json: new, and it **cannot" in body
     assert body.count("**cannot be read**") == 20
     assert "\n- … and 5 more changes of this kind\n" in body
     assert "<img>" not in body

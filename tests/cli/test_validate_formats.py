@@ -70,7 +70,7 @@ def test_file_names_have_no_power_over_markdown(run: Run, tmp_path: Path) -> Non
         assert "\x1b" not in done.stdout
     said = run("validate", ".", "--format", "markdown", cwd=tmp_path).stdout
     assert (
-        "| error | a\\\\u001b\\[31m\\]\\(http:∕∕evil.example\\) @&#8203;acme &lt;b&gt; \\`x\\`.yaml:1:10 | "
+        "| error | a\\\\u001b\\[31m\\](http:∕∕evil.example) @&#8203;acme &lt;b&gt; \\`x\\`.yaml:1:10 | "
     ) in said
 
 
