@@ -50,7 +50,7 @@ _FOREIGN = (
     "TRACEPARENT",
 )
 """Variables of the machine that would change a command's output."""
-_FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_", "OTEL_")
+_FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_", "OTEL_", "CAMPAIGNS_")
 """With the second, a test of `runner comment` in this project's own CI would comment there."""
 
 

@@ -78,7 +78,7 @@ class Coverage:
 
 
 @dataclass(slots=True)
-class ApprovalShelf:
+class ApprovalStore:
     """The approvals of one target, from the folders of the command's campaigns."""
 
     target: Target
@@ -181,14 +181,14 @@ def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
 
 
 def require_sealed(
-    entry: Mapping[str, Any], saved: SavedPlan, shelf: ApprovalShelf
+    entry: Mapping[str, Any], saved: SavedPlan, store: ApprovalStore
 ) -> ApprovalRequest | None:
     """Return a saved plan's request for approval of a campaign; None without a state key.
 
     Raises:
         RunnerError: the plan was made with another key or none, by an older version, or was edited.
     """
-    asked, key = entry.get("approval"), shelf.key
+    asked, key = entry.get("approval"), store.key
     if asked is None:
         raise RunnerError(f"the plan {saved.file} was saved by an older version of runner", hint=_PLAN_ANEW)
     if key is None and asked["request"] is None:
@@ -246,8 +246,8 @@ def leave_out_unapproved(
         RunnerError: approvals cannot be read.
     """
     kept = []
-    shelf = ApprovalShelf(planned[0].target) if planned else None
-    for coverage in shelf.cover(planned) if shelf else ():
+    store = ApprovalStore(planned[0].target) if planned else None
+    for coverage in store.cover(planned) if store else ():
         item = coverage.planned
         if coverage.status != "needed" or (coverage.request is None and is_given):
             kept.append(item)

@@ -99,8 +99,10 @@ def list_shape(tokens: list[Token]) -> list[str]:
 
 
 def list_strings(tokens: list[Token]) -> list[str]:
+    """Return what is shown, without the blanks of no width that keep links and mentions from being made."""
     inlines = (token for token in tokens if token.type == "inline")
-    return ["".join(child.content for child in token.children or ()) for token in inlines]
+    shown = ("".join(child.content for child in token.children or ()) for token in inlines)
+    return [text.replace("\u200b", "") for text in shown]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -11,7 +11,7 @@ import click
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
+from runner.cli.options import Group, format_option, ledger_scope
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
     decide_replies,
@@ -23,7 +23,6 @@ from runner.workflow.records.opt_outs import (
     review_opt_outs,
 )
 from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
-from runner.workflow.review.reply_issue import keep_reply_issue
 
 if TYPE_CHECKING:
     from runner.workflow.records.opt_outs import OptOutView
@@ -143,28 +142,6 @@ def review(scope: Scope) -> int:
     `list --show-replies`, `confirm` and `dismiss`.
     """
     return _show_change("review", review_opt_outs(scope, review_replies), "human")
-
-
-@command.command(
-    epilog="\b\nExamples:\n  runner reconcile && runner optouts issue\n"
-    "  runner optouts issue --show-replies --target live",
-)
-@recorded_scope
-@click.option(
-    "--show-replies", is_flag=True, help="Show the replies, shortened, with digits and addresses masked."
-)
-def issue(scope: Scope, show_replies: bool) -> int:
-    """Keep a GitHub issue that lists waiting replies.
-
-    The issue shows masked phones and explains how to decide: with the workflow's *Run workflow*, or in a
-    clone. It is edited in place, gets a comment when more replies wait, and is closed when none is left.
-
-    Run it in a GitHub job after a complete `runner reconcile`, with GITHUB_TOKEN in the step's environment
-    and the permission `issues: write`. Without that permission the text goes to the job's summary; outside of
-    a job it is printed.
-    """
-    keep_reply_issue(scope, shows_words=show_replies)
-    return 0
 
 
 @command.command(

@@ -10,8 +10,7 @@ from urllib.parse import quote
 import click
 
 from runner.atomic_write import drafting, remove_leftovers
-from runner.cli.encoding import fit_html, fit_json, print_text
-from runner.cli.guard import leads_to_file
+from runner.cli.encoding import fit_html, fit_json, leads_to_file, print_text
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
 from runner.report.columns.answer_files import BOM
@@ -54,9 +53,8 @@ def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -
         suffix, write = document
         text = "\n\n".join(write(report).rstrip("\n") for report in reports)
         fit = _FITTING.get(suffix)
-        if fit is not None:
-            click.echo(fit(text, sys.stdout))
-        elif suffix != ".md" and leads_to_file(sys.stdout):
+        text = text if fit is None else fit(text, sys.stdout)
+        if suffix == ".json" or (suffix != ".md" and leads_to_file(sys.stdout)):
             click.echo(text)  # data, exactly
         else:
             print_text(text)

@@ -18,6 +18,7 @@ from runner.report.documents.wording import (
     write_footer,
     write_line,
 )
+from runner.wording import escape_line
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -40,13 +41,6 @@ LONGEST_TEXT = 300
 """Characters of one text at most, before it is escaped."""
 
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-# Parentheses are markup behind a bracket alone, and an exclamation mark before one: brackets are escaped,
-# and none is written beside a text.
-_MARKED = re.compile(r"[\\`*_{}\[\]#|~$^=]|!(?=\S)")
-_NUMBERED = re.compile(r"^(\d+)\)")
-_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"})
-# An escaped colon or dot keeps GitHub from making links of participants' texts.
-_LINK_STARTS = re.compile(r"(?i)(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 _RULES = {"text": ":--", "figure": "--:", "bar": ":--", "link": ":--"}
 _URL_CHARACTERS = ":/?#@!$&'*+,;=%~"
 
@@ -88,8 +82,7 @@ def escape_markdown(text: str) -> str:
     line = write_line(text)
     if len(line) > LONGEST_TEXT:
         line = line[: LONGEST_TEXT - 1].rstrip() + "…"
-    escaped = _NUMBERED.sub(r"\1\\)", _MARKED.sub(r"\\\g<0>", line)).translate(_ENTITIES)
-    return _LINK_STARTS.sub(_part_link, escaped)
+    return escape_line(line)
 
 
 def draw_bar(share: Fraction | None) -> str:
@@ -117,7 +110,3 @@ def _write_cell(column: Column, cell: str | Fraction | None) -> str:
     if not isinstance(cell, str):
         return draw_bar(cell)
     return escape_markdown(cell) if column.kind == "text" else cell
-
-
-def _part_link(found: re.Match[str]) -> str:
-    return f"{found[1]}&#58;" if found[1] else f"{found[3]}&#46;"

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from runner.atomic_write import drafting
 from runner.errors import RunnerError
 from runner.git.command import Git, GitError
-from runner.git.placing import make_slug
+from runner.github.workflows import make_slug
 from runner.source.storage import repository_root
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError, SuppressionsError
 from runner.git.command import GitError
-from runner.git.placing import list_folders
+from runner.github.workflows import list_folders
 from runner.ledger.database import (
     exclude_others,
     find_absorbed,
