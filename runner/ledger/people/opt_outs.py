@@ -227,8 +227,9 @@ def iterate_opt_outs(connection: Connection, target: str, *states: State) -> Ite
         .order_by(opt_outs.c.fingerprint, opt_outs.c.evidence)
         .execution_options(yield_per=_GROUP)
     )
-    for row in connection.execute(query):
-        yield OptOut(*row)
+    with connection.execute(query) as found:
+        for row in found:
+            yield OptOut(*row)
 
 
 def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
