@@ -76,11 +76,15 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
-    # One counts the results of reports, the other exports and imports the ledger.
-    "duckdb": ("runner.report.columns.engine", "runner.ledger.maintenance.ledger_export"),
+    # One counts the results of reports, one exports and imports the ledger, one reads people from Parquet.
+    "duckdb": (
+        "runner.report.columns.engine",
+        "runner.ledger.maintenance.ledger_export",
+        "runner.audience.parquet_table",
+    ),
     "pygal": ("runner.report.documents.charts",),
     "fsspec": ("runner.source.storage",),
-    "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
+    "pyarrow": ("runner.cluster.columns", "runner.workflow.report"),
     "pandas": ("runner.workflow.report",),
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),

@@ -325,29 +325,25 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 @contextmanager
 def open_source(
-    source: FileRecipients,
-    names: Collection[str],
-    location: str | None = None,
-    groups: tuple[int, int] | None = None,
-    row: int = 1,
+    source: FileRecipients, names: Collection[str], rows: tuple[int, int] | None = None
 ) -> Iterator[Table]:
-    """Open an audience file, from another `location` if given, and read its header.
+    """Open an audience file, and read its header.
 
-    Columns that are not in `names` need not be readable. In Parquet, `groups` are the first row group and the
-    one after the last, and `row` is the number of the first row, from 1.
+    Columns that are not in `names` need not be readable. In Parquet, `rows` are the first row to read, from
+    0, and the one after the last.
 
     Raises:
         TableProblemError: it cannot be read.
     """
-    where = location or source.location
     if source.format == "csv":
-        with open_table(source.path, where, source.encoding, is_rendered=bool(names)) as table:
+        with open_table(source.path, source.location, source.encoding) as table:
             yield table
         return
-    # Imported here: an extra, and most audiences are CSV.
+    # Imported here: most audiences are CSV.
     from runner.audience.parquet_table import open_parquet  # noqa: PLC0415
 
-    with open_parquet(source.path, where, (*names, *source.columns.values()), groups, row) as table:
+    wanted = (*names, *source.columns.values())
+    with open_parquet(source.path, source.location, wanted, rows) as table:
         yield table
 
 

@@ -14,12 +14,12 @@ from runner.audience.findings import Findings
 from runner.audience.slices import (
     BLOCK_BYTES,
     BrokenSliceError,
+    find_cuts,
     iterate_slice,
     join_slices,
-    list_blocks,
+    list_large,
     note_findings,
     plan_slices,
-    survey_block,
 )
 from runner.campaign.model import FileRecipients
 from runner.cluster.columns import RowSheet
@@ -97,8 +97,6 @@ _ROW_BYTES = 50
 """A low estimate: partitions that are too small cost less than those that are too large."""
 _WANTED_SLICES = 64
 _LEAST_BLOCK_BYTES = 16 << 20
-_GROUP_ROWS = 100_000
-"""An estimate of the rows in a row group of a Parquet file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +110,20 @@ class CutAudience:
 def cut_audience(
     cluster: Executor, campaign: Campaign, observe: Observe, block_bytes: int | None = None
 ) -> CutAudience:
-    """Return an audience in slices, after surveys of large files on the cluster.
+    """Return an audience in slices; large files are looked through on the cluster.
 
-    `observe` receives the stage, the work done, and the total. `block_bytes` is the size of a survey, and the
-    approximate size of a slice; None to choose.
+    `observe` receives the stage, the work done, and the total. `block_bytes` is the approximate size of a
+    slice; None to choose.
     """
     chosen = block_bytes or _choose_block_bytes(campaign)
 
     def cut(role: Role) -> tuple[Slice, ...]:
-        blocks = list_blocks(campaign, role, chosen)
-        surveys = {}
-        for done, (place, survey) in enumerate(cluster.run(survey_block, [(each,) for each in blocks]), 1):
-            surveys[blocks[place]] = survey
-            observe("files surveyed", done, len(blocks))
-        return tuple(plan_slices(campaign, role, surveys))
+        large = list_large(campaign, role, chosen)
+        cuts = {}
+        for done, (place, found) in enumerate(cluster.run(find_cuts, [(each, chosen) for each in large]), 1):
+            cuts[large[place]] = found
+            observe("files cut", done, len(large))
+        return tuple(plan_slices(campaign, role, cuts))
 
     return CutAudience(cut("recipients"), cut("exclude"))
 
@@ -154,9 +152,7 @@ def choose_partitions(audiences: Iterable[CutAudience]) -> int:
 def _guess_rows(part: Slice) -> int:
     if part.kind == "csv":
         return (part.stop - part.start) // _ROW_BYTES
-    if part.kind == "parquet":
-        return (part.stop - part.start) * _GROUP_ROWS
-    if part.kind == "inline":
+    if part.kind in ("parquet", "inline"):
         return part.stop - part.start
     return _measure(part.location) // _ROW_BYTES
 
