@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.consent import ConsentChanges, RowConsent
-from runner.audience.renumbering import RENUMBERED_STARTS, list_old_forms
 from runner.audience.rows import (
     PhoneColumn,
     find_columns,
@@ -43,10 +42,8 @@ _ROW_CODES = frozenset(
         *("recipient-region-unknown", "recipient-consent-date"),
     }
 )
-Row = tuple[int, str, Variables, str | None, str | None, RowConsent, str | None]
-"""A row's line, phone in E.164 form, own variables, time zone, region, consent, and the phone that earlier
-versions read in it, if that was another.
-"""
+Row = tuple[int, str, Variables, str | None, str | None, RowConsent]
+"""A row's line, phone in E.164 form, own variables, time zone, region, and consent."""
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
 
@@ -91,8 +88,6 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
-        before: the phone that earlier versions read in the row, if that was another: who is on record under
-            it has been texted.
     """
 
     phone: str
@@ -104,15 +99,6 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
-    before: str | None = None
-
-
-def list_forms(recipient: Recipient) -> tuple[str, ...]:
-    """Return the phones under which a recipient may be on record: today's first."""
-    phone, before = recipient.phone, recipient.before
-    if before is None:
-        return (phone, *list_old_forms(phone)) if phone[:3] in RENUMBERED_STARTS else (phone,)
-    return (phone, before, *list_old_forms(phone))
 
 
 class SourcePart(NamedTuple):
@@ -165,7 +151,7 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
     unseen, tally = Problems(), AudienceTally()
     for index, source in enumerate(campaign.recipients):
         rows = iterate_source(source, RECIPIENT_PHONE, frozenset(), unseen, tally, reads_consent=True)
-        for line, phone, *_, consent, _before in rows:
+        for line, phone, *_, consent in rows:
             changes.add(int(phone), consent, index, line)
     return changes.found
 
@@ -206,7 +192,7 @@ def iterate_audience(
             reads_consent=reads_consent,
             landlines=campaign.policy.landlines,
         )
-        for line, phone, given, timezone, region, own, before in rows:
+        for line, phone, given, timezone, region, own in rows:
             number = int(phone)
             if number in seen:
                 tally.duplicates += 1
@@ -217,7 +203,7 @@ def iterate_audience(
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
-            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent, before))
+            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
 
 
 def list_invalid(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -313,8 +299,8 @@ def iterate_source(
     phones = open_phone_column(source, code, problems_of_rows, landlines)
     if part is not None:
         phones = replace(phones, findings=part.findings)
-    findings, is_texted = phones.findings, code == RECIPIENT_PHONE
-    read_phone, is_left_out, rows = phones.read, problems_of_rows.is_left_out, 0
+    findings, rows = phones.findings, 0
+    read_phone, is_left_out = phones.read, problems_of_rows.is_left_out
     entries = _iterate_entries(
         source, names, problems_of_rows, problems, part, findings, reads_consent=reads_consent
     )
@@ -323,12 +309,8 @@ def iterate_source(
         if is_left_out(line):
             continue
         rows += 1
-        if is_texted and read:
-            before = None if len(read) == 1 else read[1]
-            yield line, read[0], given, timezone, region, consent, before
-        else:
-            for phone in read:
-                yield line, phone, given, timezone, region, consent, None
+        for phone in read:
+            yield line, phone, given, timezone, region, consent
     tally.rows += rows + problems_of_rows.invalid
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]

@@ -23,7 +23,6 @@ from runner.audience.phone import (
     mask_phone,
     mask_written,
     mend,
-    read_as_before,
     read_country_code,
     read_mended,
     refuse_ambiguous,
@@ -95,8 +94,7 @@ class PhoneColumn:
     ) -> tuple[str, ...]:
         """Return what a phone means, in E.164 form; report a refused one and return nothing.
 
-        A phone to text comes first, and after it the reading of earlier versions, if that was another. From a
-        list of people not to text come all valid readings.
+        From a list of people not to text come all valid readings.
 
         Args:
             written: the phone.
@@ -134,10 +132,7 @@ class PhoneColumn:
         if self.landlines is None:
             return (read.phone, *read.others)
         self._note_kind(written, read.phone, line)
-        if not read.others and self.form is None and regions == (self.region,):
-            return (read.phone,)
-        before = read_as_before(mended.text, self.region)
-        return (read.phone,) if before is None or before == read.phone else (read.phone, before)
+        return (read.phone,)
 
     def _read_by(
         self, regions: Sequence[str | None], text: str, *, is_known: bool

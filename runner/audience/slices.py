@@ -220,7 +220,6 @@ class SlicedRow(NamedTuple):
         timezone: an IANA name; None to go by the region, or the number.
         region: the legal region from `check_region`; None to go by the number.
         consent: on record, if the policy requires it.
-        before: the phone that earlier versions read in it, if that was another.
     """
 
     source: int
@@ -230,7 +229,6 @@ class SlicedRow(NamedTuple):
     timezone: str | None
     region: str | None
     consent: RowConsent
-    before: str | None
 
 
 def iterate_slice(

@@ -83,10 +83,10 @@ def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -
 
 
 def _add(sheet: RowSheet, rows: list[SlicedRow], names: tuple[str, ...]) -> None:
-    sources, lines, phones, given, zones, regions, consents, before = zip(*rows, strict=True)
+    sources, lines, phones, given, zones, regions, consents = zip(*rows, strict=True)
     consented, days = zip(*consents, strict=True)
     texts = [[one.get(name) for one in given] for name in names]
-    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, before, *texts])
+    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, *texts])
 
 
 ROWS_PER_PARTITION = 40_000

@@ -11,7 +11,7 @@ from phonenumbers import PhoneMetadata, PhoneNumberFormat, PhoneNumberType
 
 from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
 from runner.audience.phone import PhoneProblem, mend, read_mended
-from runner.audience.renumbering import list_old_forms, renumber
+from runner.audience.renumbering import list_forms, renumber
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
@@ -83,8 +83,8 @@ def test_digits_are_read_both_ways(region: str | None, written: str, phone: str)
 )
 def test_old_forms_lead_to_the_form_of_today(phone: str) -> None:
     """Each older form of a number is rewritten to it, and today's stays as it is."""
-    assert list_old_forms(phone)
-    assert {renumber(old) for old in (phone, *list_old_forms(phone))} == {phone}
+    assert len(list_forms(phone)) > 1
+    assert {renumber(old) for old in list_forms(phone)} == {phone}
 
 
 YAML = """\
@@ -168,12 +168,12 @@ def test_a_file_says_its_form(campaign: Load, tmp_path: Path, form: str, phone: 
 
 @pytest.mark.parametrize(
     ("written", "recorded"),
-    [("491715550101", "+49491715550101"), ("+5491123456789", "+541123456789"), ("0603 1234", "+24106031234")],
+    [("+5491123456789", "+541123456789"), ("0603 1234", "+24106031234")],
 )
-def test_who_was_texted_under_another_reading_is_not_new(
+def test_who_was_texted_under_an_old_form_is_not_new(
     campaign: Load, tmp_path: Path, written: str, recorded: str
 ) -> None:
-    """A person on record under an earlier reading, or an old form, has been texted."""
+    """A person on record under an old form of a number that a country has rewritten has been texted."""
     region = "GA" if recorded.startswith("+241") else "DE"
     loaded = load(campaign, tmp_path, f"phone\n{written}\n", source=f"region: {region}")
     key = FingerprintKey.from_secret("k")

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from runner.audience.renumbering import list_old_forms
+from runner.audience.renumbering import list_forms
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import FingerprintSet
@@ -285,6 +285,6 @@ def find_suppressed(
     key = read_target_key(connection, target, state_key)
     if key is None:
         return set()
-    asked = {key.fingerprint(form): phone for phone in phones for form in (phone, *list_old_forms(phone))}
+    asked = {key.fingerprint(form): phone for phone in phones for form in list_forms(phone)}
     found = _find_states(connection, target, asked, source)
     return {asked[fingerprint] for people in found.values() for fingerprint in people}
