@@ -18,7 +18,6 @@ from jsonschema_specifications import REGISTRY as REFERENCED
 from markdown_it import MarkdownIt
 
 from runner import DOCUMENTATION_URL
-from runner.cli.main import run as run_command
 from runner.source.json_schema import load_validator, schema_names, schema_text
 from runner.source.quantity import parse_duration
 from runner.source.yaml import read_yaml
