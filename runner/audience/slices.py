@@ -25,7 +25,7 @@ from runner.audience.encoding import choose_encoding, is_utf8_name
 from runner.audience.rows import open_source
 from runner.audience.table import COMMA, Dialect, TableProblemError, continue_table, open_table, read_table
 from runner.campaign.model import FileRecipients
-from runner.source.storage import FileRange, measure_file, open_binary
+from runner.source.storage import measure_file, open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -201,7 +201,6 @@ def _divide_rows(role: Role, index: int, source: FileRecipients, slice_rows: int
         yield Slice(role, index, "parquet", location, start, min(start + slice_rows, count), start + 1)
 
 
-_BUFFER_BYTES = 1 << 17
 _CODES: dict[Role, str] = {"recipients": RECIPIENT_PHONE, "exclude": EXCLUDED_PHONE}
 
 
@@ -290,11 +289,12 @@ def _open_slice(source: FileRecipients, part: Slice, names: frozenset[str]) -> I
             yield table
         return
     try:
-        raw = open_binary(part.location)
+        with open_binary(part.location) as raw:
+            raw.seek(part.start)
+            content = io.BytesIO(raw.read(part.stop - part.start))
     except OSError:
         raise BrokenSliceError from None
-    span = io.BufferedReader(FileRange(raw, part.start, part.stop), _BUFFER_BYTES)
-    with io.TextIOWrapper(span, "utf-8" if part.start else "utf-8-sig") as stream:
+    with io.TextIOWrapper(content, "utf-8" if part.start else "utf-8-sig") as stream:
         if part.start:
             yield continue_table(source.path, stream, list(part.header), part.dialect, part.line)
             return
