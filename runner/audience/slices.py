@@ -117,7 +117,7 @@ def list_large(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) -
         for source in list_sources(campaign, role)
         if isinstance(source, FileRecipients) and source.format == "csv" and is_utf8_name(source.encoding)
     ]
-    return [location for location in dict.fromkeys(found) if _measure(location) > block_bytes]
+    return [location for location in dict.fromkeys(found) if measure_file(location) > block_bytes]
 
 
 def plan_slices(
@@ -157,14 +157,6 @@ def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
     return campaign.recipients if role == "recipients" else campaign.exclude
 
 
-def _measure(location: str) -> int:
-    try:
-        return measure_file(location)
-    except OSError:
-        # Reading the file reports the problem.
-        return 0
-
-
 def _cut_file(role: Role, index: int, source: FileRecipients, cuts: Sequence[Cut]) -> list[Slice]:
     whole = [Slice(role, index, "whole", source.location)]
     try:
@@ -176,7 +168,7 @@ def _cut_file(role: Role, index: int, source: FileRecipients, cuts: Sequence[Cut
             header, dialect = tuple(table.header), Dialect(table.delimiter, skips_blanks=table.skips_blanks)
     except (OSError, TableProblemError):
         return whole
-    places = [Cut(0, 1), *cuts, Cut(_measure(source.location), 0)]
+    places = [Cut(0, 1), *cuts, Cut(measure_file(source.location), 0)]
     return [
         Slice(role, index, "csv", source.location, start, stop, line, header, dialect)
         for (start, line), (stop, _) in pairwise(places)

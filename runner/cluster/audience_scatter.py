@@ -131,15 +131,8 @@ def cut_audience(
 def _choose_block_bytes(campaign: Campaign) -> int:
     """Return the size of slices: small ones take less memory, but each partition reads from every slice."""
     files = (source for source in campaign.recipients if isinstance(source, FileRecipients))
-    size = sum(_measure(source.location) for source in files)
+    size = sum(measure_file(source.location) for source in files)
     return min(max(size // _WANTED_SLICES, _LEAST_BLOCK_BYTES), BLOCK_BYTES)
-
-
-def _measure(location: str) -> int:
-    try:
-        return measure_file(location)
-    except OSError:  # reading it reports the error
-        return 0
 
 
 def choose_partitions(audiences: Iterable[CutAudience]) -> int:
@@ -154,7 +147,7 @@ def _guess_rows(part: Slice) -> int:
         return (part.stop - part.start) // _ROW_BYTES
     if part.kind in ("parquet", "inline"):
         return part.stop - part.start
-    return _measure(part.location) // _ROW_BYTES
+    return measure_file(part.location) // _ROW_BYTES
 
 
 def scatter_audience(

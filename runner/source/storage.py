@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import unquote
@@ -69,11 +69,13 @@ def iterate_content(location: str) -> Iterator[bytes]:
 
 
 def measure_file(location: str) -> int:
-    """Return a file's size in bytes; raises OSError."""
-    if not is_url(location):
-        return Path(location).stat().st_size
-    with reach(location) as (system, path):
-        return int(system.size(path))
+    """Return a file's size in bytes; 0 if it cannot be read, which reading it reports."""
+    with suppress(OSError):
+        if not is_url(location):
+            return Path(location).stat().st_size
+        with reach(location) as (system, path):
+            return int(system.size(path))
+    return 0
 
 
 def stamp_file(location: str) -> tuple[object, ...] | None:
