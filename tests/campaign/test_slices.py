@@ -206,7 +206,7 @@ def lenient(campaign: Callable[[str], Campaign], tmp_path: Path) -> Campaign:
     return campaign(YAML.replace("    timezone_column", "    invalid_rows: skip\n    timezone_column"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(text=texts(), block_bytes=st.integers(1, 60))
 def test_rows_that_are_left_out_are_counted_alike(
     lenient: Campaign, tmp_path: Path, text: bytes, block_bytes: int
