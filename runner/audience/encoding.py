@@ -88,10 +88,9 @@ def choose_encoding(start: bytes, named: str | None) -> str:
     """
     if named is not None:
         return "utf-8-sig" if is_utf8_name(named) else codecs.lookup(named).name
-    zeros = [byte == 0 for byte in start[:_SAMPLE]]
-    unmarked = {(False, True, False, True): "utf-16-le", (True, False, True, False): "utf-16-be"}
+    zeros = "".join("0" if byte == 0 else "x" for byte in start[:_SAMPLE])
     marked = next((name for mark, name in _MARKS if start.startswith(mark)), None)
-    return marked or unmarked.get(tuple(zeros), "utf-8-sig")
+    return marked or {"x0x0": "utf-16-le", "0x0x": "utf-16-be"}.get(zeros, "utf-8-sig")
 
 
 def find_undefined(location: str, encoding: str) -> BytePlace | None:

@@ -263,21 +263,19 @@ def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: b
 
 
 def iterate_rows(
-    table: Table,
-    columns: FoundColumns,
+    source: FileRecipients,
     names: frozenset[str],
     problems: Problems,
     findings: Findings,
+    table: Table,
+    columns: FoundColumns,
     *,
-    country: str | None,
     reads_consent: bool,
-    yes: Collection[str] = (),
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
     Rows of another width than the header are reported and left out. `findings` receives what is wrong in
-    cells for texts. `country` is for numbers in national
-    form, and states without a country; None if it is not given.
+    cells for texts.
 
     Raises:
         TableProblemError: the table cannot be read beyond some line.
@@ -285,14 +283,13 @@ def iterate_rows(
     found = ((name, table.find_column(name)) for name in sorted(names))
     variables = [(name, index) for name, index in found if index is not None]
     zones = open_zones(table.file, 1, problems)
-    regions = open_regions(table.file, 1, problems, country)
+    regions = open_regions(table.file, 1, problems, source.region)
     phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
-    record, source = None, columns.get("consent.source_column")
-    if reads_consent and source is not None:
-        words = frozenset(map(fold_word, yes))
-        record = ConsentRecord(
-            table.file, source, columns.get("consent.date_column"), problems, findings, words
-        )
+    record, place_of_consent = None, columns.get("consent.source_column")
+    if reads_consent and place_of_consent is not None and source.consent is not None:
+        words = frozenset(map(fold_word, source.consent.yes))
+        date = columns.get("consent.date_column")
+        record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
     width = len(table.header)
     quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:

@@ -14,13 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
-from runner.audience.audience import (
-    EXCLUDED_PHONE,
-    RECIPIENT_PHONE,
-    SourcePart,
-    iterate_source,
-    open_phone_column,
-)
+from runner.audience.audience import Role, SourcePart, iterate_source, list_sources, open_phone_column
 from runner.audience.encoding import choose_encoding, is_utf8_name
 from runner.audience.rows import open_source
 from runner.audience.table import COMMA, Dialect, TableProblemError, continue_table, open_table, read_table
@@ -34,12 +28,9 @@ if TYPE_CHECKING:
     from runner.audience.consent import RowConsent
     from runner.audience.findings import Findings
     from runner.audience.table import Table
-    from runner.campaign.model import Campaign, RecipientSource, Variables
+    from runner.campaign.model import Campaign, Variables
     from runner.source.diagnostic import Problems
 
-
-Role = Literal["recipients", "exclude"]
-"""The list of the campaign that a source stands in."""
 
 _BREAK = rb"(?:\r\n|\n|\r(?!\n))"
 _FROM_OUTSIDE = re.compile(rb'(?:[^"\r\n]+|"[^"]*")*+' + _BREAK)
@@ -152,11 +143,6 @@ def join_slices(slices: Sequence[Slice], broken: Slice) -> list[Slice]:
     return joined
 
 
-def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
-    """Return one of a campaign's lists of sources."""
-    return campaign.recipients if role == "recipients" else campaign.exclude
-
-
 def _cut_file(role: Role, index: int, source: FileRecipients, cuts: Sequence[Cut]) -> list[Slice]:
     whole = [Slice(role, index, "whole", source.location)]
     try:
@@ -191,9 +177,6 @@ def _divide_rows(role: Role, index: int, source: FileRecipients, slice_rows: int
         yield Slice(role, index, "whole", location)
     for start in range(0, count, slice_rows):
         yield Slice(role, index, "parquet", location, start, min(start + slice_rows, count), start + 1)
-
-
-_CODES: dict[Role, str] = {"recipients": RECIPIENT_PHONE, "exclude": EXCLUDED_PHONE}
 
 
 class BrokenSliceError(Exception):
@@ -241,25 +224,14 @@ def iterate_slice(
         BrokenSliceError: the slice cannot be read separately; discard the results of all slices of its
             source.
     """
-    sources = list_sources(campaign, part.role)
-    reads_consent = part.role == "recipients" and campaign.policy.consent == "required"
     wanted = names if part.role == "recipients" else frozenset[str]()
     for index in range(part.start, part.stop) if part.kind == "inline" else (part.source,):
-        source, own = sources[index], None
+        source, own = list_sources(campaign, part.role)[index], None
         if isinstance(source, FileRecipients):
             table = None if part.kind == "whole" else _open_slice(source, part, wanted)
             own = SourcePart(table, not part.start, findings)
         try:
-            for row in iterate_source(
-                source,
-                _CODES[part.role],
-                wanted,
-                problems,
-                tally,
-                reads_consent=reads_consent,
-                part=own,
-                landlines=campaign.policy.landlines,
-            ):
+            for row in iterate_source(campaign, part.role, index, wanted, problems, tally, own):
                 yield SlicedRow._make((index, *row))
         except TableProblemError:
             # A table ends at its error: later slices would go on, or report it again.
@@ -270,8 +242,7 @@ def note_findings(
     campaign: Campaign, role: Role, source: int, findings: Findings, problems: Problems
 ) -> None:
     """Note the findings in all slices of a source, by its index in its list, once."""
-    column = open_phone_column(list_sources(campaign, role)[source], _CODES[role], problems)
-    replace(column, findings=findings).note_findings()
+    open_phone_column(campaign, role, source, problems, findings).note_findings()
 
 
 @contextmanager
