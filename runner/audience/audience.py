@@ -252,17 +252,17 @@ def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
 
 
 def open_phone_column(
-    campaign: Campaign, role: Role, index: int, problems: Problems, findings: Findings | None = None
+    campaign: Campaign, role: Role, index: int, problems: Problems, findings: Findings
 ) -> PhoneColumn:
     """Return the reader of the phones of a source, by its index in its list."""
-    source, found = list_sources(campaign, role)[index], findings or Findings()
+    source = list_sources(campaign, role)[index]
     rule = campaign.policy.landlines if role == "recipients" else None
     if isinstance(source, FileRecipients):
         path, region, unit, form = source.path, source.region, source.unit, source.phone_form
-        return PhoneColumn(path, 1, region, _CODES[role], problems, found, unit, rule, form)
+        return PhoneColumn(path, 1, region, _CODES[role], problems, findings, unit, rule, form)
     place = source.position
     return PhoneColumn(
-        place.file, place.column, source.country, _CODES[role], problems, found, landlines=rule
+        place.file, place.column, source.country, _CODES[role], problems, findings, landlines=rule
     )
 
 
@@ -291,16 +291,13 @@ def iterate_source(
     """
     source = list_sources(campaign, role)[index]
     problems_of_rows = _RowProblems(source, problems)
-    phones = open_phone_column(
-        campaign, role, index, problems_of_rows, None if part is None else part.findings
-    )
+    findings = Findings() if part is None else part.findings
+    phones = open_phone_column(campaign, role, index, problems_of_rows, findings)
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
     if isinstance(source, InlineRecipient):
         entries = iter([read_inline(source, problems_of_rows, reads_consent=reads_consent)])
     else:
-        read = partial(
-            iterate_rows, source, names, problems_of_rows, phones.findings, reads_consent=reads_consent
-        )
+        read = partial(iterate_rows, source, names, problems_of_rows, findings, reads_consent=reads_consent)
         entries = _iterate_entries(source, names, problems, part, read)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, consent in entries:
@@ -312,8 +309,8 @@ def iterate_source(
             yield line, phone, given, timezone, region, consent
     tally.rows += rows + problems_of_rows.invalid
     tally.invalid += problems_of_rows.invalid
-    tally.landlines += phones.findings.counts["landline"]
-    tally.blanked += phones.findings.counts["cell-blank"]
+    tally.landlines += findings.counts["landline"]
+    tally.blanked += findings.counts["cell-blank"]
     if part is None:
         phones.note_findings()
 

@@ -111,7 +111,9 @@ def span(
 
     `within` is the span of another process that it belongs to, from `carry`.
     """
-    api, opening, current = _find_api(), None, None
+    api: Any = _find_api()
+    opening: Any = None
+    current: Any = None
     with suppress(Exception):
         if api is not None:
             opening = api.get_tracer(_SCOPE, __version__).start_as_current_span(
