@@ -32,7 +32,8 @@ from runner.source.yaml import pause_collector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from runner.audience.slices import Role, Slice, SlicedRow
+    from runner.audience.audience import Role
+    from runner.audience.slices import Slice, SlicedRow
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
     from runner.execution.executor import Executor

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
+    from runner.audience.audience import Role
     from runner.audience.consent import ConsentChange
-    from runner.audience.slices import Role
     from runner.campaign.model import Campaign, Variables
     from runner.cluster.audience_scatter import CutAudience, Observe
     from runner.cluster.columns import RowColumns

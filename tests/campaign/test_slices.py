@@ -10,11 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
+from runner.audience.audience import AudienceTally, Role, iterate_audience, read_excluded
 from runner.audience.findings import Findings
 from runner.audience.slices import (
     BrokenSliceError,
-    Role,
     Slice,
     SlicedRow,
     find_cuts,
