@@ -315,21 +315,14 @@ def read_law(text: str) -> LawBook:
 
 
 def _read_rule(rule: dict[str, Any]) -> LegalWindow:
-    days = rule.get("holidays")
+    days = rule.pop("holidays", None)
     return LegalWindow(
-        places=tuple(rule["places"]),
-        window=_read_hours(rule["hours"]),
-        texts=rule["texts"],
-        purposes=tuple(rule["purposes"]),
-        citation=rule["citation"],
-        source=rule["source"],
-        looked_at=date.fromisoformat(rule["looked_at"]),
-        covers=rule["covers"],
-        holidays=None
-        if days is None
-        else HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
-        url=rule.get("url"),
-        not_enforced=rule.get("not_enforced"),
+        window=_read_hours(rule.pop("hours")),
+        places=tuple(rule.pop("places")),
+        purposes=tuple(rule.pop("purposes")),
+        looked_at=date.fromisoformat(rule.pop("looked_at")),
+        holidays=days and HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
+        **rule,
     )
 
 
