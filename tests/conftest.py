@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "ci",
     derandomize=True,
+    max_examples=50,
     deadline=None,
     # Examples may share a fixture such as `tmp_path`, which only gives a place to write.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
 from runner.source.diagnostic import Diagnostic
 from runner.source.json_schema import find_problems
-from runner.source.quantity import parse_rate
+from runner.source.quantity import parse_duration, parse_rate
 from runner.source.storage import is_readable_below, reading_root
 from runner.source.yaml import YamlProblemError, read_yaml
 
@@ -58,7 +58,6 @@ _PORTS = {"http": 80, "https": 443}
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _WAITS = ("connect_timeout", "read_timeout", "settle_window")
 """The limits in seconds."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -332,20 +331,13 @@ def _read_credentials(
 
 
 def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
-    readers = {"rate": parse_rate, **dict.fromkeys((*_WAITS, "settle_history"), parse_duration)}
-    return {name: readers.get(name, int)(value) for name, value in limits.items()}
+    return {name: _read_limit(name, value) for name, value in limits.items()}
 
 
-def parse_duration(text: str) -> float:
-    """Return a duration such as `500ms`, `10s` or `2m` in seconds.
-
-    Raises:
-        ValueError: it is not written like that.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", text)
-    if match is None:
-        raise ValueError(text)
-    return float(match[1]) * _SECONDS[match[2]]
+def _read_limit(name: str, value: str | int) -> float:
+    if not isinstance(value, str):
+        return int(value)
+    return parse_rate(value) if name == "rate" else parse_duration(value).total_seconds()
 
 
 def require_safe_url(base_url: str, *, insecure: bool) -> str:

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
-from runner.campaign.timing_words import write_duration
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
@@ -26,6 +25,7 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
+from runner.source.quantity import write_duration
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
