@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -135,18 +135,13 @@ class SummaryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenLaunch:
-    """An accepted launch, for reconciling.
+class AcceptedLaunch:
+    """An accepted launch, for reconciling; `is_open`: a session may be open, as last read."""
 
-    `is_open`: a session may be open, as last read. `results` counts those in the ledger.
-    """
-
-    id: int
-    tag: str
+    launch_id: int
     project_launch_guid: str
     recipients: int
     is_open: bool
-    results: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +157,10 @@ class LaunchStats:
     num_renders: int | None
     num_results: int | None
     project_launch_start: str
+
+
+COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("num_"))
+"""The names of a launch's counts."""
 
 
 class StoredSession(NamedTuple):

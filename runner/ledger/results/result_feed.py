@@ -8,7 +8,7 @@ backup repeats revisions: each has a random mark, which shows a copy whether the
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, func, insert, select
 
@@ -87,10 +87,3 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
     )
     for row in connection.execute(query.execution_options(yield_per=_GROUP)):
         yield FeedRow._make(row)
-
-
-class FeedSpan(NamedTuple):
-    """Consecutive launches: the numbers of the first and the last."""
-
-    first: int
-    last: int
