@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
 from runner.ledger.people.forgotten import note_forgotten_results
-from runner.ledger.people.replies import find_owners, read_definitions
+from runner.ledger.people.replies import find_owners
+from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.readings import DueLaunch
 from runner.ledger.results.reconciled import find_held, read_members, store_results
@@ -168,15 +169,15 @@ class ResultIngest:
         if guid not in self._definitions:
             number, listed = self.sources[guid].launch_id, None
             with self.context.ledger.reading() as connection:
-                written = read_definitions(connection, [number]).get(number)
-                if written is None and self.reading is not None:
+                own = read_definitions(connection, [number]).get(number)
+                if own is None and self.reading is not None:
                     listed = self.reading.read_definition(connection, number)
-            if written is None and listed is None:
+            if own is None and listed is None:
                 stat = self._screen.read_launch(guid)
-                listed = json.dumps({} if stat is None else stat.project_definition)
+                listed = {} if stat is None else stat.project_definition
             if len(self._definitions) >= _KEPT:
                 self._definitions.clear()
-            self._definitions[guid] = json.loads(written or listed or "{}"), written is not None
+            self._definitions[guid] = (listed or {}, False) if own is None else (own, True)
         return self._definitions[guid]
 
     def _read_reply(self, record: ResultRecord) -> ReplyReading:

@@ -230,8 +230,8 @@ def note_ends(
             ended[launch.launch_id] = sorted(map(fingerprint, people))
     note_open(connection, sorted(opened), is_open=True)
     note_open(connection, sorted(closed), is_open=False)
-    for launch_id, people in sorted(ended.items()):
-        end_sessions(connection, launch_id, people)
+    for launch_id, them in sorted(ended.items()):
+        end_sessions(connection, launch_id, them)
 
 
 def _have_ended(stat: StatRecord, launch: AcceptedLaunch) -> bool:

@@ -79,9 +79,9 @@ class ResultReading:
         self._ingest.close({one.launch_id for one in outcomes if one.is_short})
         with ledger.writing() as connection:
             reading.note_outcomes(connection, outcomes)
-            surplus = reading.list_surplus(connection, [one.launch_id for one in outcomes])
+            surplus = reading.find_surplus(connection, [one.launch_id for one in outcomes])
         removed = Removed()
-        for guid, launch_id in surplus:
+        for guid, launch_id in surplus.items():
             removed = removed.add(self._remove_unlisted(guid, launch_id))
         return removed
 

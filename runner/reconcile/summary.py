@@ -88,18 +88,18 @@ def find_difference(row: UnevenLaunch, at: str, *, is_anybodys: bool) -> LaunchD
 
     `is_anybodys`: some unreadable results name no launch, so any launch may lack these.
     """
-    problem: Problem | None = None
-    counted, listed = row.most, row.listed
+    found: tuple[Problem, int | None, int | None]
     if not row.is_listed:
-        problem, counted, listed = "unreadable" if row.is_unreadable else "unlisted", None, None
+        found = "unreadable" if row.is_unreadable else "unlisted", None, None
     elif row.most > row.listed and (row.lost or is_anybodys):
-        problem = "unreadable_results"
+        found = "unreadable_results", row.most, row.listed
     elif row.num_results is None:
-        problem, counted = "uncounted", None
+        found = "uncounted", None, row.listed
     elif row.most > row.listed:
-        problem = "more_counted"
-    if problem is None:
+        found = "more_counted", row.most, row.listed
+    else:
         return None
+    problem, counted, listed = found
     return LaunchDifference(row.launch_id, row.project_launch_guid, problem, counted, listed, at)
 
 

@@ -28,9 +28,9 @@ from runner.ledger.people.replies import (
     list_recorded_campaigns,
     list_waiting,
     mark_screened,
-    read_definitions,
     read_reply_texts,
 )
+from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import campaigns, forgotten_results, launches, told_holds
 from runner.ledger.target_key import KeySource, TargetSecret
@@ -126,7 +126,7 @@ def test_answers_and_what_was_sent_are_read(
             HeldAnswer(launch_id, "why", "Why?", ("fine", "fine"))
         ]
         assert list(iterate_answers(connection, 2)) == []
-        assert read_definitions(connection, [launch_id, launch_id + 1]) == {launch_id: '{"text": "Hello"}'}
+        assert read_definitions(connection, [launch_id, launch_id + 1]) == {launch_id: {"text": "Hello"}}
         assert list_recorded_campaigns(connection) == [("live", "pulse")]
 
 

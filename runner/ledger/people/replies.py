@@ -121,16 +121,6 @@ def count_replied(connection: Connection, target: str) -> int:
     return connection.execute(select(func.count()).select_from(opt_outs).where(is_reported)).scalar_one()
 
 
-def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dict[int, str]:
-    """Return the definitions of launches that have one, as JSON."""
-    found: dict[int, str] = {}
-    for group in divide(launch_ids, _GROUP):
-        is_it = and_(launches.c.id.in_(group), launches.c.definition.is_not(None))
-        query = select(launches.c.id, launches.c.definition).where(is_it)
-        found.update((row.id, row.definition) for row in connection.execute(query))
-    return found
-
-
 def find_forgotten(connection: Connection, target: str, fingerprints: Collection[str]) -> frozenset[str]:
     """Return those of some thousands of fingerprints of people who were forgotten and not let in again."""
     query = select(opt_outs.c.fingerprint).where(

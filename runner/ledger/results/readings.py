@@ -36,9 +36,9 @@ from runner.ledger.results.reconciled import clean
 from runner.ledger.tables import forgotten_results, launch_readings, launch_stats, launches, results
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Row
+    from sqlalchemy import ColumnElement
 
     from runner.ledger.model import LaunchStats
 
@@ -269,10 +269,11 @@ class Reading:
             return true()
         return or_(_row.is_unscreened, _row.num_results.is_(None), _row.num_results != _ACCOUNTED)
 
-    def read_definition(self, connection: Connection, launch_id: int) -> str | None:
+    def read_definition(self, connection: Connection, launch_id: int) -> dict[str, Any] | None:
         """Return the text of a launch, as the service lists it, if the ledger has none."""
         is_it = and_(self._is_own, _row.launch_id == launch_id)
-        return connection.execute(select(_row.definition).where(is_it)).scalar()
+        written = connection.execute(select(_row.definition).where(is_it)).scalar()
+        return None if written is None else json.loads(written)
 
     def note_outcomes(self, connection: Connection, outcomes: Sequence[ReadOutcome]) -> None:
         """Record the outcome of reading results."""
@@ -289,30 +290,31 @@ class Reading:
     def list_even(self, connection: Connection, launch_ids: Collection[int]) -> set[int]:
         """Return those of some launches of which the ledger has as many results as the service counts."""
         is_even = _row.num_results == _ACCOUNTED
-        return {row.launch_id for row in self._iterate(connection, launch_ids, is_even)}
+        return set(self._find_numbers(connection, launch_ids, is_even).values())
 
-    def list_surplus(self, connection: Connection, launch_ids: Collection[int]) -> list[tuple[str, int]]:
-        """Return those of some launches with results that are not listed: guid, and the ledger's number."""
-        found = self._iterate(connection, launch_ids, _SURPLUS > 0)
-        return [(row.project_launch_guid, row.launch_id) for row in found]
+    def find_surplus(self, connection: Connection, launch_ids: Collection[int]) -> dict[str, int]:
+        """Return those of some launches with results that are not listed: the ledger's number by guid."""
+        return self._find_numbers(connection, launch_ids, _SURPLUS > 0)
 
-    def _iterate(
+    def _find_numbers(
         self, connection: Connection, launch_ids: Collection[int], condition: ColumnElement[bool]
-    ) -> Iterator[Row[tuple[int, str]]]:
+    ) -> dict[str, int]:
         query = select(_row.launch_id, _row.project_launch_guid).where(self._is_own, condition)
-        for group in divide(launch_ids, _GROUP):
-            yield from connection.execute(query.where(_row.launch_id.in_(group)))
+        return {
+            row.project_launch_guid: row.launch_id
+            for group in divide(launch_ids, _GROUP)
+            for row in connection.execute(query.where(_row.launch_id.in_(group)))
+        }
 
     def list_uneven(self, connection: Connection) -> list[UnevenLaunch]:
         """Return the uneven launches, by guid."""
-        computed = {"lacks_count": _LACKS_COUNT, "most": _MOST, "listed": _LISTED, "surplus": _SURPLUS}
-        query = select(*(computed.get(name, _row.get(name)) for name in UnevenLaunch._fields)).where(
-            self._is_own,
-            or_(
-                *(not_(_row.is_listed), _row.is_unreadable, _row.is_short, _LACKS_COUNT),
-                *(_row.lost > 0, _MOST > _LISTED, _SURPLUS > 0),
-            ),
+        columns: dict[str, ColumnElement[Any]] = dict(_row.items())
+        columns |= {"lacks_count": _LACKS_COUNT, "most": _MOST, "listed": _LISTED, "surplus": _SURPLUS}
+        is_uneven = or_(
+            *(not_(_row.is_listed), _row.is_unreadable, _row.is_short, _LACKS_COUNT),
+            *(_row.lost > 0, _MOST > _LISTED, _SURPLUS > 0),
         )
+        query = select(*(columns[name] for name in UnevenLaunch._fields)).where(self._is_own, is_uneven)
         found = connection.execute(query.order_by(_row.project_launch_guid))
         return [UnevenLaunch(*row) for row in found]
 
