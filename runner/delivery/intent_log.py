@@ -237,7 +237,7 @@ class OptOutMonitor:
             waiting.asked_at = asked_at
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IntentLog:
     """The records of one campaign's launches, under its lock, after the check for eligibility.
 
@@ -248,6 +248,7 @@ class IntentLog:
     lock: RunLock
     gate: EligibilityCheck | None
     run: Run | None = None
+    _is_run_entered: bool = field(default=False, init=False)
 
     def commit(
         self,
@@ -272,8 +273,11 @@ class IntentLog:
             run = None if self.run is None else self.run.id
             intents = [make_intent(self.campaign, launch, run) for launch in admission.launches]
             if intents:
-                enter_runs(connection, [self.run] if self.run is not None else [])
+                if self.run is not None and not self._is_run_entered:
+                    enter_runs(connection, [self.run])
                 ids = add_intents(connection, campaign_id, intents, at)
+        # Only once it is durable.
+        self._is_run_entered = self._is_run_entered or bool(intents)
         return [
             InFlightLaunch(*each) for each in zip(ids, intents, admission.launches, strict=True)
         ], admission
