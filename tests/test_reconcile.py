@@ -22,8 +22,9 @@ from runner.ledger.people.opt_outs import iterate_opt_outs, read_suppressions
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
-from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.result_feed import iterate_feed
+from runner.ledger.results.sendings import count_answered
 from runner.ledger.target_key import KeySource, TargetSecret
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.launches import ReconcileContext

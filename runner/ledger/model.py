@@ -177,8 +177,7 @@ class StoredSession(NamedTuple):
     blocked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
+class StoredResult(NamedTuple):
     """A result to be stored: the service's fields without the phone number.
 
     `non_answer` is why it answers nothing; empty for an answer.

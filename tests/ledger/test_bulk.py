@@ -118,7 +118,7 @@ def test_error_of_many(ledger: Ledger) -> None:
         store_results(connection, rows)
     if ledger.file is None:
         wrong: Any = "no number"
-        rows = [replace(row, question_display_order=wrong) for row in rows]
+        rows = [row._replace(question_display_order=wrong) for row in rows]
         with pytest.raises(LedgerError, match="invalid input syntax"), ledger.writing() as connection:
             store_results(connection, rows)
 

@@ -16,7 +16,7 @@ from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
 from runner.ledger.results.result_feed import begin_revision, renew_edition
-from runner.ledger.results.sendings import BEGAN, count_by_message
+from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
     campaigns,
     deliveries,
@@ -29,7 +29,6 @@ from runner.ledger.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _GROUP = 500
@@ -56,10 +55,9 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
 
 
 def _write_result(row: StoredResult, revision: int) -> dict[str, object]:
-    values: dict[str, object] = {name: getattr(row, name) for name in StoredResult.__slots__}
-    values["revision"] = revision
+    values: dict[str, object] = {**row._asdict(), "revision": revision}
     # One look for all texts: hardly any needs to be changed.
-    if _UNSTORABLE.search("".join(value for value in values.values() if isinstance(value, str))):
+    if _UNSTORABLE.search("".join(map(str, row))):
         return {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
     return values
 
@@ -102,12 +100,13 @@ def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
     """Return those of some results, some hundreds at most, that are in the ledger."""
+    if not keys:
+        return set()
     launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
     query = select(results.c.launch_id, results.c.result_guid).where(
         results.c.launch_id.in_(launch_ids), results.c.result_guid.in_(guids)
     )
-    found = connection.execute(query) if keys else ()
-    return {(row.launch_id, row.result_guid) for row in found}.intersection(keys)
+    return {(row.launch_id, row.result_guid) for row in connection.execute(query)}.intersection(keys)
 
 
 def _read_start(text: str) -> str:
@@ -205,18 +204,6 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
     for message in {message for message, _ in people} - totals.keys():
         totals[message] = MessageTotals(message, **_count_people(people, message))
     return totals
-
-
-def count_answered(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> Counter[str]:
-    """Return the participants with at least one answer, by message id."""
-    query = (
-        select(launches.c.message, func.count(results.c.participant.distinct()))
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id, results.c.non_answer == "")
-    )
-    return count_by_message(connection, query, message_ids or {})
 
 
 def _count_people(people: dict[tuple[str, str], int], message: str) -> dict[str, Any]:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, String, bindparam, func, insert, select
 
-from runner.ledger.database import read_info, write_info
+from runner.ledger.database import exclude_others, read_info, write_info
 from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.ledger.tables import (
-    info,
     launch_arms,
     launch_starts,
     launches,
@@ -27,9 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_REVISION = "results_revision"
 _EDITION = "results_edition"
 _GROUP = 5000
+_LAST_REVISION = select(func.coalesce(func.max(result_revisions.c.revision), 0))
+_BEGIN_REVISION = (
+    insert(result_revisions)
+    .from_select(
+        ["revision", "mark"],
+        select(_LAST_REVISION.scalar_subquery() + 1, bindparam("b_mark", type_=String)),
+    )
+    .returning(result_revisions.c.revision)
+)
 
 
 def read_version(connection: Connection) -> ResultVersion:
@@ -38,16 +45,14 @@ def read_version(connection: Connection) -> ResultVersion:
     Without results, each call returns a different one.
     """
     edition = read_info(connection, _EDITION) or secrets.token_hex(8)
-    return ResultVersion(edition, int(read_info(connection, _REVISION) or "0"))
+    return ResultVersion(edition, connection.execute(_LAST_REVISION).scalar_one())
 
 
 def begin_revision(connection: Connection) -> int:
     """Begin a revision for this transaction's results; other transactions wait for its end."""
-    query = select(info.c.value).where(info.c.name == _REVISION).with_for_update()
-    revision = int(connection.execute(query).scalar() or "0") + 1
-    write_info(connection, _REVISION, str(revision))
-    connection.execute(insert(result_revisions).values(revision=revision, mark=secrets.token_hex(8)))
-    if read_info(connection, _EDITION) is None:
+    exclude_others(connection)
+    revision: int = connection.execute(_BEGIN_REVISION, {"b_mark": secrets.token_hex(8)}).scalar_one()
+    if revision == 1 and read_info(connection, _EDITION) is None:
         renew_edition(connection)
     return revision
 
