@@ -99,7 +99,9 @@ class ResultIngest:
         asking = [one for one in (*told, *others.placed) if said[_name(one)].kind != "answer"]
         strange = {_name(one): one for one in asking if self._screen.is_stranger(one)}
         results = {_name(one): self._make_result(one) for one in told}
-        with self.context.ledger.writing() as connection:
+        ledger = self.context.ledger
+        # Results that a power loss takes are read again, by the counts.
+        with ledger.writing() if asking else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
             kept, left_out = self._leave_out_forgotten(connection, told)
