@@ -69,7 +69,8 @@ def _iterate_people(
     if phones is None:
         own = select(campaigns.c.id).where(campaigns.c.target == key.target)
         ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(deliveries.c.fingerprint)
-        yield from connection.execute(ordered.execution_options(yield_per=_GROUP))
+        streamed = ordered.execution_options(yield_per=_GROUP)
+        yield from iterate_rows(connection, streamed, deliveries.c.fingerprint, None)
         return
     asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
     own = select(campaigns.c.id).where(campaigns.c.target == key.target)
@@ -122,7 +123,7 @@ def read_open_sessions(
             # Not for some people: the server would go through all open launches for each of them.
             held = _select_open(is_held & (launches.c.campaign_id == campaign_id))
             ordered = held.order_by(deliveries.c.fingerprint).execution_options(yield_per=_GROUP)
-            people = list(connection.execute(ordered))
+            people = list(iterate_rows(connection, ordered, deliveries.c.fingerprint, None))
         else:
             messages = list(iterate_messages(connection, campaign_id))
             held = _select_open(is_held & deliveries.c.message.in_(messages))
