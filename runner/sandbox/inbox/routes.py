@@ -23,7 +23,6 @@ from runner.sandbox.inbox.pages import (
     HEADERS,
     STATIC,
     STATIC_PATH,
-    Usage,
     answer_html,
     explained,
     read_static,
@@ -345,7 +344,7 @@ class _Inbox:
         self, request: Request, template: str, read: Callable[[sqlite3.Connection], View | None]
     ) -> Response:
         """Answer with a page of the result of `read`, inside the frame of all pages."""
-        usage_now, ahead = self._writer.clock.now(), self._writer.clock.offset()
+        now, ahead = self._writer.clock.now(), self._writer.clock.offset()
         # Before the read: changes meanwhile are shown twice rather than never.
         mark = self._events.mark()
         phones_before = _read_id(request, "before") if template == "phones" else None
@@ -356,7 +355,7 @@ class _Inbox:
             page = render_page(
                 "missing" if found is None else template,
                 phones=views.list_phones(connection, phones_before),
-                usage=Usage(self._service.plan, renders, usage_now, ahead),
+                usage={"plan": self._service.plan, "renders": renders, "now": now, "ahead": ahead},
                 mark=mark,
                 **(found or {}),
             )
