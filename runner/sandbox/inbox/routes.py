@@ -33,7 +33,7 @@ from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
-from runner.sandbox.web.control import ACTIONS, Control, read_values
+from runner.sandbox.web.control import ACTIONS, ControlRoutes, read_values
 from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
@@ -100,7 +100,7 @@ class Events:
         return StreamingResponse(
             self._follow(seen),
             media_type="text/event-stream",
-            headers={**HEADERS, "Cache-Control": "no-store"},
+            headers={**HEADERS, "Cache-ControlRoutes": "no-store"},
         )
 
     async def _follow(self, seen: str) -> AsyncIterator[str]:
@@ -117,7 +117,7 @@ class Events:
             await asyncio.sleep(_BETWEEN_EVENTS_S)
 
 
-def inbox_routes(writer: Writer, account: Account, control: Control) -> list[Route]:
+def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
     """Return the routes of the inbox, at the root of the service; see `access.guard` for who may use it."""
     inbox = _Inbox(writer, account.username, control)
     pages: dict[str, Endpoint] = {
@@ -151,7 +151,7 @@ def inbox_routes(writer: Writer, account: Account, control: Control) -> list[Rou
 class _Inbox:
     """The endpoints."""
 
-    def __init__(self, writer: Writer, username: str, control: Control) -> None:
+    def __init__(self, writer: Writer, username: str, control: ControlRoutes) -> None:
         self._writer = writer
         self._control = control
         self._service = writer.service
@@ -376,7 +376,7 @@ async def _answer_static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
         return Response(status_code=404, headers=HEADERS)
-    headers = {**HEADERS, "Cache-Control": "max-age=31536000, immutable"}
+    headers = {**HEADERS, "Cache-ControlRoutes": "max-age=31536000, immutable"}
     return Response(read_static(name), media_type=STATIC[name], headers=headers)
 
 

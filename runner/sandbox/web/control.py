@@ -1,4 +1,4 @@
-"""Control routes for tests and rehearsals, below `/_sandbox/`: they show what happened, and change it.
+"""ControlRoutes routes for tests and rehearsals, below `/_sandbox/`: they show what happened, and change it.
 
 They take the API's credentials, but real services have none of them.
 """
@@ -177,7 +177,7 @@ ACTIONS: Mapping[str, type[Action]] = {
 _SHOWING_STATE = ("clock", "faults", "reset")
 
 
-class Control:
+class ControlRoutes:
     """The controls of one running service, and their routes."""
 
     def __init__(self, writer: Writer, faults: Faults, requests: RequestLog) -> None:
