@@ -100,7 +100,7 @@ class Events:
         return StreamingResponse(
             self._follow(seen),
             media_type="text/event-stream",
-            headers={**HEADERS, "Cache-ControlRoutes": "no-store"},
+            headers={**HEADERS, "Cache-Control": "no-store"},
         )
 
     async def _follow(self, seen: str) -> AsyncIterator[str]:
@@ -376,7 +376,7 @@ async def _answer_static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in STATIC:
         return Response(status_code=404, headers=HEADERS)
-    headers = {**HEADERS, "Cache-ControlRoutes": "max-age=31536000, immutable"}
+    headers = {**HEADERS, "Cache-Control": "max-age=31536000, immutable"}
     return Response(read_static(name), media_type=STATIC[name], headers=headers)
 
 

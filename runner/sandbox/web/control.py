@@ -1,4 +1,4 @@
-"""ControlRoutes routes for tests and rehearsals, below `/_sandbox/`: they show what happened, and change it.
+"""Control routes for tests and rehearsals, below `/_sandbox/`: they show what happened, and change it.
 
 They take the API's credentials, but real services have none of them.
 """
