@@ -18,7 +18,6 @@ from jsonschema_specifications import REGISTRY as REFERENCED
 from markdown_it import MarkdownIt
 
 from runner import DOCUMENTATION_URL
-from runner.cli.main import run as run_command
 from runner.source.json_schema import load_validator, schema_names, schema_text
 from runner.source.quantity import parse_duration
 from runner.source.yaml import read_yaml
@@ -58,10 +57,6 @@ def iterate_keys() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name}.{key}", rules
 
 
-KEYS = list(iterate_keys())
-KEY_NAMES = [key for key, _ in KEYS]
-
-
 def iterate_rules(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield all rules that have examples, wherever they stand, with their place."""
     if isinstance(rules, dict):
@@ -69,9 +64,6 @@ def iterate_rules(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str,
             yield place, rules
         for key, inner in rules.items():
             yield from iterate_rules(inner, f"{place}/{key}")
-
-
-SHOWN = list(iterate_rules(SCHEMA))
 
 
 def find_errors(rules: dict[str, Any], value: Any) -> list[str]:
@@ -94,35 +86,28 @@ def iterate_used(rules: dict[str, Any], value: Any, name: str = "campaign") -> I
             yield from iterate_used(branch.get(key, rules["properties"][key]), item, name)
 
 
-@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
-def test_editors_can_explain_every_key(key: str, rules: dict[str, Any]) -> None:
-    """Every key has a title, a description in a sentence, and an example."""
-    explained = resolve(rules)
-    assert explained["title"], key
-    assert explained["description"].endswith("."), key
-    assert explained["examples"], key
+def test_editors_can_explain_every_key() -> None:
+    """Every key has a title, an example, and a description in a sentence, which names all allowed values.
+
+    Plain JSON Schema has no words for a single value. Definitions that keys share are explained, too.
+    """
+    for key, rules in iterate_keys():
+        explained = resolve(rules)
+        assert explained["title"], key
+        assert explained["description"].endswith("."), key
+        assert explained["examples"], key
+        allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
+        assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
+    for name, rules in SCHEMA["$defs"].items():
+        assert rules["title"], name
+        assert rules["description"].endswith("."), name
 
 
-@pytest.mark.parametrize(("name", "rules"), list(SCHEMA["$defs"].items()), ids=list(SCHEMA["$defs"]))
-def test_editors_can_explain_every_kind_of_value(name: str, rules: dict[str, Any]) -> None:
-    """Definitions that keys share are explained, too."""
-    assert rules["title"], name
-    assert rules["description"].endswith("."), name
-
-
-@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
-def test_a_description_names_all_values_that_are_allowed(key: str, rules: dict[str, Any]) -> None:
-    """Plain JSON Schema has no words for a single value, so the key's description has them."""
-    explained = resolve(rules)
-    allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
-    assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
-
-
-@pytest.mark.parametrize(("place", "rules"), SHOWN, ids=[place for place, _ in SHOWN])
-def test_examples_and_defaults_are_right(place: str, rules: dict[str, Any]) -> None:
+def test_examples_and_defaults_are_right() -> None:
     """Each example fits the rules that it stands in, and so does the default."""
-    for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
-        assert find_errors(rules, example) == [], place
+    for place, rules in iterate_rules(SCHEMA):
+        for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
+            assert find_errors(rules, example) == [], place
 
 
 @pytest.mark.parametrize("name", schema_names())
@@ -238,15 +223,6 @@ def test_the_examples_use_every_key() -> None:
     }
 
 
-def test_the_page_says_what_the_schema_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """`docs/reference/campaign.md` is what `runner schema campaign --format markdown` writes, byte for byte."""
-    assert run_command(["schema", "campaign", "--format", "markdown"]) == 0
-    written = capsys.readouterr().out.encode()
-    assert PAGE.read_bytes() == written, (
-        "runner schema campaign --format markdown > docs/reference/campaign.md"
-    )
-
-
 def test_the_page_names_every_key_in_a_row() -> None:
     """Each mapping has a section with a table, and each key a row of five cells."""
     tables = SECTION_TABLE.findall(PAGE.read_text(encoding="utf-8"))
@@ -284,9 +260,3 @@ def test_the_page_s_examples_are_valid() -> None:
             (inner,) = (value,) if title == SCHEMA["title"] else value.values()
             for mapping in inner if isinstance(inner, list) else [inner]:
                 assert find_errors(mappings[title], mapping) == [], title
-
-
-def test_other_schemas_have_no_page(capsys: pytest.CaptureFixture[str]) -> None:
-    """A request for another page is a mistake on the command line."""
-    assert run_command(["schema", "plan", "--format", "markdown"]) == 64
-    assert "only campaign has a reference page, plan has none" in capsys.readouterr().err

@@ -25,12 +25,12 @@ _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 class NoJobError(Exception):
-    """No forge, or no access to it; the text gives the reason."""
+    """No job of GitHub, or no access to it; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForgeJob:
-    """A job with the right to ask its forge.
+class GitHubJob:
+    """A job with the right to ask GitHub.
 
     Attributes:
         api_url: of the REST API.
@@ -46,8 +46,8 @@ class ForgeJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequestJob(ForgeJob):
-    """A pull request's job with the right to ask its forge.
+class PullRequestJob(GitHubJob):
+    """A pull request's job with the right to ask GitHub.
 
     Attributes:
         number: the pull request's.
@@ -58,7 +58,7 @@ class PullRequestJob(ForgeJob):
     head: str
 
 
-def read_forge_job(environment: Mapping[str, str]) -> ForgeJob:
+def read_github_job(environment: Mapping[str, str]) -> GitHubJob:
     """Return the job and its access to GitHub, from environment variables.
 
     Raises:
@@ -75,7 +75,7 @@ def read_forge_job(environment: Mapping[str, str]) -> ForgeJob:
     api_url = environment.get("GITHUB_API_URL") or DEFAULT_API
     if not is_safe_address(api_url):
         raise NoJobError("GITHUB_API_URL would send the token unencrypted")
-    return ForgeJob(api_url, repository, token, read_sha(environment.get("GITHUB_SHA")))
+    return GitHubJob(api_url, repository, token, read_sha(environment.get("GITHUB_SHA")))
 
 
 def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
@@ -88,7 +88,7 @@ def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
     number = look_up(request, "number")
     if not isinstance(number, int) or not _REPOSITORY.fullmatch(environment.get("GITHUB_REPOSITORY", "")):
         raise NoJobError("this is no job of a pull request")
-    job = read_forge_job(environment)
+    job = read_github_job(environment)
     head = read_sha(look_up(request, "head", "sha"))
     return PullRequestJob(job.api_url, job.repository, job.token, job.commit, number=number, head=head)
 
@@ -108,7 +108,7 @@ def lacks_secrets(environment: Mapping[str, str]) -> bool:
 
 
 def find_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that give git the job's token for the job's own forge alone.
+    """Return variables that give git the job's token for the job's own server alone.
 
     The token is in no file and on no command line: git's helper reads it from the environment. So fetching
     works in checkouts without credentials. Settings of git in the environment stay as they are.

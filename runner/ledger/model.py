@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from runner.ledger.files.sealed import SealedLine
-
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
 the service lists it, and no record says whose it is."""
@@ -18,6 +16,12 @@ SUPPRESSIONS_SUFFIX = ".suppressions.json"
 """The ending of files of suppressions, after the target's name."""
 ENDED = "COMPLETE"
 """The status of a session that has ended."""
+
+
+class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """A line of a record file. Its seal is empty until it is written."""
+
+    seal: str = ""
 
 
 class Run(SealedLine, frozen=True):

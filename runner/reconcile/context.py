@@ -162,7 +162,6 @@ class SessionEnds:
     """
 
     ledger: Ledger
-    campaign: str
     key: TargetKey
     launches: Mapping[str, OpenLaunch]
     _opened: set[int] = field(default_factory=set, init=False)

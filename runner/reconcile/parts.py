@@ -168,7 +168,7 @@ class SessionLog:
     def __post_init__(self) -> None:
         """Start with an empty log."""
         context = self.ingest.context
-        self._ends = SessionEnds(context.ledger, context.order.campaign, context.key, self.launches)
+        self._ends = SessionEnds(context.ledger, context.key, self.launches)
 
     def observe(self, stat: StatRecord) -> None:
         """Note the sessions of a launch of the campaign.

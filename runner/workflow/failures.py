@@ -13,7 +13,7 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from runner.wording import Markdown, inert, markdown_table
+from runner.wording import write_table
 from runner.workflow.campaigns import (
     InvalidCampaignError,
     describe_errors,
@@ -218,13 +218,10 @@ class Failures:
     def markdown(self) -> str:
         """Return a table of the campaigns that were left out; empty if none were."""
         rows = [
-            [
-                Markdown(inert(cell))
-                for cell in (show_path(failure.file), failure.error.message, failure.error.hint or "")
-            ]
+            (show_path(failure.file), failure.error.message, failure.error.hint or "")
             for failure in self._found.values()
         ]
-        return markdown_table(("left out", "why", "what to do"), rows) if rows else ""
+        return write_table(("left out", "why", "what to do"), rows) if rows else ""
 
 
 def plan_files_here(campaign: Campaign, problems: Problems) -> CampaignPlan | None:

@@ -16,10 +16,11 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runner.ledger.lockfile.checkpoints import add_checkpoints
+
 from runner.ledger import bulk
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.checkpoints import add_checkpoints
 from runner.ledger.maintenance.ledger_copy import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from runner.ledger.lockfile.format import read_lockfile
 
 from runner.campaign.load import load_campaign
 from runner.campaign.variants import Draw
 from runner.cli.main import run as run_command
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.format import read_lockfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,12 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
-from runner.ledger.fingerprint import FingerprintKey, launch_key
 from runner.ledger.lockfile.format import parse_lockfile
 from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
-from runner.ledger.model import LaunchRecord, format_moment
 from runner.ledger.people.suppression_file import parse_book
+
+from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.model import LaunchRecord, format_moment
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.service.target import read_state_key

@@ -10,13 +10,13 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pytest
+from runner.ledger.lockfile.format import read_lockfile
+from runner.ledger.lockfile.integrity import renew_key
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 
 from runner.git.clone import Clone
 from runner.git.command import Git, GitError
 from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.format import read_lockfile
-from runner.ledger.lockfile.integrity import renew_key
-from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 from runner.ledger.model import LaunchRecord, SummaryLine
 
 if TYPE_CHECKING:

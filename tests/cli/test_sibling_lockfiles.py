@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from runner.ledger.lockfile.integrity import LineMacs
+from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 
 from runner.cli.main import run as run_command
 from runner.ledger.fingerprint import FingerprintKey, launch_key
-from runner.ledger.lockfile.integrity import LineMacs
-from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 from runner.ledger.model import LaunchRecord, format_moment
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 

@@ -3,27 +3,69 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.files.lockfile import LockfileContents, dump_lockfile, parse_lockfile, read_text
+from runner.ledger.files.suppressions import parse_book
+from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, Outcome
+from runner.ledger.people.suppressions import absorb_book
+from runner.ledger.record.campaign_record import enter_record
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
+from runner.ledger.record.lockfiles import absorb_lockfile, rewrite_lockfile
 from runner.ledger.record.recorded import Identity
+from runner.ledger.tables import info, metadata
+from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from typing import LiteralString
+
+    from sqlalchemy import Connection
 
     from runner.ledger.model import LaunchState
     from tests.postgres import PostgresServer
 
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
+KEY = TargetKey.of("live", None)
 AT = "2026-11-20T12:00:00.000000Z"
+EMPTY: LiteralString = f"""
+TRUNCATE {", ".join(table.name for table in metadata.sorted_tables if table is not info)} RESTART IDENTITY;
+DELETE FROM {info.name} WHERE name <> 'schema'
+"""  # noqa: S608  names of our tables
+"""Empties a ledger on PostgreSQL; its tables stay."""
+FILE, BOOK = Path("pulse.live.lock.json"), Path("live.suppressions.json")
+
+
+def dump(*records: LaunchRecord, name: str = "pulse", key: TargetKey = KEY, **more: Any) -> str:
+    """Return the text of a lockfile with these launches."""
+    ordered = sorted(records, key=lambda one: (one.message, one.key))
+    return "".join(dump_lockfile(LockfileContents(name, key, ordered, **more)))
+
+
+def absorb(connection: Connection, *texts: str, key: TargetKey = KEY) -> None:
+    """Enter lockfiles and files of suppressions into a ledger, in this order."""
+    for text in texts:
+        if '  "entries": [' in text:
+            absorb_book(connection, parse_book(BOOK, text, key), key)
+        else:
+            absorb_lockfile(connection, FILE, parse_lockfile(FILE, text, key).lockfile, key)
+
+
+def fill(ledger: Ledger, *texts: str, key: TargetKey = KEY) -> None:
+    """Enter files into a ledger, and commit."""
+    with ledger.writing() as connection:
+        absorb(connection, *texts, key=key)
+
+
+def rewrite(ledger: Ledger, identity: Identity) -> str:
+    """Write the lockfile as a run does, and return its text; empty if there is none."""
+    rewrite_lockfile(ledger, identity, enter_record(ledger, identity))
+    return read_text(identity.lockfile) or ""
 
 
 @pytest.fixture
@@ -40,14 +82,33 @@ def sqlite_ledger(sqlite_file: Path) -> Iterator[Ledger]:
         yield opened
 
 
+@pytest.fixture(scope="session")
+def spare_databases() -> list[str]:
+    """Databases with a ledger's tables that no test uses now: to empty one is quicker than to make one."""
+    return []
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new_url(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+def new_url(
+    request: pytest.FixtureRequest, tmp_path: Path, spare_databases: list[str]
+) -> Iterator[Callable[[], str]]:
     """A function that returns where a new ledger can be: every test that uses one runs on both databases."""
-    if request.param == "postgresql":
-        server: PostgresServer = request.getfixturevalue("postgres")
-        return lambda: server.url(server.create_ledger())
-    numbers = itertools.count()
-    return lambda: f"sqlite:///{tmp_path / f'ledger-{next(numbers)}.sqlite'}"
+    if request.param == "sqlite":
+        numbers = itertools.count()
+        yield lambda: f"sqlite:///{tmp_path / f'ledger-{next(numbers)}.sqlite'}"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    used: list[str] = []
+
+    def take() -> str:
+        used.append(spare_databases.pop() if spare_databases else server.create_ledger())
+        return server.url(used[-1])
+
+    yield take
+    for name in used:
+        server.end_sessions(name)
+        server.execute(EMPTY, database=name)
+    spare_databases += used
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -76,17 +137,19 @@ def ledger(ledger_url: str) -> Iterator[Ledger]:
 @pytest.fixture
 def identity(tmp_path: Path) -> Identity:
     """The campaign `pulse` on the target `live`."""
-    return Identity("pulse", tmp_path / "pulse.yaml", "live")
+    return Identity("pulse", tmp_path / "pulse.yaml", KEY)
 
 
 @pytest.fixture
 def make_record() -> Callable[..., LaunchRecord]:
     """Make an accepted launch of the phones with these numbers; its digest and guid grow from `name`."""
 
-    def make(name: str, *numbers: int, message: str = "ask") -> LaunchRecord:
-        recipients = tuple(sorted(KEY.fingerprint("pulse", f"+1415555{number:04}") for number in numbers))
+    def make(name: str, *numbers: int, message: str = "ask", **notes: Any) -> LaunchRecord:
+        recipients = tuple(sorted(KEY.fingerprint(f"+1415555{number:04}") for number in numbers))
         key = launch_key("pulse", message, f"d1g35t-{name}", recipients)
-        return LaunchRecord(message, key, "pulse-2026", f"d1g35t-{name}", recipients, f"guid-{name}", AT)
+        return LaunchRecord(
+            message, key, "pulse-2026", f"d1g35t-{name}", recipients, f"guid-{name}", AT, **notes
+        )
 
     return make
 
@@ -98,9 +161,19 @@ def deliver(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
     def enter(*records: LaunchRecord, state: LaunchState = "sent", into: Ledger | None = None) -> list[int]:
         opened: Ledger = into or request.getfixturevalue("ledger")
         with opened.writing() as connection:
-            campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+            campaign_id = enter_campaign(connection, "live", "pulse")
+            enter_key(connection, KEY)
             intents = [
-                Intent(r.message, r.key, r.tag, r.payload_digest, r.recipients, '{"text": "Hello"}')
+                Intent(
+                    r.message,
+                    r.key,
+                    r.tag,
+                    r.payload_digest,
+                    r.recipients,
+                    '{"text": "Hello"}',
+                    arm=r.arm,
+                    run=r.run,
+                )
                 for r in records
             ]
             ids = add_intents(connection, campaign_id, intents, AT)

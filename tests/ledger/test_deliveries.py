@@ -19,7 +19,6 @@ from hypothesis.stateful import (
 
 from runner.errors import RunLockedError
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, LaunchRecord, Outcome
 from runner.ledger.record.deliveries import (
     count_states,
@@ -30,14 +29,13 @@ from runner.ledger.record.deliveries import (
     record_outcomes,
 )
 from runner.ledger.record.entry import absorb_launches, add_intents
+from tests.ledger.conftest import AT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.model import LaunchState
 
-AT = "2026-11-20T12:00:00.000000Z"
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
 MESSAGES = st.sampled_from(["ask", "nudge"])
 PEOPLE = st.sets(st.sampled_from("abcdef"), min_size=1, max_size=4)
 
@@ -67,7 +65,7 @@ class DeliveriesMachine(RuleBasedStateMachine):
         self._ledger = Ledger(url)
         self._ledger.prepare()
         with self._ledger.writing() as connection:
-            self._campaign = enter_campaign(connection, "live", "pulse", KEY)
+            self._campaign = enter_campaign(connection, "live", "pulse")
         self._launches: dict[int, Launch] = {}
         self._guids: dict[str, int] = {}
         self._absorbed: set[int] = set()
@@ -203,7 +201,7 @@ def test_nobody_belongs_to_two_launches(new_url: Callable[[], str]) -> None:
 def test_a_recipient_of_another_run_stops_the_whole_group(ledger: Ledger) -> None:
     """Intents that meet another run's recipient are refused in words, and none of them is kept."""
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id = enter_campaign(connection, "live", "pulse")
         add_intents(connection, campaign_id, [make_intent("ask", {"a"})], AT)
     with pytest.raises(RunLockedError) as caught, ledger.writing() as connection:
         add_intents(connection, campaign_id, [make_intent("ask", {"b"}), make_intent("ask", {"c", "a"})], AT)
@@ -220,7 +218,7 @@ def test_a_recipient_of_another_run_stops_the_whole_group(ledger: Ledger) -> Non
 def test_another_messages_recipient_is_free(ledger: Ledger) -> None:
     """The same person gets each message of a campaign once."""
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id = enter_campaign(connection, "live", "pulse")
         add_intents(connection, campaign_id, [make_intent("ask", {"a"}), make_intent("nudge", {"a"})], AT)
         assert read_known(connection, campaign_id).unresolved == {"ask": {"a"}, "nudge": {"a"}}
 
@@ -228,7 +226,7 @@ def test_another_messages_recipient_is_free(ledger: Ledger) -> None:
 def test_several_launches_are_freed_at_once(ledger: Ledger) -> None:
     """The recipients of all launches that reached nobody are free again, however many end together."""
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id = enter_campaign(connection, "live", "pulse")
         intents = [make_intent("ask", {person}) for person in "abc"]
         ids = add_intents(connection, campaign_id, intents, AT)
         states: list[LaunchState] = ["not_sent", "rejected", "unknown"]
@@ -242,17 +240,17 @@ def test_numbers_come_in_the_order_of_the_intents(ledger: Ledger) -> None:
     """The ledger's numbers go with the intents they were asked for, however many there are."""
     intents = [make_intent("ask", {str(number)}, name=f"k{number}") for number in range(2000)]
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id = enter_campaign(connection, "live", "pulse")
         ids = add_intents(connection, campaign_id, intents, AT)
         rows = connection.exec_driver_sql("SELECT id, launch_key FROM launches").all()
     assert dict(zip(ids, (intent.key for intent in intents), strict=True)) == {row[0]: row[1] for row in rows}
 
 
 def test_a_campaign_has_launches_once_it_has_an_intent(ledger: Ledger) -> None:
-    """Until then its key may change; from then on it is bound."""
+    """Until then another record of the same campaign may take its place."""
     with ledger.writing() as connection:
         assert find_campaign(connection, "live", "pulse") is None
-        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id = enter_campaign(connection, "live", "pulse")
         before = find_campaign(connection, "live", "pulse")
         add_intents(connection, campaign_id, [make_intent("ask", {"a"})], AT)
         after = find_campaign(connection, "live", "pulse")
@@ -260,14 +258,13 @@ def test_a_campaign_has_launches_once_it_has_an_intent(ledger: Ledger) -> None:
     assert after is not None
     assert (before.id, before.has_launches) == (campaign_id, False)
     assert (after.id, after.has_launches) == (campaign_id, True)
-    assert (after.salt, after.key_fingerprint) == (KEY.salt, KEY.name)
 
 
 def test_a_writer_waits_for_another(ledger: Ledger, ledger_url: str) -> None:
     """A second connection that claims the same recipient waits for the first one's commit, and then sees it."""
     intents = [make_intent("ask", {"a"})]
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id = enter_campaign(connection, "live", "pulse")
 
     def claim() -> None:
         with Ledger(ledger_url) as other, other.writing() as connection:

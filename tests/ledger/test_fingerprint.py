@@ -1,42 +1,52 @@
-"""Fingerprints: the same everywhere under one key, and nothing without it."""
+"""Fingerprints, seals and tallies: the same everywhere under one key, and nothing without it."""
 
 from __future__ import annotations
+
+import hashlib
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.fingerprint import (
+    FingerprintSet,
+    PeopleTally,
+    TargetKey,
+    digest_tallies,
+    launch_key,
+    tally_texted,
+)
+from runner.ledger.model import RecordedDeliveries
 
 PHONES = st.from_regex(r"\+[1-9][0-9]{6,14}", fullmatch=True)
-SECRETS = st.text(min_size=1)
+SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+TARGETS = st.sampled_from(["live", "test", "sandbox"])
+PEOPLE = st.sets(st.text("0123456789abcdef", min_size=20, max_size=20), max_size=12)
 
 
 def test_they_are_for_good() -> None:
-    """The functions are a part of the lockfile's format: with other ones everyone would look new."""
-    assert FingerprintKey.from_salt("0" * 32).name == "db40e7ea0538aa38"
-    assert FingerprintKey.from_secret("a state key").name == "baab0299812fe1c2"
-    fingerprint = FingerprintKey.from_secret("a state key").fingerprint("pulse", "+14155550101")
-    assert fingerprint == "d8af8b3cbd07fafd149e"
+    """The functions are a part of the files' formats: with other ones everyone would look new."""
+    key = TargetKey.of("live", "a state key")
+    assert (key.name, key.fingerprint("+14155550101")) == ("fd6ec8c673dc754b", "f9f5e0535d622c810709")
+    assert key.seal("entry", b"said") == "6c88ebc1db1f5168748abacc0c4826bd"
+    public = TargetKey.of("live", None)
+    assert (public.name, public.fingerprint("+14155550101")) == ("5b8445d65eacc55e", "0169484446c5166f5c35")
+    assert TargetKey.of("live", "") == public
     assert launch_key("pulse", "ask", "d1g35t", ["b", "a"]) == "51ba71091037545d829a"
+    assert "_key" not in repr(key)
 
 
-@given(SECRETS, SECRETS, PHONES)
-def test_another_key_makes_others(first: str, second: str, phone: str) -> None:
-    """Without the key a fingerprint says nothing, and the key's name tells keys apart."""
-    keys = [FingerprintKey.from_secret(secret) for secret in (first, second)]
-    assert (keys[0].name == keys[1].name) == (first == second)
-    fingerprints = [key.fingerprint("pulse", phone) for key in keys]
-    assert (fingerprints[0] == fingerprints[1]) == (first == second)
-
-
-@given(SECRETS, PHONES, PHONES)
-def test_people_and_campaigns_are_told_apart(secret: str, first: str, second: str) -> None:
-    """Each phone of each campaign has its own, so that campaigns cannot be compared."""
-    key = FingerprintKey.from_secret(secret)
-    made = [key.fingerprint("pulse", phone) for phone in (first, second)]
-    assert (made[0] == made[1]) == (first == second)
-    assert key.fingerprint("other", first) != made[0]
-    assert len(made[0]) == 20
+@given(TARGETS, SECRETS | st.none(), PHONES, TARGETS, SECRETS | st.none(), PHONES)
+def test_keys_targets_people_and_purposes_are_apart(
+    target: str, secret: str | None, phone: str, other: str, another: str | None, second: str
+) -> None:
+    """A fingerprint is of one key, target and phone; a seal of one purpose and text; none equals another."""
+    one, two = TargetKey.of(target, secret), TargetKey.of(other, another)
+    is_same = (target, secret) == (other, another)
+    assert (one == two) == (one.name == two.name) == is_same
+    assert (one.fingerprint(phone) == two.fingerprint(second)) == (is_same and phone == second)
+    assert (one.seal("plan", b"said") == two.seal("plan", b"said")) == is_same
+    assert one.seal("plan", b"said") != one.seal("entry", b"said")
+    assert (len(one.fingerprint(phone)), len(one.seal("plan", b""))) == (20, 32)
 
 
 @given(st.lists(st.text("0123456789abcdef", min_size=20, max_size=20), min_size=1))
@@ -45,3 +55,43 @@ def test_a_launch_key_knows_no_order(fingerprints: list[str]) -> None:
     assert launch_key("pulse", "ask", "d", fingerprints) == launch_key(
         "pulse", "ask", "d", fingerprints[::-1]
     )
+
+
+def test_a_tally_can_be_computed_by_anybody() -> None:
+    """Its digest is the sum of the fingerprints' BLAKE2b-256."""
+    people = ["00112233445566778899", "ffffffffffffffffffff"]
+    hashes = [hashlib.blake2b(one.encode("ascii"), digest_size=32).hexdigest() for one in people]
+    expected = sum(int(one, 16) for one in hashes) % 2**256
+    assert PeopleTally(people).digest == f"{expected:064x}"
+    assert PeopleTally().digest == "0" * 64
+
+
+@given(people=PEOPLE, others=PEOPLE, seed=st.randoms(use_true_random=False))
+def test_tallies_of_parts_make_that_of_the_whole(people: set[str], others: set[str], seed: object) -> None:
+    """In any order; other people have another digest."""
+    shuffled = sorted(people | others)
+    getattr(seed, "shuffle")(shuffled)  # noqa: B009
+    assert PeopleTally(shuffled) == PeopleTally(people) + PeopleTally(others - people)
+    assert (PeopleTally(people).digest == PeopleTally(others).digest) is (people == others)
+
+
+def test_settled_and_unresolved_people_count_alike() -> None:
+    """Machines may differ in that; a message without anybody does not count."""
+    settled = tally_texted(RecordedDeliveries({"ask": {"a", "b"}}, {}))
+    unsettled = tally_texted(RecordedDeliveries({"ask": {"a"}}, {"ask": {"a", "b"}, "other": set()}))
+    assert settled == unsettled == {"ask": PeopleTally("ab")}
+    assert digest_tallies(settled) == digest_tallies({**unsettled, "nobody": PeopleTally()})
+
+
+@given(
+    st.lists(st.integers(0, 2**80 - 1) | st.integers(0, 40).map(lambda n: n << 12), max_size=40), st.data()
+)
+def test_a_packed_set_is_a_set(numbers: list[int], data: st.DataObject) -> None:
+    """It counts what it was given, exactly, in 16 bytes each."""
+    written = sorted(f"{number:020x}" for number in numbers)
+    packed = FingerprintSet(written)
+    assert (len(packed), packed.size) == (len(written), 16 * len(written))
+    everybody = st.integers(0, 2**80 - 1).map("{:020x}".format)
+    asked = data.draw(st.sampled_from(written) | everybody if written else everybody)
+    assert packed.count(asked) == written.count(asked)
+    assert (asked in packed) == (asked in written)

@@ -5,36 +5,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from runner.errors import LedgerError
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.integrity import require_unedited
-from runner.ledger.model import StoredResult, StoredSession
+from runner.ledger.database import Ledger
+from runner.ledger.files.suppressions import OptOut
+from runner.ledger.fingerprint import TargetKey
+from runner.ledger.model import Outcome, StoredResult, StoredSession
 from runner.ledger.people.forgotten import forget_person
-from runner.ledger.people.opt_outs import add_opt_outs, iterate_opt_outs, read_suppressions
+from runner.ledger.people.opt_outs import (
+    add_opt_outs,
+    add_replies,
+    find_suppressed,
+    iterate_opt_outs,
+    read_suppressions,
+    remove_opt_out,
+)
 from runner.ledger.people.recent import read_recent
-from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known
+from runner.ledger.people.suppressions import compose_suppressions
+from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known, record_outcomes
 from runner.ledger.results.reconciled import store_results, store_sessions
 from runner.ledger.results.result_feed import iterate_feed
-from runner.ledger.tables import campaigns, forgotten_results, launches, sessions
-from runner.ledger.target_key import TargetSecret, enter_target_key, read_target_key
+from runner.ledger.tables import forgotten_results, launches, sessions
+from runner.ledger.target_key import TargetSecret, enter_key
+from tests.ledger.conftest import AT, KEY, dump, fill, rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from runner.ledger.database import Ledger
+    from sqlalchemy import Connection
+
     from runner.ledger.model import LaunchRecord
     from runner.ledger.people.forgotten import Forgotten
+    from runner.ledger.record.recorded import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
 ADA, BOB = "+14155550101", "+14155550102"
-AT = "2026-11-20T12:00:00.000000Z"
+LATER = "2026-11-21T12:00:00.000000Z"
 
 
 NO_SECRET = TargetSecret("RUNNER_STATE_KEY", None, is_certain=True)
@@ -51,13 +62,12 @@ def forget(
         phone,
         targets=targets,
         find_secret=lambda target: (secrets or {}).get(target, NO_SECRET),
-        new_salt=SALT,
         at=AT,
     )
 
 
 def answer(launch_id: int, guid: str, phone: str, said: str = "Fine") -> StoredResult:
-    participant = KEY.fingerprint("pulse", phone)
+    participant = KEY.fingerprint(phone)
     return StoredResult(launch_id, guid, participant, "q", "why", "Why, Ada?", 1, said, said, AT, AT)
 
 
@@ -70,40 +80,77 @@ def test_a_person_is_removed_and_the_others_stay(
         store_results(
             connection, [answer(alone, "g1", ADA), answer(shared, "g2", ADA), answer(shared, "g3", BOB)]
         )
-        people = [KEY.fingerprint("pulse", phone) for phone in (ADA, BOB)]
+        people = [KEY.fingerprint(phone) for phone in (ADA, BOB)]
         store_sessions(
             connection, [StoredSession(shared, person, "ACTIVE", stopped=False) for person in people]
         )
-        key = enter_target_key(connection, "live", None, SALT)
-        add_opt_outs(connection, key, [ADA], "import", AT)
+        add_opt_outs(connection, KEY, [ADA], "import", AT)
     done = forget(ledger)
-    assert (done.targets, done.opt_outs, done.unreadable) == (("live",), 1, ())
+    assert (done.targets, done.opt_outs, done.unreached) == (("live",), 1, ())
     (found,) = done.campaigns
     assert (found.target, found.campaign, found.deliveries, found.results) == ("live", "pulse", 2, 2)
     assert (found.texts, found.shared_texts, found.unresolved) == (1, 1, 0)
     with ledger.reading() as connection:
-        assert read_suppressions(connection, key).find(ADA) == "confirmed"
+        assert read_suppressions(connection, KEY).find(ADA) == "confirmed"
         assert [item.source for item in iterate_opt_outs(connection, "live")] == ["forgotten"]
         assert [row.result_guid for row in iterate_feed(connection, 1, -1)] == ["g3"]
         assert connection.execute(select(sessions.c.participant)).scalars().all() == people[1:]
-        assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint("pulse", BOB)}}
+        assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint(BOB)}}
         texts = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
         assert [text is None for text in texts] == [True, False]
         counts = connection.execute(select(forgotten_results).order_by(forgotten_results.c.launch_id)).all()
         assert [(row.launch_id, row.results) for row in counts] == [(alone, 1), (shared, 1)]
 
 
-def test_the_lockfile_that_is_written_next_is_whole(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord, tmp_path: Path
+def name(phone: str) -> str:
+    return KEY.fingerprint(phone)
+
+
+def test_files_carry_it_to_another_ledger_and_old_ones_bring_nobody_back(
+    ledger: Ledger, new_url: Callable[[], str], identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """Launches keep their guids, fit their keys, and no longer name the person."""
-    deliver(make_record("a", 101), make_record("b", 101, 102, message="nudge"))
+    """In whatever order they come; launches keep their guids, and what a branch has sent is entered without them."""
+    deliver(make_record("a", 101, 102), make_record("b", 101, message="nudge"))
+    before = rewrite(ledger, identity)
+    forget(ledger)
+    after = rewrite(ledger, identity)
+    assert name(ADA) in before
+    assert name(ADA) not in after
+    with ledger.reading() as connection:
+        book = compose_suppressions(connection, KEY) or ""
+        assert [one.project_launch_guid for one in iterate_accepted(connection, 1)] == ["guid-a", "guid-b"]
+    branch = dump(make_record("c", 101, 102, message="bye"))
+    with Ledger(new_url()) as one, Ledger(new_url()) as two:
+        for opened, files in (
+            (ledger, [before, branch]),
+            (one, [before, book, branch]),
+            (two, [book, after, branch]),
+        ):
+            if opened is not ledger:
+                opened.prepare()
+            fill(opened, *files)
+            enter_record(opened, identity)
+            assert read_record(opened, identity).known.sent == {"ask": {name(BOB)}, "bye": {name(BOB)}}
+            assert name(ADA) not in rewrite(opened, identity)
+            with opened.reading() as connection:
+                assert find_suppressed(connection, KEY, [ADA, BOB], "forgotten") == {ADA}
+
+
+def test_who_is_let_in_again_stays_in_until_they_are_forgotten_once_more(ledger: Ledger) -> None:
+    """Also where they were forgotten by another machine's file; who only opted out is not taken for forgotten."""
+    forget(ledger)
+    with ledger.writing() as connection:
+        add_opt_outs(connection, KEY, [BOB], "person", AT)
+        book = compose_suppressions(connection, KEY) or ""
+        for removed in (1, 0):
+            assert remove_opt_out(connection, KEY, ADA, LATER) == removed
+    fill(ledger, book)
+    with ledger.reading() as connection:
+        assert find_suppressed(connection, KEY, [ADA, BOB]) == {BOB}
+        assert find_suppressed(connection, KEY, [ADA, BOB], "forgotten") == set()
     forget(ledger)
     with ledger.reading() as connection:
-        records = list(iterate_accepted(connection, 1, "pulse"))
-    assert sorted(record.project_launch_guid for record in records) == ["guid-a", "guid-b"]
-    assert not any(KEY.fingerprint("pulse", ADA) in record.recipients for record in records)
-    require_unedited(tmp_path / "pulse.live.lock.json", records, ["pulse"])
+        assert find_suppressed(connection, KEY, [ADA], "forgotten") == {ADA}
 
 
 def test_forgetting_twice_finds_nothing_more(
@@ -132,93 +179,90 @@ def test_a_text_that_was_refused_and_sent_again_is_found(
 
 
 def test_a_launch_of_unknown_outcome_stays_until_it_is_settled(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
+    ledger: Ledger, identity: Identity, deliver: Deliver, make_record: MakeRecord
 ) -> None:
     """Without the person's row the launch would match nothing that the service lists."""
-    deliver(make_record("a", 101, 102), state="unknown")
+    (launch_id,) = deliver(make_record("a", 101, 102), state="unknown")
     done = forget(ledger)
     assert (done.campaigns[0].unresolved, done.campaigns[0].deliveries) == (1, 0)
     assert any("of unknown outcome (1)" in sentence for sentence in done.list_unreached())
-
-
-def test_a_record_whose_key_is_not_at_hand_is_named(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """What cannot be tied to the phone is said, and all targets suppress them all the same."""
-    deliver(make_record("a", 101))
+    assert enter_record(ledger, identity).known.unresolved["ask"] == {name(ADA), name(BOB)}
     with ledger.writing() as connection:
-        connection.execute(update(campaigns).values(salt=None))
-    done = forget(ledger)
-    assert (done.targets, done.unreadable) == (("live",), (("live", "pulse"),))
-    assert any("pulse on live was written with a RUNNER_STATE_KEY" in s for s in done.list_unreached())
-    with ledger.reading() as connection, pytest.raises(LedgerError) as caught:
-        read_recent(connection, "live", None, "2026")
-    assert caught.value.message.startswith("the frequency cap cannot be counted: the campaign 'pulse' was")
+        record_outcomes(connection, [Outcome(launch_id, "sent", AT, "guid-a")])
+    assert name(ADA) not in rewrite(ledger, identity)
+    assert read_record(ledger, identity).known.sent == {"ask": {name(BOB)}}
 
 
 KEY_ENV = "KEY_B"
 
 
+def enter_reply(connection: Connection, key: TargetKey) -> None:
+    """Have something on record for a target."""
+    enter_key(connection, key)
+    add_replies(connection, key.target, [OptOut(key.fingerprint(BOB), "g1", "reply", "confirmed", AT)])
+
+
+OWN, OTHERS = (
+    TargetSecret(KEY_ENV, "B", is_certain=True, is_required=True),
+    TargetSecret("RUNNER_STATE_KEY", "A", is_certain=False),
+)
+UNSET = TargetSecret(KEY_ENV, None, is_certain=True, is_required=True)
+
+
 @pytest.mark.parametrize(
-    ("secret", "salt", "words"),
+    ("secret", "recorded", "words"),
     [
-        (TargetSecret(KEY_ENV, "B", is_certain=True, is_required=True), None, None),
-        (TargetSecret("RUNNER_STATE_KEY", "B", is_certain=False), None, None),
-        (TargetSecret("RUNNER_STATE_KEY", "A", is_certain=False), SALT, None),
+        (OWN, "B", None),
+        (OWN, "", None),
+        (TargetSecret("RUNNER_STATE_KEY", "B", is_certain=False), "B", None),
+        (OTHERS, None, None),
+        (UNSET, "B", "its key is in KEY_B, which is not set: set it"),
+        (UNSET, "", "its key is in KEY_B, which is not set: set it"),
         (
-            TargetSecret(KEY_ENV, None, is_certain=True, is_required=True),
-            None,
-            "its key is in KEY_B, which is not set: set it",
-        ),
-        (
-            TargetSecret(KEY_ENV, None, is_certain=True, is_required=True),
-            SALT,
-            "its key is in KEY_B, which is not set: set it",
-        ),
-        (
-            TargetSecret("RUNNER_STATE_KEY", "A", is_certain=False),
-            None,
+            OTHERS,
+            "B",
             "RUNNER_STATE_KEY holds another key than its records were written with: set it to that one",
         ),
     ],
 )
 def test_each_target_has_its_own_key(
-    ledger: Ledger, secret: TargetSecret, salt: str | None, words: str | None
+    ledger: Ledger, secret: TargetSecret, recorded: str | None, words: str | None
 ) -> None:
-    """A target gets no key row of another's secret, and one whose key is not at hand keeps nobody else back."""
-    own = FingerprintKey.from_salt(salt) if salt else FingerprintKey.from_secret("B")
+    """A target gets no key of another's secret, and one whose key is not at hand is named, and stays as it is.
+
+    `recorded` is the secret of what the ledger has for the target; empty if nothing was sent or said yet.
+    """
+    own = TargetKey.of("two", recorded or None)
     with ledger.writing() as connection:
-        enter_campaign(connection, "two", "pulse", own)
-    one = TargetSecret("KEY_A", "A", is_certain=True)
-    done = forget(ledger, targets=("one",), secrets={"one": one, "two": secret})
+        enter_campaign(connection, "two", "pulse")
+        if recorded != "":
+            enter_reply(connection, own)
+    done = forget(
+        ledger, targets=("one",), secrets={"one": TargetSecret("KEY_A", "A", is_certain=True), "two": secret}
+    )
     told = [sentence for sentence in done.list_unreached() if sentence.startswith("the target ")]
     with ledger.reading() as connection:
-        key = read_target_key(connection, "one", "A")
-        assert key is not None
-        assert read_suppressions(connection, key).find(ADA) == "confirmed"
-        key = read_target_key(connection, "two", "B")
+        assert find_suppressed(connection, TargetKey.of("one", "A"), [ADA]) == {ADA}
+        key = own if recorded else TargetKey.of("two", "B" if secret is OWN else None)
+        assert find_suppressed(connection, key, [ADA]) == (set() if words else {ADA})
     if words is None:
         assert (done.targets, told) == (("one", "two"), [])
-        assert key is not None
-        assert key.salt == salt
         return
-    assert (done.targets, key) == (("one",), None)
+    assert done.targets == ("one",)
     assert told == [
         f"the target two, where nothing was changed: {words}, and forget them again with --target two"
     ]
 
 
 def test_a_key_on_record_must_fit(ledger: Ledger) -> None:
-    """Of the run's own target nothing is done without it; another one is named, and left as it is."""
+    """Of the run's own target nothing is done without it."""
     with ledger.writing() as connection:
-        enter_target_key(connection, "two", "B", SALT)
+        enter_reply(connection, TargetKey.of("two", "B"))
     wrong = TargetSecret("RUNNER_STATE_KEY", "A", is_certain=True)
-    done = forget(ledger, targets=("one",), secrets={"two": wrong})
-    assert [target for target, _ in done.unreached] == ["two"]
     with pytest.raises(LedgerError, match="another RUNNER_STATE_KEY"):
         forget(ledger, targets=("two",), secrets={"two": wrong})
     with ledger.reading() as connection:
-        assert list(iterate_opt_outs(connection, "two")) == []
+        assert [one.evidence for one in iterate_opt_outs(connection, "two")] == ["g1"]
 
 
 def test_nothing_of_them_is_left_in_the_file(
@@ -233,7 +277,7 @@ def test_nothing_of_them_is_left_in_the_file(
     for file in sqlite_file.parent.iterdir():
         assert b"Secret sorrow" not in file.read_bytes()
         # In the table of those who were forgotten, and in its index.
-        assert file.read_bytes().count(KEY.fingerprint("pulse", ADA).encode()) in (0, 2)
+        assert file.read_bytes().count(KEY.fingerprint(ADA).encode()) in (0, 2)
 
 
 def test_a_cap_counts_every_campaign_and_what_may_have_been_sent(
@@ -244,7 +288,7 @@ def test_a_cap_counts_every_campaign_and_what_may_have_been_sent(
     deliver(make_record("b", 101, message="nudge"), state="unknown")
     deliver(make_record("c", 101, 102, message="bye"), state="rejected")
     with ledger.reading() as connection:
-        found = read_recent(connection, "live", None, "2026-11-20T12:00:00Z")
+        found = read_recent(connection, KEY, "2026-11-20T12:00:00Z")
         assert [found.count(phone) for phone in (ADA, BOB, "+14155550103")] == [2, 1, 0]
-        assert read_recent(connection, "live", None, "2026-11-20T12:00:01Z").count(ADA) == 0
-        assert read_recent(connection, "test", None, "2026").count(ADA) == 0
+        assert read_recent(connection, KEY, "2026-11-20T12:00:01Z").count(ADA) == 0
+        assert read_recent(connection, TargetKey.of("test", None), "2026").count(ADA) == 0

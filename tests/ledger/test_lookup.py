@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import LaunchStats, StoredResult
 from runner.ledger.people.earlier import EarlierMessage, find_depleted, read_earlier
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.results.reconciled import store_results, store_stats
 from runner.ledger.tables import campaigns, launches
+from tests.ledger.conftest import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
 IDS = {"ask": "ask", "other": "other"}
 READ_AT = "2026-11-21T08:30:00.000000Z"
 
 
 def person(number: int) -> str:
-    return KEY.fingerprint("pulse", f"+1415555{number:04}")
+    return KEY.fingerprint(f"+1415555{number:04}")
 
 
 def answer(connection: Connection, launch_id: int, *numbers: int) -> None:

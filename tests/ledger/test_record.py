@@ -1,403 +1,586 @@
-"""Ledger and lockfile taken together: neither alone can make anybody look new (docs/delivery.md)."""
+"""A campaign's record in ledger and lockfile: neither alone can make anybody look new (docs/delivery.md)."""
 
 from __future__ import annotations
 
-import json
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from runner.errors import LockfileError, MissingKeyError
+from runner.errors import LedgerError, LockfileError, MissingKeyError
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.format import read_lockfile
-from runner.ledger.lockfile.integrity import LineMacs
-from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
-from runner.ledger.model import Intent, Outcome
-from runner.ledger.people.forgotten import mark_forgotten
+from runner.ledger.files.lockfile import parse_lockfile
+from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
+from runner.ledger.fingerprint import PeopleTally, TargetKey, digest_tallies, launch_key, tally_texted
+from runner.ledger.model import LaunchRecord, Outcome
+from runner.ledger.people.forgotten import remove_lingering
+from runner.ledger.people.suppressions import iterate_entries
 from runner.ledger.record.campaign_record import enter_record, read_record
-from runner.ledger.record.deliveries import record_outcomes
-from runner.ledger.record.entry import add_intents
-from runner.ledger.results.reconciled import read_totals
+from runner.ledger.record.deliveries import find_campaign, read_guids, read_known, record_outcomes
+from runner.ledger.record.recorded import Identity, RecordSummary
+from runner.ledger.record.renaming import list_former_names
+from runner.ledger.record.unexplained import dismiss_launches, list_unexplained, read_dismissed
+from runner.ledger.record.unsettled import adopt_launch, list_unsettled
+from runner.ledger.report_model import RunRow
+from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.runs import count_by_run, enter_runs, make_run
+from tests.keys import OTHER_STATE_KEY, STATE_KEY
+from tests.ledger.conftest import AT, FILE, KEY, absorb, dump, fill, rewrite
+from tests.ledger.test_record_files import write_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from runner.ledger.model import LaunchRecord
-    from runner.ledger.record.recorded import Identity
+    from sqlalchemy import Connection
+
+    from runner.ledger.model import LaunchState
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-SALT = "0123456789abcdef" * 2
-OTHER_SALT = "fedcba9876543210" * 2
-KEY = FingerprintKey.from_salt(SALT)
-SET_KEY = "set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new"
+EARLY = make_run("2026-11-20T11:00:00.000000Z", "ab" * 16)
+LATE = make_run("2026-11-21T11:00:00.000000Z", "cd" * 16, "9d" * 20, dirty=True, triggered_by="ada")
 
 
 @pytest.fixture
-def ledgers(new_url: Callable[[], str]) -> list[str]:
-    """URLs of ledgers on two machines."""
-    return [new_url(), new_url()]
+def other(new_url: Callable[[], str]) -> Iterator[Ledger]:
+    """The ledger of another machine, on the same kind of database."""
+    with Ledger(new_url()) as opened:
+        opened.prepare()
+        yield opened
 
 
-def write_own(identity: Identity, key: FingerprintKey, *records: LaunchRecord) -> None:
-    state_key = identity.state_key
-    macs = None if state_key is None else LineMacs(state_key, identity.target, identity.name)
-    write_lockfile(
-        identity.lockfile, LockfileContents(identity.name, identity.target, key, records, macs=macs)
-    )
-
-
-def refresh(ledger: Ledger, identity: Identity) -> bool:
-    record = enter_record(ledger, identity, OTHER_SALT)
-    with ledger.reading() as connection:
-        return refresh_lockfile(connection, identity, record)
+def list_guids(text: str) -> set[str]:
+    return {one.project_launch_guid for one in parse_lockfile(FILE, text, KEY).lockfile.launches}
 
 
 def test_nothing_on_record(ledger: Ledger, identity: Identity) -> None:
     """Before the first send there is no key and nobody is known; reading writes nothing."""
-    for opened in (ledger, None):
-        record = read_record(opened, identity)
-        assert (record.campaign_id, record.key) == (None, None)
-        assert record.known.is_empty()
+    for counts_only in (False, True):
+        record = read_record(ledger, identity, counts_only=counts_only)
+        assert (record.campaign_id, record.key, record.is_empty()) == (None, None, True)
+        with pytest.raises(ValueError, match="only read"):
+            record.require_entered()
+    assert rewrite(ledger, identity) == ""
     assert not identity.lockfile.exists()
-    with pytest.raises(ValueError, match="only read"):
-        read_record(ledger, identity).require_entered()
 
 
-def test_a_deleted_ledger_is_filled_from_the_lockfile(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord
+def test_ledger_and_lockfile_are_made_of_each_other(
+    ledger: Ledger, other: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """What the lockfile says was sent is sent for an empty ledger too, and the lockfile stays as it is."""
-    records = [make_record("a", 101, 102), make_record("b", 103)]
-    write_own(identity, KEY, *records)
-    before = identity.lockfile.read_bytes()
-    for known in (read_record(ledger, identity).known, enter_record(ledger, identity, OTHER_SALT).known):
-        assert known.sent == {"ask": {*records[0].recipients, *records[1].recipients}}
-        assert not any(known.unresolved.values())
-    assert not refresh(ledger, identity)
-    assert identity.lockfile.read_bytes() == before
+    """A lost ledger is filled from the lockfile, with arms and runs; a lost lockfile comes back byte for byte."""
+    with ledger.writing() as connection:
+        enter_runs(connection, [EARLY, LATE])
+    deliver(
+        make_record("a", 101, 102, arm="short", run=LATE.id),
+        make_record("b", 103, arm="warm"),
+        make_record("c", 101, message="nudge"),
+    )
+    deliver(make_record("x", 104, run=EARLY.id), state="rejected")
+    with ledger.writing() as connection:
+        dismiss_launches(connection, 1, ["foreign"])
+    renamed = replace(identity, name="heartbeat", renamed_from=("pulse",))
+    text = rewrite(ledger, renamed)
+    assert text.count('"arm":"') == 2
+    # Only runs that sent.
+    assert (LATE.id in text, EARLY.id in text, '"foreign"' in text) == (True, False, True)
+    for opened in (ledger, other):
+        fill(opened, text)
+        fill(opened, text)
+        assert rewrite(opened, renamed) == text
+        identity.lockfile.unlink()
+        assert rewrite(opened, renamed) == text
+        record = read_record(opened, replace(renamed, renamed_from=()))
+        assert {name: len(people) for name, people in record.known.sent.items()} == {"ask": 3, "nudge": 1}
+    with other.reading() as connection:
+        assert count_by_run(connection, 1) == [RunRow(LATE, 1, 2)]
 
 
-def test_a_deleted_lockfile_is_written_from_the_ledger(
+def test_an_older_lockfile_takes_nothing_and_a_newer_one_gives(
     ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """The lockfile is a function of the ledger: gone, it comes back byte for byte."""
-    deliver(make_record("a", 101, 102), make_record("b", 103))
-    assert refresh(ledger, identity)
-    before = identity.lockfile.read_bytes()
-    identity.lockfile.unlink()
-    assert refresh(ledger, identity)
-    assert identity.lockfile.read_bytes() == before
-
-
-def test_an_older_lockfile_is_brought_up_to_date(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """A lockfile that was put back to an older one takes nothing from the ledger."""
-    old, new = make_record("a", 101), make_record("b", 102)
+    """What git put back, or brought meanwhile, is entered before the lockfile is written."""
+    old, new, foreign = make_record("a", 101), make_record("b", 102), make_record("c", 103)
     deliver(old, new)
-    write_own(identity, KEY, old)
-    assert refresh(ledger, identity)
-    lockfile = read_lockfile(identity.lockfile)
-    assert lockfile is not None
-    assert set(lockfile.launches) == {old, new}
-
-
-def test_merged_lockfiles_fill_both_ledgers(
-    ledgers: list[str], identity: Identity, make_record: MakeRecord
-) -> None:
-    """Two machines that sent to different people know of each other's after git has merged the lockfiles."""
-    both = [make_record("a", 101), make_record("b", 102)]
-    for url, own in zip(ledgers, both, strict=True):
-        write_own(identity, KEY, own)
-        with Ledger(url) as ledger:
-            ledger.prepare()
-            enter_record(ledger, identity, OTHER_SALT)
-    # Git may keep a line that both sides have added twice.
-    write_own(identity, KEY, *both, both[0])
-    for url in ledgers:
-        with Ledger(url) as ledger:
-            assert enter_record(ledger, identity, OTHER_SALT).known.sent == {
-                "ask": {*both[0].recipients, *both[1].recipients}
-            }
-            refresh(ledger, identity)
-            lockfile = read_lockfile(identity.lockfile)
-            assert lockfile is not None
-            assert set(lockfile.launches) == set(both)
+    for found in ([old], [foreign], [old, foreign]):
+        identity.lockfile.write_text(dump(*found), encoding="utf-8")
+        text = rewrite(ledger, identity)
+    assert list_guids(text) == {"guid-a", "guid-b", "guid-c"}
+    identity.lockfile.write_text("{}", encoding="utf-8")
+    with pytest.raises(LockfileError) as caught:
+        rewrite(ledger, identity)
+    assert caught.value.hint.startswith("the ledger has all that was sent; restore it with git")
 
 
 def test_a_launch_stays_listed_when_another_has_its_recipients(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
+    ledger: Ledger, other: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """Two machines that texted the same people leave both launches in the lockfile: both were accepted."""
-    deliver(make_record("a", 101))
-    write_own(identity, KEY, make_record("b", 101))
-    refresh(ledger, identity)
-    lockfile = read_lockfile(identity.lockfile)
-    assert lockfile is not None
-    assert {launch.project_launch_guid for launch in lockfile.launches} == {"guid-a", "guid-b"}
-    assert not refresh(ledger, identity)
+    """Two machines that texted the same people leave both launches: both were accepted; any ledger writes the same."""
+    deliver(make_record("a", 101), make_record("b", 102, 103))
+    fill(ledger, dump(make_record("x", 101), make_record("y", 103)))
+    text = rewrite(ledger, identity)
+    held = {
+        one.project_launch_guid: len(one.recipients) for one in parse_lockfile(FILE, text).lockfile.launches
+    }
+    assert held == {"guid-a": 0, "guid-b": 1, "guid-x": 1, "guid-y": 1}
+    fill(other, text)
+    assert rewrite(other, identity) == text
 
 
-def test_a_lockfile_settles_an_open_intent(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
+@pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])
+def test_only_what_was_accepted_is_in_the_lockfile(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver, state: LaunchState
 ) -> None:
-    """An intent without an outcome whose recipients stand in the lockfile was sent; the rest stays open."""
-    launch = make_record("a", 101, 102)
-    deliver(launch, state="intent")
-    write_own(identity, KEY, make_record("b", 101))
-    sent = set(make_record("b", 101).recipients)
-    for record in (read_record(ledger, identity), enter_record(ledger, identity, OTHER_SALT)):
-        assert record.known.sent == {"ask": sent}
-        assert record.known.unresolved == {"ask": set(launch.recipients) - sent}
-
-
-def test_rejected_launches_are_not_in_the_lockfile(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """Only what the service accepted stands in the lockfile; without any there is no lockfile."""
-    for number, state in enumerate(("rejected", "not_sent", "unknown", "intent"), 101):
-        deliver(make_record(state, number), state=state)
-    assert not refresh(ledger, identity)
-    assert not identity.lockfile.exists()
+    """An open intent whose recipients stand in a lockfile was sent; the rest stays open."""
+    launch, sent = make_record("a", 101, 102), make_record("b", 101)
+    deliver(launch, state=state)
+    assert rewrite(ledger, identity) == ""
+    fill(ledger, dump(sent))
+    known = read_record(ledger, identity).known
+    assert known.sent == {"ask": set(sent.recipients)}
+    is_open = state in ("intent", "unknown")
+    assert known.unresolved.get("ask", set()) == (
+        set(launch.recipients) - set(sent.recipients) if is_open else set()
+    )
+    assert list_guids(rewrite(ledger, identity)) == {"guid-b"}
 
 
 def test_targets_and_campaigns_are_apart(
     ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """Who got a campaign on one target is new on another, and to another campaign."""
+    """Who got a campaign on one target is new on another, and to another campaign; a file is of one target."""
     deliver(make_record("a", 101))
     assert not read_record(ledger, identity).known.is_empty()
-    assert read_record(ledger, replace(identity, target="staging")).known.is_empty()
-    assert read_record(ledger, replace(identity, name="other")).known.is_empty()
+    staging = TargetKey.of("staging", None)
+    for stranger in (replace(identity, key=staging), replace(identity, name="other")):
+        assert read_record(ledger, stranger).known.is_empty()
+    with pytest.raises(LockfileError) as caught:
+        fill(ledger, dump(make_record("b", 102)), key=staging)
+    assert caught.value.message == f"the lockfile {FILE} is of the target 'live', not 'staging'"
 
 
-def test_two_runs_that_start_together_make_the_same_fingerprints(ledger: Ledger, identity: Identity) -> None:
-    """The second run to enter a campaign takes the first one's salt: else each would text everyone."""
-    first = enter_record(ledger, identity, SALT)
-    second = enter_record(ledger, identity, OTHER_SALT)
-    assert first.require_entered() == second.require_entered()
-
-
-def test_runs_that_enter_at_the_same_moment_make_the_same_fingerprints(
-    ledger: Ledger, identity: Identity
-) -> None:
-    """Of several runs that find no campaign one makes its key, and the others wait for that one."""
-    salts = [str(number) * 32 for number in range(8)]
-    with ThreadPoolExecutor(len(salts)) as pool:
-        records = list(pool.map(lambda salt: enter_record(ledger, identity, salt), salts))
-    assert len({record.require_entered() for record in records}) == 1
-
-
-def test_a_state_key_keys_the_fingerprints(ledger: Ledger, identity: Identity) -> None:
-    """With a RUNNER_STATE_KEY no salt is kept anywhere."""
-    _, key = enter_record(ledger, replace(identity, state_key="a s3cret"), SALT).require_entered()
-    assert key == FingerprintKey.from_secret("a s3cret")
-    assert key.salt is None
-    assert "s3cret" not in repr(key) + repr(replace(identity, state_key="a s3cret"))
-
-
-def test_a_state_key_can_be_set_until_something_was_sent(ledger: Ledger, identity: Identity) -> None:
-    """A campaign that was entered and never sent takes the key that is set now."""
-    enter_record(ledger, identity, SALT)
-    _, key = enter_record(ledger, replace(identity, state_key="one"), SALT).require_entered()
-    assert key == FingerprintKey.from_secret("one")
-
-
-@pytest.mark.parametrize("where", ["lockfile", "ledger"])
-@pytest.mark.parametrize(
-    ("state_key", "words"),
-    [
-        (None, "{where} was written with a RUNNER_STATE_KEY, and none is set"),
-        ("two", "{where} cannot be read: it was written with another RUNNER_STATE_KEY"),
-    ],
-)
-def test_a_wrong_state_key_stops(
-    ledgers: list[str],
-    identity: Identity,
-    make_record: MakeRecord,
-    where: str,
-    state_key: str | None,
-    words: str,
-) -> None:
-    """With another key everyone would look new: reading and entering both refuse, whoever kept the record."""
-    write_own(replace(identity, state_key="one"), FingerprintKey.from_secret("one"), make_record("a", 101))
-    with Ledger(ledgers[0]) as ledger:
-        ledger.prepare()
-        if where == "ledger":
-            enter_record(ledger, replace(identity, state_key="one"), SALT)
-            identity.lockfile.unlink()
-        named = f"the lockfile {identity.lockfile}" if where == "lockfile" else "the ledger"
-        wrong = replace(identity, state_key=state_key)
-        with pytest.raises(LockfileError) as reading:
-            read_record(ledger, wrong)
-        with pytest.raises(LockfileError) as entering:
-            enter_record(ledger, wrong, SALT)
-    for caught in (reading, entering):
-        assert caught.value.message == words.format(where=named)
-        assert caught.value.hint == SET_KEY
-
-
-@pytest.mark.parametrize("where", ["lockfile", "ledger"])
-def test_a_salt_beside_a_state_key_stops(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver, where: str
-) -> None:
-    """Who can change a record could choose its salt: with a state key it is not believed, launches or none."""
-    keyed = replace(identity, state_key="late")
-    if where == "ledger":
-        deliver(make_record("a", 101))
-        words = "the ledger has a salt for pulse, and now there is a RUNNER_STATE_KEY"
-        hint = "`runner key rotate` moves the records to the key; until then nothing is sent"
-    else:
-        write_own(identity, KEY)
-        words = (
-            f"the lockfile {identity.lockfile} was written with a salt, and now there is a RUNNER_STATE_KEY"
+def test_another_key_stops(ledger: Ledger, identity: Identity, make_record: MakeRecord) -> None:
+    """With another key everyone would look new; a key can be set until something is on record."""
+    keyed = replace(identity, key=TargetKey.of("live", STATE_KEY))
+    enter_record(ledger, identity)
+    assert enter_record(ledger, keyed).key == keyed.key
+    fill(ledger, dump(make_record("a", 101), key=keyed.key), key=keyed.key)
+    cases: list[tuple[str | None, type[LedgerError | MissingKeyError], str]] = [
+        (None, MissingKeyError, "was written with a RUNNER_STATE_KEY, and none is set"),
+        (OTHER_STATE_KEY, LedgerError, "was written with another RUNNER_STATE_KEY"),
+    ]
+    for secret, kind, words in cases:
+        with pytest.raises(kind) as caught:
+            enter_record(ledger, replace(identity, key=TargetKey.of("live", secret)))
+        assert caught.value.message == f"the ledger's record of live {words}"
+        assert caught.value.hint == (
+            "set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new"
         )
-        hint = (
-            "`runner key rotate` moves the records to the key. Until then nothing is sent: anybody who can "
-            "change the file could choose the salt, and so who seems to have been texted"
-        )
-    for read in (read_record, partial(enter_record, new_salt=OTHER_SALT)):
-        with pytest.raises(LockfileError) as caught:
-            read(ledger, keyed)
-        assert (caught.value.message, caught.value.hint) == (words, hint)
-    assert read_record(ledger, identity).key == KEY
-
-
-def test_a_signed_salt_is_believed(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """A salt that the state key has signed goes on being the key, of the ledger's record, too."""
-    deliver(make_record("a", 101))
-    keyed = replace(identity, state_key="late")
-    write_own(keyed, KEY, make_record("a", 101))
-    for record in (read_record(ledger, keyed), enter_record(ledger, keyed, OTHER_SALT)):
-        assert record.key == KEY
-        assert record.known.sent == {"ask": set(make_record("a", 101).recipients)}
-    with pytest.raises(MissingKeyError) as caught:
-        read_record(ledger, identity)
+    public = replace(identity, key=TargetKey.of("test", None))
+    fill(ledger, dump(make_record("b", 101), key=public.key), key=public.key)
+    with pytest.raises(LedgerError) as caught:
+        enter_record(ledger, replace(identity, key=TargetKey.of("test", STATE_KEY)))
     assert caught.value.message == (
-        f"the lockfile {identity.lockfile} was signed with a RUNNER_STATE_KEY, and none is set"
+        "the ledger's record of test was written without a RUNNER_STATE_KEY, and now there is one"
     )
-    assert caught.value.hint == ("set RUNNER_STATE_KEY to that key: without it changes cannot be found")
-
-
-def test_people_forgotten_under_a_salt_stay_forgotten(ledger: Ledger, identity: Identity) -> None:
-    """A campaign without launches takes the key, unless somebody asked it to leave them alone."""
-    campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
-    with ledger.writing() as connection:
-        mark_forgotten(connection, campaign_id, KEY.fingerprint("pulse", "+14155550101"))
-    with pytest.raises(LockfileError) as caught:
-        enter_record(ledger, replace(identity, state_key="late"), OTHER_SALT)
-    assert caught.value.message == "the ledger has a salt for pulse, and now there is a RUNNER_STATE_KEY"
-
-
-def test_a_damaged_salt_stops(ledger: Ledger, identity: Identity, make_record: MakeRecord) -> None:
-    """A salt that doesn't fit the key's name would make everyone look new."""
-    write_own(identity, KEY, make_record("a", 101))
-    text = identity.lockfile.read_text(encoding="utf-8").replace(SALT, OTHER_SALT)
-    identity.lockfile.write_text(text, encoding="utf-8")
-    with pytest.raises(LockfileError) as caught:
-        read_record(ledger, identity)
-    assert caught.value.message == f"the lockfile {identity.lockfile} cannot be read: its salt is damaged"
-    assert caught.value.hint == "restore it with git"
-
-
-def test_two_keys_stop(ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver) -> None:
-    """A lockfile whose salt is not the ledger's is another record: nothing can be said of who was texted."""
-    deliver(make_record("a", 101))
-    write_own(identity, FingerprintKey.from_salt(OTHER_SALT), make_record("a", 101))
-    before = identity.lockfile.read_bytes()
-    with pytest.raises(LockfileError) as caught:
-        enter_record(ledger, identity, SALT)
-    assert caught.value.message == (
-        f"the lockfile {identity.lockfile} and the ledger were written with different keys"
-    )
-    assert caught.value.hint == (
-        "nothing is sent as long as it is unclear who was texted. If the lockfile came from another machine, "
-        "move the ledger away: it is filled from the lockfiles again, and `runner apply` asks the service for "
-        "what they lack. Else restore the lockfile with git"
-    )
-    assert identity.lockfile.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("key", "words", "hint"),
-    [
-        (
-            "campaign",
-            "is of the campaign 'other', not 'pulse'",
-            "with a new name everyone would be texted again: put the old one back, or, if the campaign was renamed, add `renamed_from: [other]` to it",
-        ),
-        (
-            "target",
-            "is of the target 'other', not 'live'",
-            "targets' names are for good, with a new one everyone would be texted again: put it back",
-        ),
-    ],
-)
-def test_anothers_lockfile_stops(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, key: str, words: str, hint: str
-) -> None:
-    """A lockfile that was copied, or a campaign that was renamed, is not taken for an empty record."""
-    write_own(identity, KEY, make_record("a", 101))
-    data = json.loads(identity.lockfile.read_text(encoding="utf-8"))
-    identity.lockfile.write_text(json.dumps({**data, key: "other"}), encoding="utf-8")
-    for opened in (ledger, None):
-        with pytest.raises(LockfileError) as caught:
-            read_record(opened, identity)
-        assert caught.value.message == f"the lockfile {identity.lockfile} {words}"
-        assert caught.value.hint == hint
+    assert caught.value.hint == "`runner key rotate` moves the records to the key; until then nothing is sent"
 
 
 def test_a_clock_that_jumps_back_loses_nothing(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
     """Later sends may have earlier times: the lockfile's order is by key, and nothing else asks for the time."""
-    times = ["2026-11-20T12:00:00.000000Z", "2026-11-20T09:00:00.000000Z", "1970-01-01T00:00:01.000000Z"]
-    for number, at in enumerate(times):
-        launch = make_record(f"{number}", 101 + number)
-        campaign_id, _ = enter_record(ledger, identity, SALT).require_entered()
-        intent = Intent("ask", launch.key, "t", launch.payload_digest, launch.recipients, "{}")
-        with ledger.writing() as connection:
-            (launch_id,) = add_intents(connection, campaign_id, [intent], times[0])
-            record_outcomes(connection, [Outcome(launch_id, "sent", at, launch.project_launch_guid)])
-        assert refresh(ledger, identity)
-        assert not refresh(ledger, identity)
-    lockfile = read_lockfile(identity.lockfile)
-    assert lockfile is not None
-    sent_at = {launch.project_launch_guid: launch.sent_at for launch in lockfile.launches}
-    assert sent_at == {f"guid-{number}": at for number, at in enumerate(times)}
+    times = [AT, "2026-11-20T09:00:00.000000Z", "1970-01-01T00:00:01.000000Z"]
+    ids = deliver(*(make_record(f"{number}", 101 + number) for number in range(3)), state="intent")
+    with ledger.writing() as connection:
+        outcomes = [
+            Outcome(number, "sent", at, f"guid-{number}") for number, at in zip(ids, times, strict=True)
+        ]
+        record_outcomes(connection, outcomes)
+    launches = parse_lockfile(FILE, rewrite(ledger, identity)).lockfile.launches
+    assert sorted(one.sent_at for one in launches) == sorted(times)
     with ledger.reading() as connection:
-        totals = read_totals(connection, campaign_id)["ask"]
+        totals = read_totals(connection, 1)["ask"]
     assert (totals.sent, totals.first_sent_at, totals.last_sent_at) == (3, times[2], times[0])
 
 
-def test_a_launch_that_lost_recipients_has_a_key_that_fits(
-    ledgers: list[str], identity: Identity, make_record: MakeRecord, deliver: Deliver
+def test_an_adopted_launch_has_the_run_that_intended_it(
+    ledger: Ledger, other: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
-    """Where another launch took recipients over, the key is that of the rest, and any ledger writes the same bytes."""
-    with Ledger(ledgers[0]) as ledger, Ledger(ledgers[1]) as other:
-        ledger.prepare()
-        other.prepare()
-        deliver(
-            *(make_record(name, number, number + 50) for number, name in enumerate("abcdef", 101)),
-            into=ledger,
+    """A run that dies after the send is still the one that sent; a machine that found the launch learns of it."""
+    with ledger.writing() as connection:
+        enter_runs(connection, [EARLY])
+    (launch_id,) = deliver(make_record("a", 101, run=EARLY.id), state="intent")
+    with ledger.writing() as connection:
+        adopt_launch(connection, launch_id, "guid-a", AT)
+    text = rewrite(ledger, identity)
+    fill(other, dump(make_record("a", 101)), text)
+    for opened in (ledger, other):
+        with opened.reading() as connection:
+            assert count_by_run(connection, 1) == [RunRow(EARLY, 1, 1)]
+
+
+def test_counts_are_those_of_the_whole_record(
+    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
+) -> None:
+    """Too large a record is only counted: its numbers and its digest are the same, both entered and read."""
+    deliver(make_record("a", 1, 2), make_record("b", 3, message="other"))
+    deliver(make_record("c", 4), state="unknown")
+    deliver(make_record("d", 5), state="rejected")
+    known = read_record(ledger, identity).known
+    read = read_record(ledger, identity, counts_only=True)
+    counts = read.deliveries
+    assert isinstance(counts, RecordSummary)
+    assert enter_record(ledger, identity, counts_only=True).deliveries == counts
+    assert (read.count_texted(), read.is_unclear()) == ({"ask": (2, 1), "other": (1, 0)}, True)
+    assert counts.messages["ask"].sent == PeopleTally(known.sent["ask"])
+    assert read.digest == digest_tallies(tally_texted(known))
+    with pytest.raises(ValueError, match="only the counts were read"):
+        _ = read.known
+
+
+class TestCountedLockfile:
+    """Lockfiles that hold the number of launches (`lockfile: counts`)."""
+
+    @pytest.fixture
+    def counted(self, identity: Identity) -> Identity:
+        """The campaign, its lockfile with counts."""
+        return replace(identity, keeps_counts=True)
+
+    def test_it_needs_a_server(self, sqlite_ledger: Ledger, counted: Identity) -> None:
+        """A file beside the lockfile has no backups."""
+        with pytest.raises(LockfileError) as caught:
+            enter_record(sqlite_ledger, counted)
+        assert caught.value.message == (
+            "pulse: `lockfile: counts` needs a ledger on PostgreSQL, which has backups and is shared by all machines"
         )
-        write_own(identity, KEY, make_record("x", 101), make_record("y", 103, 153))
-        assert refresh(ledger, identity)
-        before = identity.lockfile.read_bytes()
+        assert caught.value.hint == (
+            "set RUNNER_LEDGER=postgresql://…, or take `lockfile: counts` out of the campaign"
+        )
+
+    @pytest.mark.parametrize("new_url", ["postgresql"], indirect=True)
+    def test_it_goes_with_ledgers_that_have_its_last_launch(
+        self, ledger: Ledger, other: Ledger, counted: Identity, make_record: MakeRecord, deliver: Deliver
+    ) -> None:
+        """Any ledger that has it, and as many, goes with any earlier one; others are refused, also after a merge."""
+        records = [make_record(name, number) for number, name in enumerate("abc", 101)]
+        texts = []
+        for record in records:
+            deliver(record)
+            texts.append(rewrite(ledger, counted))
+        assert not any(record.recipients[0] in texts[-1] for record in records)
+        assert parse_lockfile(FILE, texts[-1], KEY).lockfile.counts[0].launches == 3
+        fill(ledger, *texts)
+        deliver(*records[:2], into=other)
+        fill(other, *texts[:2])
+        message = (
+            f"the ledger is not the one that the lockfile {FILE} counts: that has 3 launches up to guid-c, and the "
+            "ledger 2"
+        )
+        for text in (texts[2], merge_counts(texts[1], texts[2])):
+            with pytest.raises(LockfileError) as caught:
+                fill(other, text)
+            assert caught.value.message == message
+            assert caught.value.hint.startswith("the lockfile holds counts (`lockfile: counts`)")
+        deliver(make_record("x", 110), into=other)
+        with pytest.raises(LockfileError, match="has 3 launches up to guid-c, and the ledger 3"):
+            fill(other, texts[2])
+        # Back to all launches: they are in the ledger.
+        full = replace(counted, keeps_counts=False)
+        text = rewrite(ledger, full)
+        assert list_guids(text) == {"guid-a", "guid-b", "guid-c"}
+        fill(other, text, texts[2])
+
+
+def merge_counts(ours: str, theirs: str) -> str:
+    """Return a conflict of two versions, line by line."""
+    lines = []
+    for one, another in zip(ours.splitlines(), theirs.splitlines(), strict=True):
+        lines += [one] if one == another else ["<<<<<<< HEAD", one, "=======", another, ">>>>>>> branch"]
+    return "\n".join([*lines, ""])
+
+
+class TestRenamedCampaign:
+    """Nobody looks new under a new file or name."""
+
+    @pytest.fixture
+    def renamed(self, identity: Identity) -> Identity:
+        """The campaign `pulse` under the name `heartbeat`, in a file of that name."""
+        file = identity.file.with_name("heartbeat.yaml")
+        return replace(identity, name="heartbeat", renamed_from=("pulse",), file=file)
+
+    @pytest.mark.parametrize("told", [("old",), ("new",), ("old", "new"), ("new", "old"), ("ledger",)])
+    def test_old_and_new_files_make_one_record(
+        self,
+        ledger: Ledger,
+        other: Ledger,
+        identity: Identity,
+        renamed: Identity,
+        make_record: MakeRecord,
+        deliver: Deliver,
+        told: tuple[str, ...],
+    ) -> None:
+        """In whatever order a ledger learns of them; an old checkout does not start over."""
+        deliver(make_record("a", 101), make_record("b", 102))
+        old = rewrite(ledger, identity)
+        new = rewrite(ledger, renamed)
+        opened = ledger if told == ("ledger",) else other
+        fill(opened, *({"old": old, "new": new}[one] for one in told if one != "ledger"))
+        assert len(read_record(opened, renamed).known.sent["ask"]) == 2
+        identity.lockfile.unlink()
+        renamed.lockfile.unlink()
+        assert rewrite(opened, renamed) == new
+        assert len(read_record(opened, replace(renamed, renamed_from=())).known.sent["ask"]) == 2
+        fill(opened, old)
+        for act in (read_record, enter_record):
+            with pytest.raises(LockfileError) as caught:
+                act(opened, identity)
+            assert caught.value.message == "the ledger knows the campaign 'pulse' as 'heartbeat' now"
+            assert caught.value.hint == (
+                "update this checkout, it is older than the rename; or rename back: `renamed_from: [heartbeat]`"
+            )
+
+    def test_it_may_be_renamed_again_and_back(
+        self, ledger: Ledger, identity: Identity, renamed: Identity, make_record: MakeRecord, deliver: Deliver
+    ) -> None:
+        """With what is unresolved; each lockfile on the way can be read again."""
+        deliver(make_record("a", 101))
+        deliver(make_record("b", 102), state="unknown")
+        again = replace(renamed, name="beat", renamed_from=("heartbeat", "pulse"))
+        back = replace(identity, renamed_from=("beat",))
+        texts = []
+        for current in (identity, renamed, again, back):
+            assert {len(found["ask"]) for found in vars_of(read_record(ledger, current))} == {1}
+            texts.append(rewrite(ledger, current))
+            fill(ledger, *texts)
+        assert {len(found["ask"]) for found in vars_of(read_record(ledger, back))} == {1}
+
+    def test_a_new_name_without_a_record_starts_afresh(self, ledger: Ledger, renamed: Identity) -> None:
+        """Naming old names that nothing was sent under changes nothing."""
+        assert read_record(ledger, renamed).key is None
+        assert enter_record(ledger, renamed).is_empty()
+
+    def test_records_that_grew_apart_stop(
+        self, ledger: Ledger, renamed: Identity, make_record: MakeRecord, deliver: Deliver
+    ) -> None:
+        """A campaign that was sent under both names has two records: it stops rather than forget one."""
+        deliver(make_record("a", 101))
+        fill(ledger, dump(make_record("b", 102), name="heartbeat"))
+        acts = (
+            partial(read_record, ledger, renamed),
+            partial(enter_record, ledger, renamed),
+            partial(fill, ledger, dump(make_record("c", 103), name="heartbeat", former_names=["pulse"])),
+        )
+        for act in acts:
+            with pytest.raises(
+                LockfileError, match="has several records, made under the names heartbeat, pulse"
+            ):
+                act()
+
+
+def vars_of(record: Any) -> list[dict[str, set[str]]]:
+    return [record.known.sent, record.known.unresolved]
+
+
+RENAMED = {"opener": "opener", "ask": "opener"}
+
+
+class TestRenamedMessage:
+    """Nobody looks new under a message's new id."""
+
+    @pytest.fixture
+    def renamed(self, identity: Identity) -> Identity:
+        """The campaign `pulse`, its message `ask` under the id `opener`."""
+        return replace(identity, message_ids=RENAMED)
+
+    def test_who_got_it_under_its_old_id_is_known(
+        self,
+        ledger: Ledger,
+        other: Ledger,
+        identity: Identity,
+        renamed: Identity,
+        make_record: MakeRecord,
+        deliver: Deliver,
+    ) -> None:
+        """Ledger and lockfile of the old id are honoured and written under the new one, which then is enough."""
+        deliver(make_record("a", 101, 102), make_record("c", 101, message="nudge"))
+        deliver(make_record("b", 103), state="unknown")
+        old = rewrite(ledger, identity)
+        assert {name: len(people) for name, people in read_record(ledger, renamed).known.sent.items()} == {
+            "nudge": 1, "opener": 2,
+        }  # fmt: skip
+        with ledger.reading() as connection:
+            totals = read_totals(connection, 1, RENAMED)
+            assert not count_answered(connection, 1, RENAMED)
+        assert (totals["opener"].sent, totals["opener"].unresolved) == (2, 1)
+        new = rewrite(ledger, renamed)
+        assert new.count('"message":"opener"') == new.count('"message":"nudge"') == 1
+        with ledger.reading() as connection:
+            (unsettled,) = list_unsettled(connection, 1)
+        assert unsettled.message == "opener"
+        forgetful = replace(renamed, message_ids={"opener": "opener"})
+        # Ledgers that learn of both, in any order, and of a file older than the rename with a launch of its own.
+        branch = dump(make_record("d", 104))
+        fill(ledger, old, branch)
+        fill(other, new)
+        enter_record(other, renamed)
+        fill(other, branch, old)
         for opened in (ledger, other):
-            assert not refresh(opened, identity)
-            assert identity.lockfile.read_bytes() == before
-    lockfile = read_lockfile(identity.lockfile)
-    assert lockfile is not None
-    held = {launch.project_launch_guid: len(launch.recipients) for launch in lockfile.launches}
-    assert (held["guid-a"], held["guid-b"], held["guid-c"], held["guid-y"]) == (1, 2, 0, 2)
-    places = [(launch.message, launch.key) for launch in lockfile.launches]
-    assert places == sorted(places)
+            assert len(read_record(opened, forgetful).known.sent["opener"]) == 3
+            for act in (read_record, enter_record):
+                with pytest.raises(LockfileError) as caught:
+                    act(opened, replace(identity, message_ids={"ask": "ask"}))
+                assert caught.value.message == "the ledger knows the message 'ask' as 'opener' now"
+                assert caught.value.hint.startswith("update this checkout, it is older than the rename")
+
+    @pytest.mark.parametrize("first", ["ask", "opener"])
+    def test_a_rename_on_one_branch(
+        self, ledger: Ledger, identity: Identity, renamed: Identity, make_record: MakeRecord, first: str
+    ) -> None:
+        """A merged file has the launch under both ids: its people got both, and are one person once that is known."""
+        launch = make_record("a", 101, 102)
+        both = [launch, msgspec.structs.replace(launch, message="opener")]
+        texts = sorted((dump(one) for one in both), key=lambda text: f'"{first}"' not in text)
+        fill(ledger, dump(*both) if first == "ask" else texts[0], *texts)
+        for ids in ({"ask": "ask"}, {"opener": "opener"}):
+            known = read_record(ledger, replace(identity, message_ids=ids)).known
+            assert known.sent[next(iter(ids))] == set(launch.recipients)
+        assert enter_record(ledger, renamed).known.sent == {"opener": set(launch.recipients)}
+        (line,) = parse_lockfile(FILE, rewrite(ledger, renamed)).lockfile.launches
+        assert (line.message, line.recipients) == ("opener", launch.recipients)
+
+    @pytest.mark.parametrize(
+        ("before", "after", "winner"),
+        [
+            ("sent", "unknown", "sent"),
+            ("unknown", "sent", "sent"),
+            ("sent", "sent", "sent"),
+            ("unknown", "unknown", "unknown"),
+            ("rejected", "unknown", "unknown"),
+            ("unknown", "rejected", "unknown"),
+            ("sent", "rejected", "sent"),
+            ("rejected", "rejected", "rejected"),
+        ],
+    )
+    def test_a_delivery_under_both_ids_stays_once(
+        self, sqlite_ledger: Ledger, renamed: Identity, make_record: MakeRecord, deliver: Deliver,
+        before: LaunchState, after: LaunchState, winner: LaunchState,
+    ) -> None:  # fmt: skip
+        """Somebody whom both ids have on record is known by the more certain of the two; others are untouched."""
+        deliver(make_record("a", 101, 102), state=before, into=sqlite_ledger)
+        deliver(make_record("b", 101, 103, message="opener"), state=after, into=sqlite_ledger)
+        known = enter_record(sqlite_ledger, renamed).known
+        for number, state in ((101, winner), (102, before), (103, after)):
+            (person,) = make_record("c", number).recipients
+            assert (person in known.sent.get("opener", ())) == (state == "sent")
+            assert (person in known.unresolved.get("opener", ())) == (state == "unknown")
+
+    def test_it_may_be_renamed_again_and_back(
+        self, ledger: Ledger, identity: Identity, renamed: Identity, make_record: MakeRecord, deliver: Deliver
+    ) -> None:
+        """However often it is renamed, it keeps its record, and no old id of it can start over."""
+        deliver(make_record("a", 101))
+        again = replace(identity, message_ids={"hello": "hello", "opener": "hello", "ask": "hello"})
+        back = replace(identity, message_ids={"ask": "ask", "hello": "ask"})
+        for current, message in ((renamed, "opener"), (again, "hello"), (back, "ask")):
+            assert f'"message":"{message}"' in rewrite(ledger, current)
+            assert read_record(ledger, current).known.messages == {message}
+        for message in ("opener", "hello"):
+            with pytest.raises(LockfileError, match=f"knows the message '{message}' as 'ask' now"):
+                read_record(ledger, replace(identity, message_ids={message: message}))
+
+
+PEOPLE = [f"{number:020x}" for number in range(5)]
+MOMENTS = st.integers(1, 3).map(lambda day: f"2026-11-2{day}T12:00:00.000000Z")
+
+
+def make_launch(number: int, people: set[str], run: str | None) -> LaunchRecord:
+    message, found = ("ask", "nudge")[number % 2], tuple(sorted(people))
+    key = launch_key("pulse", message, f"d{number}", found)
+    return LaunchRecord(message, key, "tag", f"d{number}", found, f"guid-{number}", AT, run=run)
+
+
+LAUNCHES = st.builds(
+    make_launch,
+    st.integers(0, 4),
+    st.sets(st.sampled_from(PEOPLE), max_size=3),
+    st.sampled_from([None, EARLY.id, LATE.id]),
+)
+LOCKFILES = st.builds(
+    lambda launches, dismissed, name: dump(
+        *{one.project_launch_guid: one for one in launches}.values(),
+        dismissed=dismissed, runs=[EARLY, LATE], name=name, former_names=() if name == "pulse" else ["pulse"],
+    ),
+    st.lists(LAUNCHES, max_size=3), st.sets(st.sampled_from(["guid-8", "guid-9"])), st.sampled_from(["pulse", "heartbeat"]),
+)  # fmt: skip
+OPT_OUTS = st.builds(
+    lambda person, evidence, state, at: OptOut(
+        person, evidence, "forgotten" if evidence == "forgotten" else "reply",
+        "confirmed" if evidence == "forgotten" else state, at,
+    ),
+    st.sampled_from(PEOPLE), st.sampled_from(["r1", "r2", "forgotten"]),
+    st.sampled_from(["confirmed", "doubtful", "dismissed"]), MOMENTS,
+)  # fmt: skip
+PAUSES = st.builds(
+    PauseLine, st.just("pulse"), st.sampled_from(["", "why"]), st.sampled_from(["paused", "resumed"]), MOMENTS
+)
+HOLDS = st.builds(
+    lambda number, whole: HoldLine("pulse", f"guid-{number}", "ask", "tag", (PEOPLE[number % 5],), whole, AT),
+    st.sampled_from([1, 8, 7]),
+    st.just(value=True),
+)
+BOOKS = st.lists(OPT_OUTS | PAUSES | HOLDS, max_size=4).map(lambda lines: write_entries(lines, KEY))
+
+
+def describe(connection: Connection) -> tuple[Any, ...]:
+    """Return all that a ledger says of the campaign, after what a command does first."""
+    row = find_campaign(connection, "live", "heartbeat") or find_campaign(connection, "live", "pulse")
+    entries = list(iterate_entries(connection, "live"))
+    assert settle(entries) == sorted(entries, key=lambda one: one.identity)
+    if row is None:
+        return (entries,)
+    remove_lingering(connection, row.id, row.name)
+    known = read_known(connection, row.id)
+    # Who is held as well as on record may be held by either launch.
+    held = {m: people - known.sent.get(m, set()) for m, people in known.unresolved.items()}
+    return (
+        row.name,
+        set(list_former_names(connection, row.id)),
+        {m: people for m, people in known.sent.items() if people},
+        {m: people for m, people in held.items() if people},
+        read_guids(connection, row.id),
+        read_dismissed(connection, row.id),
+        {one.project_launch_guid for one in list_unexplained(connection, row.id)},
+        [one for one in entries if not isinstance(one, HoldLine)],
+    )
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ledger]:
+    """A ledger for many examples, which are taken back."""
+    with Ledger(f"sqlite:///{tmp_path_factory.mktemp('scratch') / 'ledger.sqlite'}") as opened:
+        opened.prepare()
+        yield opened
+
+
+def try_order(ledger: Ledger, texts: Iterable[str]) -> tuple[Any, ...]:
+    """Return what a ledger says that has learned of files in this order; nothing of it stays."""
+    with ledger.writing() as connection, connection.begin_nested() as attempt:
+        absorb(connection, *texts)
+        found = describe(connection)
+        attempt.rollback()
+    return found
+
+
+@settings(max_examples=60)
+@given(st.lists(LOCKFILES | BOOKS, min_size=2, max_size=3))
+def test_files_may_come_in_any_order(scratch: Ledger, texts: list[str]) -> None:
+    """Whatever a ledger learns first, and however often, it knows the same in the end."""
+    first, *others = [try_order(scratch, [*order, order[0]]) for order in permutations(texts)]
+    for found in others:
+        assert found == first

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import StoredResult
 from runner.ledger.people.forgotten import forget_person
 from runner.ledger.record.renaming import rename_messages
@@ -20,6 +19,7 @@ from runner.ledger.results.result_feed import (
     renew_edition,
 )
 from runner.ledger.target_key import TargetSecret
+from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
-
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
-AT = "2026-11-20T12:00:00.000000Z"
 
 
 def make_result(launch_id: int, guid: str, response: str = "Yes", participant: str = "p") -> StoredResult:
@@ -175,14 +171,14 @@ def test_a_renamed_message_renews_the_edition(ledger: Ledger, launch_id: int) ->
     before = version_of(ledger)
     for names, is_renewed in (({"other": "opener"}, False), ({"ask": "opener"}, True)):
         with ledger.writing() as connection:
-            rename_messages(connection, 1, "pulse", names)
+            rename_messages(connection, 1, names)
         assert (version_of(ledger).edition != before.edition) == is_renewed
     assert [row.message for row in feed_of(ledger)] == ["opener"]
 
 
 def test_who_is_forgotten_renews_the_edition(ledger: Ledger, launch_id: int) -> None:
     """A copy that has answers of a forgotten person is worthless; one that has none of them stays."""
-    store(ledger, make_result(launch_id, "a", participant=KEY.fingerprint("pulse", "+14155550101")))
+    store(ledger, make_result(launch_id, "a", participant=KEY.fingerprint("+14155550101")))
     before = version_of(ledger)
     for phone, is_renewed in (("+14155550102", False), ("+14155550101", True)):
         forget_person(
@@ -190,7 +186,6 @@ def test_who_is_forgotten_renews_the_edition(ledger: Ledger, launch_id: int) -> 
             phone,
             targets=("live",),
             find_secret=lambda _: TargetSecret("RUNNER_STATE_KEY", None, is_certain=True),
-            new_salt=SALT,
             at=AT,
         )
         assert (version_of(ledger).edition != before.edition) == is_renewed

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.lockfile.writer import rewrite_lockfile
-from runner.ledger.maintenance.rotation import (
-    Translation,
-    list_tags_on_record,
-    needs_rotation,
-    rotate_ledger,
-    want_ledger,
-)
-from runner.ledger.model import StoredSession
-from runner.ledger.people.forgotten import mark_forgotten
-from runner.ledger.people.opt_outs import add_opt_outs, read_suppressions
-from runner.ledger.record.campaign_record import enter_record
-from runner.ledger.results.reconciled import store_sessions
-from runner.ledger.tables import launches, results, sessions
-from runner.ledger.target_key import enter_target_key, read_target_key
+from runner.ledger.files.lockfile import parse_lockfile
+from runner.ledger.files.suppressions import HoldLine, PauseLine
+from runner.ledger.fingerprint import TargetKey
+from runner.ledger.maintenance.rotation import Translation, list_tags_on_record
+from runner.ledger.model import StoredResult, StoredSession
+from runner.ledger.people.opt_outs import NOBODY, add_opt_outs, find_suppressed
+from runner.ledger.people.suppressions import compose_suppressions, iterate_entries
+from runner.ledger.record.campaign_record import read_record
+from runner.ledger.results.reconciled import store_results, store_sessions
+from runner.ledger.tables import results, sessions
 from tests.keys import STATE_KEY
+from tests.ledger.conftest import AT, FILE, KEY, fill, rewrite
+from tests.ledger.test_record_files import write_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +28,8 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchRecord
     from runner.ledger.record.recorded import Identity
 
-PHONES = [f"+1415555{number:04}" for number in (101, 102, 103, 104, 105)]
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_secret(STATE_KEY)
+PHONES = [f"+1415555{number:04}" for number in range(101, 108)]
+NEW = TargetKey.of("live", STATE_KEY)
 
 
 def test_everybody_is_who_they_were(
@@ -44,48 +38,44 @@ def test_everybody_is_who_they_were(
     make_record: Callable[..., LaunchRecord],
     deliver: Callable[..., list[int]],
 ) -> None:
-    """Sent, unresolved, answered, forgotten, opted out: all of it is the same under the new key."""
+    """Sent, unresolved, held, answered, opted out, forgotten: all of it is the same under the new key."""
     sent, _ = deliver(make_record("a", 101, 102), make_record("b", 103))
     deliver(make_record("c", 104), state="unknown")
-    campaign_id, old = enter_record(ledger, identity, SALT).require_entered()
+    ada = KEY.fingerprint(PHONES[0])
+    held = [
+        HoldLine("pulse", f"foreign-{one}", "ask", "other", (one,), True, AT)  # noqa: FBT003
+        for one in (KEY.fingerprint(PHONES[4]), NOBODY)
+    ]
+    fill(ledger, write_entries([*held, PauseLine("pulse", "", "paused", AT)], KEY))
     with ledger.writing() as connection:
-        mark_forgotten(connection, campaign_id, old.fingerprint("pulse", PHONES[4]))
-        people = enter_target_key(connection, "live", None, SALT)
-        add_opt_outs(connection, people, PHONES[:1], "person", "2026-11-20T12:00:00.000000Z")
-        row = {column.name: "" for column in results.c} | {"launch_id": sent, "result_guid": "r1"}
-        row |= {
-            "participant": old.fingerprint("pulse", PHONES[0]),
-            "question_display_order": 0,
-            "revision": 1,
-        }
-        connection.execute(results.insert(), [row])
-        store_sessions(
-            connection, [StoredSession(sent, old.fingerprint("pulse", PHONES[0]), "ACTIVE", stopped=False)]
-        )
-    translation = Translation("live", STATE_KEY, None)
-    with ledger.writing() as connection:
-        want_ledger(connection, translation)
-        assert needs_rotation(connection, translation)
-        assert list_tags_on_record(connection, "live") == {"pulse-2026"}
-        assert translation.count_missing() == {"": 1, "pulse": 5}
+        add_opt_outs(connection, KEY, [PHONES[5]], "person", AT)
+        add_opt_outs(connection, KEY, [PHONES[6]], "forgotten", AT)
+        store_results(connection, [StoredResult(sent, "r1", ada, "q", "why", "Why?", 1, "1", "1", AT, AT)])
+        store_sessions(connection, [StoredSession(sent, ada, "ACTIVE", stopped=False)])
+        translation = Translation(KEY, NEW)
+        translation.gather(connection)
+        assert list_tags_on_record(connection, "live") == {"pulse-2026", "other"}
+        assert translation.missing == len(PHONES)
+        translation.offer([*PHONES[1:], "+14155550999"])
+        assert translation.missing == 1
         translation.offer(PHONES)
-        assert (translation.count_missing(), translation.count_people()) == ({}, 6)
-        assert rotate_ledger(connection, translation) == 1
-        assert not needs_rotation(connection, translation)
-    keyed = replace(identity, state_key=STATE_KEY)
-    record = enter_record(ledger, keyed, SALT)
-    named = [KEY.fingerprint("pulse", phone) for phone in PHONES]
-    assert (record.key, record.known.sent) == (KEY, {"ask": set(named[:3])})
-    assert record.known.unresolved["ask"] == {named[3]}
-    assert record.known.forgotten == {named[4]}
+        assert (translation.missing, len(translation.found)) == (0, len(PHONES))
+        translation.write(connection)
+    keyed = replace(identity, key=NEW)
+    people = [NEW.fingerprint(phone) for phone in PHONES]
+    known = read_record(ledger, keyed).known
+    assert known.sent == {"ask": set(people[:3])}
+    assert known.unresolved == {"ask": {*people[3:5], NOBODY}}
     with ledger.reading() as connection:
-        found = read_suppressions(connection, read_target_key(connection, "live", STATE_KEY))
-        assert [found.find(phone) for phone in PHONES[:2]] == ["confirmed", None]
+        assert find_suppressed(connection, NEW, PHONES) == {*PHONES[5:]}
+        assert find_suppressed(connection, NEW, PHONES, "forgotten") == {PHONES[6]}
         for column in (results.c.participant, sessions.c.participant):
-            assert connection.execute(select(column)).scalars().all() == named[:1]
-        assert connection.execute(select(func.count()).select_from(launches)).scalar_one() == 3
-    assert rewrite_lockfile(ledger, keyed, record)
-    text = keyed.lockfile.read_text(encoding="utf-8")
-    # The keys of launches are those of what they hold, or it could not be read.
-    assert enter_record(ledger, keyed, SALT).known == record.known
-    assert "salt" not in json.loads(text)
+            assert connection.execute(select(column)).scalars().all() == people[:1]
+        before, text = list(iterate_entries(connection, "live")), compose_suppressions(connection, NEW) or ""
+    # Its files can be read with the new key, and say nothing that it does not know.
+    lockfile = rewrite(ledger, keyed)
+    assert len(parse_lockfile(FILE, lockfile, NEW).lockfile.launches) == 2
+    fill(ledger, lockfile, text, key=NEW)
+    assert read_record(ledger, keyed).known == known
+    with ledger.reading() as connection:
+        assert list(iterate_entries(connection, "live")) == before

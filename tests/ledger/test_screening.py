@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, get_args
 
 from sqlalchemy import insert, update
 
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import LaunchState, StoredResult
-from runner.ledger.people.forgotten import forget_person, note_forgotten_results
+from runner.ledger.people.forgotten import note_forgotten_results
 from runner.ledger.people.opt_outs import (
-    OptOut,
     add_opt_outs,
     add_replies,
     decide_reply,
-    remove_opt_out,
 )
 from runner.ledger.people.replies import (
     HeldAnswer,
@@ -22,7 +20,6 @@ from runner.ledger.people.replies import (
     WaitingReply,
     count_forgotten_results,
     count_people,
-    find_forgotten,
     is_screened,
     iterate_answers,
     list_launched_campaigns,
@@ -33,38 +30,36 @@ from runner.ledger.people.replies import (
     read_reply_texts,
 )
 from runner.ledger.results.reconciled import store_results
-from runner.ledger.tables import campaigns, launches, told_holds
-from runner.ledger.target_key import KeySource, TargetSecret
+from runner.ledger.tables import campaigns, launches
+from runner.ledger.target_key import enter_key
+from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
+    from runner.ledger.files.suppressions import State
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.people.opt_outs import State
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
-PEOPLE = KeySource("live", None, SALT)
 ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550103"
-AT, LATER = "2026-11-20T12:00:00.000000Z", "2026-11-21T12:00:00.000000Z"
+LATER = "2026-11-21T12:00:00.000000Z"
 
 
 def enter_replies(ledger: Ledger, *replies: tuple[str, str, State, str]) -> None:
     """Enter replies: phone, result_guid, state, when."""
     with ledger.writing() as connection:
-        key = PEOPLE.enter(connection)
+        enter_key(connection, KEY)
         found = [
-            OptOut(key.fingerprint(phone), guid, "reply", state, at) for phone, guid, state, at in replies
+            OptOut(KEY.fingerprint(phone), guid, "reply", state, at) for phone, guid, state, at in replies
         ]
         add_replies(connection, "live", found)
 
 
 def store_answer(ledger: Ledger, launch_id: int, guid: str, phone: str, text: str) -> None:
-    participant = KEY.fingerprint("pulse", phone)
+    participant = KEY.fingerprint(phone)
     with ledger.writing() as connection:
         store_results(
             connection,
@@ -82,10 +77,10 @@ def test_doubtful_replies_wait_unless_their_author_is_on_record(ledger: Ledger) 
         (EVE, "g4", "confirmed", AT),
     )
     with ledger.writing() as connection:
-        key = PEOPLE.enter(connection)
+        enter_key(connection, KEY)
         assert list_waiting(connection, "live") == [
-            WaitingReply("g1", AT, key.fingerprint(BOB)),
-            WaitingReply("g2", LATER, key.fingerprint(ADA)),
+            WaitingReply("g1", AT, KEY.fingerprint(BOB)),
+            WaitingReply("g2", LATER, KEY.fingerprint(ADA)),
         ]
         assert list_waiting(connection, "test") == []
         decide_reply(connection, "live", "g4", "dismissed", LATER)
@@ -98,7 +93,7 @@ def test_people_count_once(ledger: Ledger) -> None:
         ledger, (ADA, "g1", "confirmed", AT), (ADA, "g2", "confirmed", AT), (BOB, "g3", "doubtful", AT)
     )
     with ledger.writing() as connection:
-        add_opt_outs(connection, PEOPLE.enter(connection), [ADA, EVE], "import", AT)
+        add_opt_outs(connection, KEY, [ADA, EVE], "import", AT)
         assert count_people(connection, "live") == 2
         assert count_people(connection, "test") == 0
 
@@ -135,35 +130,17 @@ def test_answers_and_what_was_sent_are_read(
 def test_a_campaign_is_launched_once_a_launch_may_have_reached_somebody(
     ledger: Ledger, deliver: Deliver, make_record: MakeRecord
 ) -> None:
-    """Any launch counts, whatever its outcome, and so does a hold that another ledger told of."""
+    """Any launch counts, whatever its outcome."""
     (launch_id,) = deliver(make_record("a", 101))
     states: tuple[LaunchState, ...] = get_args(LaunchState)
     for state in states:
         with ledger.writing() as connection:
             connection.execute(update(launches).where(launches.c.id == launch_id).values(state=state))
             assert list_launched_campaigns(connection, "live") == ["pulse"], state
-    hold = {"target": "live", "campaign": "tea", "digest": "d", "entry": "{}"}
     with ledger.writing() as connection:
-        rows = [{"target": "live", "name": name, "key_fingerprint": "k"} for name in ("rum", "tea")]
-        connection.execute(insert(campaigns), rows)
+        connection.execute(insert(campaigns), [{"target": "live", "name": "tea"}])
         assert list_launched_campaigns(connection, "live") == ["pulse"]
-        connection.execute(insert(told_holds), [hold])
-        assert list_launched_campaigns(connection, "live") == ["pulse", "tea"]
         assert list_launched_campaigns(connection, "test") == []
-
-
-def test_the_forgotten_are_known_until_they_are_let_in(ledger: Ledger) -> None:
-    """Whoever only opted out is not taken for forgotten, and whoever came back isn't any more."""
-    secret = TargetSecret("RUNNER_STATE_KEY", None, is_certain=True)
-    forget_person(ledger, ADA, targets=["live"], find_secret=lambda _: secret, new_salt=SALT, at=AT)
-    with ledger.writing() as connection:
-        key = PEOPLE.enter(connection)
-        add_opt_outs(connection, key, [BOB], "person", AT)
-        ada, bob = key.fingerprint(ADA), key.fingerprint(BOB)
-        assert find_forgotten(connection, "live", {ada, bob}) == {ada}
-        assert find_forgotten(connection, "test", {ada}) == frozenset()
-        remove_opt_out(connection, key, ADA, LATER)
-        assert find_forgotten(connection, "live", {ada, bob}) == frozenset()
 
 
 def test_counts_of_what_is_not_kept(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:

@@ -8,14 +8,15 @@ import pytest
 from sqlalchemy import insert, update
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import StoredResult
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
 from runner.ledger.results import sendings
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launch_arms, launches, opt_outs
-from runner.ledger.target_key import enter_target_key
+from runner.ledger.target_key import enter_key
+from runner.report.gathering import read_refusals
+from tests.ledger.conftest import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
 
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
 RENAMED = {"ask": "opener", "opener": "opener"}
 
 
@@ -100,14 +99,12 @@ def test_sends_are_counted_by_day_and_arm(ledger: Ledger, sent: list[int]) -> No
 def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
     """Everyone of an accepted launch, under the id that the message has now; nobody who was let go again."""
     with ledger.writing() as connection:
-        gone = KEY.fingerprint("pulse", "+14155550105")
+        gone = KEY.fingerprint("+14155550105")
         connection.execute(update(deliveries).where(deliveries.c.fingerprint == gone).values(released=True))
     with ledger.reading() as connection:
         found = list(sendings.iterate_reached(connection, 1, RENAMED))
     numbers = (101, 102, 103, 104, 106)
-    assert sorted(found) == sorted(
-        ("opener", KEY.fingerprint("pulse", f"+1415555{number:04}")) for number in numbers
-    )
+    assert sorted(found) == sorted(("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers)
     assert len(sent) == 4
 
 
@@ -127,7 +124,7 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         for number, launch_id in enumerate((*sent, sent[0]))
     ]
     with ledger.writing() as connection:
-        enter_target_key(connection, "live", None, SALT)
+        enter_key(connection, KEY)
         store_results(connection, results)
         for evidence in ("r0", "r2", "r4", "guid-b"):
             opt_out(connection, evidence)
@@ -135,11 +132,10 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         opt_out(connection, "guid-a", source="import")
         opt_out(connection, "r1", state="doubtful")
     with ledger.reading() as connection:
-        assert sendings.count_replied_opt_outs(connection, "live", 1, {}) == {"ask": 2, "opener": 1}
-        assert sendings.count_replied_opt_outs(connection, "live", 1, RENAMED) == {"opener": 3}
+        assert read_refusals(connection, 1, {}).opt_outs == {"ask": 2, "opener": 1}
+        assert read_refusals(connection, 1, RENAMED).opt_outs == {"opener": 3}
         assert sendings.count_reported_opt_outs(connection, "live", 1, RENAMED) == {"opener": 1}
         assert count_waiting(connection, "live", 1, RENAMED) == {"opener": 1}
-        assert sendings.count_replied_opt_outs(connection, "other", 1, {}) == {}
         assert sendings.count_reported_opt_outs(connection, "live", 2, {}) == {}
 
 
@@ -156,7 +152,7 @@ def test_opt_outs_are_not_looked_for_in_each_launch(
         ]
         steps: list[None] = []
         with ledger.writing() as connection:
-            enter_target_key(connection, "live", None, SALT)
+            enter_key(connection, KEY)
             store_results(connection, answers)
             for one in ids:
                 opt_out(connection, f"r{one}")
@@ -164,8 +160,6 @@ def test_opt_outs_are_not_looked_for_in_each_launch(
         with ledger.reading() as connection:
             raw: Any = connection.connection.driver_connection
             raw.set_progress_handler(lambda: steps.append(None), 1)
-            sendings.count_replied_opt_outs(connection, "live", 1, {})
-            sendings.list_replied_opt_outs(connection, "live", 1, {})
             count_waiting(connection, "live", 1, {})
             list(sendings.iterate_opt_out_replies(connection, 1))
             raw.set_progress_handler(None, 0)

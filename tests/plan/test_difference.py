@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.model import Arm, Variants
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.model import LaunchRecord, RecordedDeliveries
+from runner.ledger.fingerprint import TargetKey
+from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.deliveries import SentTexts
 from runner.plan.difference import (
     SHOWN_CHANGES,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Load = Callable[..., Campaign]
 
-KEY = FingerprintKey.from_salt("salt")
+KEY = TargetKey.of("sandbox", None)
 YAML = """\
 version: 1
 name: pulse
@@ -52,7 +52,7 @@ def phone_of(number: int) -> str:
 
 
 def fingerprint_of(number: int) -> str:
-    return KEY.fingerprint("pulse", phone_of(number))
+    return KEY.fingerprint(phone_of(number))
 
 
 def write_people(names: dict[int, str]) -> str:
@@ -216,15 +216,6 @@ def test_every_part_of_a_definition_is_compared() -> None:
         word_definition({"questions": [first, second]}), word_definition({"questions": [second, first]})
     )
     assert [name for name, _ in turned.new][:2] == ["question b", "question a"]
-
-
-def test_lockfiles_know_digests_alone() -> None:
-    """What a lockfile adds has no text, and never replaces what the ledger knows."""
-    sent = SentTexts({"ask": {"f1": 7}}, {7: "d7"})
-    record = LaunchRecord("ask", "key", "pulse", "d9", ("f1", "f2"), "guid", "2026-11-20T12:00:00Z")
-    sent.add_recorded([record])
-    assert sent.launches == {"ask": {"f1": 7, "f2": -1}}
-    assert sent.digests == {7: "d7", -1: "d9"}
 
 
 def test_a_text_of_one_word_many_times_is_compared_whole() -> None:

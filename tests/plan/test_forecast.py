@@ -221,7 +221,7 @@ def test_what_may_have_been_sent_does_not_date_a_follow_up(campaign: Load) -> No
         "  - {id: nudge, text: Again, after: {message: ask, wait: 2d}}\n"
         "  - {id: last, text: Bye, after: {message: nudge, wait: 1d}}\n"
     )
-    known = RecordedDeliveries({}, {"ask": {KEY.fingerprint("pulse", "+12125550101")}})
+    known = RecordedDeliveries({}, {"ask": {KEY.fingerprint("+12125550101")}})
     planner = Planner(campaign(yaml), "sandbox", known, KEY, PlanOptions(), PlanContext(now=NOON))
     plan = planner.make_plan(Problems())
     assert plan is not None
@@ -341,7 +341,7 @@ def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
         "version: 1\nname: pulse\nrecipients: [{phone: '+14155550101'}]\n"
         "messages: [{id: ask, text: 'Hi {{ name }}'}]\n"
     )
-    person = KEY.fingerprint("pulse", "+14155550101")
+    person = KEY.fingerprint("+14155550101")
     known = RecordedDeliveries({}, {"ask": {person}})
     problems = Problems()
     planner = Planner(campaign(yaml), "sandbox", known, KEY, PlanOptions(), PlanContext(now=NOON))
@@ -353,8 +353,8 @@ def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
 
 def test_what_queues_at_the_service_may_never_be_rendered(campaign: Load) -> None:
     """With `open_session: queue`, the least of renders and segments leaves out what waits behind a survey."""
-    surveyed = FingerprintSet([KEY.fingerprint("news", "+12125550101")])
-    sessions = OpenSessions((OpenShelf("news", "news", KEY, surveyed, FingerprintSet()),))
+    surveyed = FingerprintSet([KEY.fingerprint("+12125550101")])
+    sessions = OpenSessions(KEY, (OpenShelf("news", surveyed, FingerprintSet()),))
     yaml = (
         f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n"
         "  - {id: ask, introduction: Hello, questions: [{tag: q, text: Why?}]}\n  - {id: news, text: News}\n"

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.errors import PlanChangedError
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Load = Callable[..., Campaign]
 
-KEY = FingerprintKey.from_salt("salt")
+KEY = TargetKey.of("sandbox", None)
 NOBODY = RecordedDeliveries({}, {})
 MESSAGES = ("personal", "same")
 YAML = """\
@@ -88,7 +88,7 @@ WORLDS = st.builds(
 def shelve(deliveries: set[tuple[str, int]]) -> dict[str, set[str]]:
     shelf: dict[str, set[str]] = {}
     for message, number in deliveries:
-        shelf.setdefault(message, set()).add(KEY.fingerprint("pulse", phone_of(number)))
+        shelf.setdefault(message, set()).add(KEY.fingerprint(phone_of(number)))
     return shelf
 
 

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from runner.campaign.model import Variants
 from runner.campaign.variants import Draw
-from runner.ledger.fingerprint import FingerprintKey, FingerprintSet
+from runner.ledger.fingerprint import FingerprintSet, TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage
 from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
 from runner.ledger.people.opt_outs import Suppressions
 from runner.ledger.people.recent import RecentDeliveries
 from runner.ledger.people.suppressions import Pause
-from runner.ledger.target_key import TargetKey
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext, TextedPeople
 from runner.plan.planner import Planner
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 
     Load = Callable[..., Campaign]
 
-KEY = FingerprintKey.from_salt("salt")
-TARGET_KEY = TargetKey.from_salt("sandbox", "salt")
+KEY = TargetKey.of("sandbox", None)
 WAIT = timedelta(days=2)
 AREAS = {
     "212": ("America/New_York",),
@@ -173,14 +171,12 @@ class World:
         people = list(enumerate(self.people))
         shelves = {
             state: FingerprintSet(
-                sorted(TARGET_KEY.fingerprint(self.phone(i)) for i, one in people if one.opt_out == state)
+                sorted(KEY.fingerprint(self.phone(i)) for i, one in people if one.opt_out == state)
             )
             for state in ("confirmed", "doubtful")
         }
-        recent = sorted(
-            KEY.fingerprint("news", self.phone(i)) for i, one in people for _ in range(one.recent)
-        )
-        surveyed = sorted(KEY.fingerprint("news", self.phone(i)) for i, one in people if one.surveyed)
+        recent = sorted(KEY.fingerprint(self.phone(i)) for i, one in people for _ in range(one.recent))
+        surveyed = sorted(KEY.fingerprint(self.phone(i)) for i, one in people if one.surveyed)
         launches = {
             self._fingerprint(i): EarlierLaunch(
                 self.now - one.asked, None if one.reconciled is None else self.now - one.reconciled
@@ -191,12 +187,10 @@ class World:
         answered = {self._fingerprint(i) for i, one in people if one.answered}
         return PlanContext(
             now=self.now,
-            suppressions=Suppressions(TARGET_KEY, shelves["confirmed"], shelves["doubtful"]),
+            suppressions=Suppressions(KEY, shelves["confirmed"], shelves["doubtful"]),
             earlier={"ask": EarlierMessage(launches, answered)},
-            sessions=OpenSessions(
-                (OpenShelf("news", "news", KEY, FingerprintSet(surveyed), FingerprintSet()),)
-            ),
-            recent=RecentDeliveries((("news", KEY, FingerprintSet(recent)),)),
+            sessions=OpenSessions(KEY, (OpenShelf("news", FingerprintSet(surveyed), FingerprintSet()),)),
+            recent=RecentDeliveries(KEY, FingerprintSet(recent)),
             planned=[
                 TextedPeople(
                     "poll",
@@ -209,7 +203,7 @@ class World:
         )
 
     def _fingerprint(self, index: int) -> str:
-        return KEY.fingerprint("pulse", self.phone(index))
+        return KEY.fingerprint(self.phone(index))
 
     def is_held_out(self, phone: str) -> bool:
         """Return whether the campaign's draw holds a phone out."""

@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.results.result_feed import iterate_feed
-from runner.ledger.target_key import KeySource
+from runner.ledger.target_key import enter_key
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.context import ReadingOrder, ReconcileContext
 from tests.service.conftest import ListService, serving
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 AT = "2026-11-20T12:00:00.000000Z"
 TAG = "pulse-2026"
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
-PEOPLE = KeySource("live", None, "fedcba9876543210" * 2)
+KEY = TargetKey.of("live", None)
 COUNTS = ("active_sessions", "complete_sessions", "messages", "questions", "queued_sessions", "renders")
 
 Result = dict[str, Any]
@@ -144,7 +143,8 @@ class Campaign:
     def __post_init__(self) -> None:
         """Enter it."""
         with self.ledger.writing() as opened:
-            self.id = enter_campaign(opened, "live", self.name, KEY)
+            enter_key(opened, KEY)
+            self.id = enter_campaign(opened, "live", self.name)
 
     def launch(self, *guids: str) -> None:
         """Record launches as sent; the service has them too."""
@@ -164,7 +164,7 @@ class Campaign:
 
     def open(self, order: ReadingOrder) -> ReconcileContext:
         """Return what tasks of this process work with."""
-        return ReconcileContext(order, self.ledger, self.client, KEY, PEOPLE)
+        return ReconcileContext(order, self.ledger, self.client, KEY)
 
     def list_held(self) -> dict[str, str]:
         """Return the responses in the ledger, by `result_guid`."""

@@ -15,11 +15,10 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from runner.atomic_write import drafting, write_whole
 from runner.errors import LockfileError
-from runner.ledger.atomic_write import drafting, write_whole
 from runner.ledger.files.sealed import (
     FileKind,
-    SealedLine,
     is_sealed,
     lay_out,
     parse_text,
@@ -27,7 +26,7 @@ from runner.ledger.files.sealed import (
     require_key,
     sign,
 )
-from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run
+from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
 from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> Parse
             )
         require_key(LOCKFILE, file, lockfile.key_fingerprint, key)
         _require_seals(file, text, lockfile, key)
-    launches = _unite_launches(file, lockfile.launches)
+    launches = _unite_launches(lockfile.launches)
     # The larger number is the later one: all machines that write it share the ledger.
     counts = tuple(sorted(lockfile.counts, key=lambda one: one.launches)[-1:])
     return ParsedLockfile(msgspec.structs.replace(lockfile, launches=launches, counts=counts), is_merged)
@@ -219,19 +218,21 @@ def _require_seals(file: Path, text: str, lockfile: Lockfile, key: TargetKey) ->
                 raise refuse_line(LOCKFILE, file, text, line, key, what)
 
 
-def _unite_launches(file: Path, launches: Iterable[LaunchRecord]) -> tuple[LaunchRecord, ...]:
-    """Return each launch once: git keeps a line twice that both sides have added."""
-    found: dict[str, LaunchRecord] = {}
+def _unite_launches(launches: Iterable[LaunchRecord]) -> tuple[LaunchRecord, ...]:
+    """Return each launch once: git keeps a line twice that both sides have added.
+
+    Where one side has renamed its message, it is under both ids: its people count as reached by either.
+    """
+    found: dict[tuple[str, str], LaunchRecord] = {}
     for launch in launches:
-        twin = found.setdefault(launch.project_launch_guid, launch)
+        identity = (launch.project_launch_guid, launch.message)
+        twin = found.setdefault(identity, launch)
         if twin is launch:
             continue
-        if twin.message != launch.message:
-            raise LOCKFILE.fail(file, f"has the launch {launch.project_launch_guid} under two messages")
         # Two machines may have recorded different recipients: all of them were reached. One that found the
         # launch at the service does not know its run.
         first = min(twin, launch, key=lambda side: (side.sent_at, side.key))
-        found[launch.project_launch_guid] = msgspec.structs.replace(
+        found[identity] = msgspec.structs.replace(
             first,
             recipients=tuple(sorted({*twin.recipients, *launch.recipients})),
             run=min(filter(None, (twin.run, launch.run)), default=None),

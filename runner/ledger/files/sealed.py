@@ -17,18 +17,13 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 import msgspec
 
 from runner.errors import MissingKeyError, RunnerError
+from runner.ledger.model import SealedLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.ledger.fingerprint import TargetKey
-
-
-class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """A line of a record file. Its seal is empty until it is written."""
-
-    seal: str = ""
 
 
 Line = TypeVar("Line", bound=SealedLine)
@@ -117,15 +112,21 @@ def refuse_line(
     kind: FileKind, file: Path, text: str, line: SealedLine, key: TargetKey, what: str
 ) -> RunnerError:
     """Return the error for a line with a wrong seal; `what` names it."""
-    written = dump_line(line)
     numbered = enumerate(text.split("\n"), start=1)
-    number = next((number for number, one in numbered if one.strip().removesuffix(",") == written), 1)
+    number = next((number for number, one in numbered if _says(one.strip().removesuffix(","), line)), 1)
     how = (
         "was written without this RUNNER_STATE_KEY" if key.is_secret else "was edited by hand, or is damaged"
     )
     return kind.error(
         f"{kind.words}{file}:{number}: {what} {how}: it does not fit its seal", hint=kind.restore
     )
+
+
+def _says(text: str, line: SealedLine) -> bool:
+    try:
+        return bool(msgspec.json.decode(text, type=type(line)) == line)
+    except msgspec.DecodeError:
+        return False
 
 
 def parse_text(kind: FileKind, file: Path, text: str) -> tuple[Any, bool]:
@@ -172,7 +173,8 @@ def _describe_damage(text: str, error: msgspec.DecodeError) -> str:
     if re.search(r"^<{7,}( |$)", text, re.MULTILINE):
         return "has merge conflict markers in it, around lines that were edited by hand"
     found = re.search(r"byte (\d+)", str(error))
-    line = text.encode()[: int(found[1])].count(b"\n") + 1 if found else text.count("\n")
+    before = text.encode()[: int(found[1])] if found else text.encode()
+    line = before.count(b"\n") + 1
     return f"is not JSON, or was edited by hand (line {line})"
 
 

@@ -16,7 +16,6 @@ from runner.errors import SuppressionsError
 from runner.ledger.files.lockfile import digest_text
 from runner.ledger.files.sealed import (
     FileKind,
-    SealedLine,
     dump_line,
     is_sealed,
     lay_out,
@@ -25,7 +24,7 @@ from runner.ledger.files.sealed import (
     require_key,
     sign,
 )
-from runner.ledger.model import Fingerprint
+from runner.ledger.model import Fingerprint, SealedLine
 from runner.version import SUPPRESSIONS_VERSION
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from sqlalchemy import (
     update,
 )
 
-from runner.audience.renumbering import list_old_forms
+from runner.audience.renumbering import list_forms
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.files.suppressions import OptOut
@@ -227,8 +227,9 @@ def iterate_opt_outs(connection: Connection, target: str, *states: State) -> Ite
         .order_by(opt_outs.c.fingerprint, opt_outs.c.evidence)
         .execution_options(yield_per=_GROUP)
     )
-    for row in connection.execute(query):
-        yield OptOut(*row)
+    with connection.execute(query) as found:
+        for row in found:
+            yield OptOut(*row)
 
 
 def count_opt_outs(connection: Connection, target: str) -> dict[State, int]:
@@ -297,7 +298,7 @@ def find_suppressed(
     anyone = select(opt_outs.c.target).where(opt_outs.c.target == key.target).limit(1)
     if connection.execute(anyone).first() is None:
         return set()
-    asked = {key.fingerprint(form): phone for phone in phones for form in (phone, *list_old_forms(phone))}
+    asked = {key.fingerprint(form): phone for phone in phones for form in list_forms(phone)}
     found = _find_states(connection, key.target, asked, source)
     return {asked[fingerprint] for people in found.values() for fingerprint in people}
 

@@ -6,6 +6,7 @@ two decisions about one thing the later counts.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from io import StringIO
 from itertools import chain
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, and_, delete, or_, select
 
+from runner.atomic_write import write_whole
 from runner.errors import SuppressionsError
-from runner.ledger.atomic_write import write_whole
 from runner.ledger.database import insert_or_update, note_absorbed
 from runner.ledger.files.suppressions import PauseLine, settle, write_book
 from runner.ledger.model import find_later_moment
@@ -24,7 +25,7 @@ from runner.ledger.tables import campaign_pauses, opt_outs
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
     from runner.ledger.files.suppressions import Book, Entry
@@ -80,21 +81,21 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
     Raises:
         SuppressionsError: the file cannot be written.
     """
-    entries = iterate_entries(connection, key.target)
-    first = next(entries, None)
-    if first is None and not file.exists():
-        return False
-    enter_key(connection, key)
-    lines = chain([] if first is None else [first], entries)
     digests: list[str] = []
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, lines)))
-    except OSError as error:
-        raise SuppressionsError(
-            f"{file} cannot be written: {error.strerror}",
-            hint="the ledger has everything: run the same command again when this is mended",
-        ) from None
+    with closing(iterate_entries(connection, key.target)) as entries:
+        first = next(entries, None)
+        if first is None and not file.exists():
+            return False
+        enter_key(connection, key)
+        lines = chain([] if first is None else [first], entries)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, lines)))
+        except OSError as error:
+            raise SuppressionsError(
+                f"{file} cannot be written: {error.strerror}",
+                hint="the ledger has everything: run the same command again when this is mended",
+            ) from None
     note_absorbed(connection, digests)
     return changed
 
@@ -109,7 +110,7 @@ def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
     return text.getvalue()
 
 
-def iterate_entries(connection: Connection, target: str) -> Iterator[Entry]:
+def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:
     """Yield the ledger's entries for a file of suppressions, in the file's order."""
     yield from iterate_holds(connection, target)
     yield from iterate_opt_outs(connection, target)

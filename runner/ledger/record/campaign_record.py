@@ -13,12 +13,12 @@ from runner.ledger.database import exclude_others
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import EarlierMessage, read_earlier
 from runner.ledger.people.forgotten import remove_lingering
-from runner.ledger.record.deliveries import read_known
+from runner.ledger.record.deliveries import find_record, read_known
 from runner.ledger.record.recorded import CampaignRecord, Record, RecordSummary, summarize_deliveries
 from runner.ledger.record.renaming import (
     enter_record as enter_campaign_record,
 )
-from runner.ledger.record.renaming import find_record, rename_messages, require_current_ids
+from runner.ledger.record.renaming import rename_messages, require_current_ids
 from runner.ledger.record.reservations import absorb_reservations, add_reserved, list_unknown
 from runner.ledger.target_key import enter_key
 

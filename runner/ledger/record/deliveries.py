@@ -24,11 +24,12 @@ from sqlalchemy import (
     update,
 )
 
+from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import UNEXPLAINED
-from runner.ledger.tables import campaigns, deliveries, launch_arms, launches
+from runner.ledger.tables import campaigns, deliveries, former_names, launch_arms, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -81,6 +82,49 @@ def find_campaign(connection: Connection, target: str, name: str) -> CampaignRow
     )
     row = connection.execute(query).first()
     return None if row is None else CampaignRow(*row)
+
+
+def find_record(
+    connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
+) -> CampaignRow | None:
+    """Return the row of a campaign under one of its names, the first of which is its current one, or None.
+
+    A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
+    an older file.
+
+    Raises:
+        LockfileError: several of the names have launches; or one is a former one of another campaign: an old
+            commit must not start a renamed campaign over.
+    """
+    rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
+    found = [row for row in rows if row.has_launches]
+    heirs = [] if found else _find_heirs(connection, target, names)
+    if heirs and not takes_heirs:
+        old, new = heirs[0]
+        raise LockfileError(
+            f"the ledger knows the campaign {old!r} as {new!r} now",
+            hint="update this checkout, it is older than the rename; or rename back: "
+            f"`renamed_from: [{new}]`",
+        )
+    found += [row for _, name in heirs if (row := find_campaign(connection, target, name))]
+    if len({row.id for row in found}) > 1:
+        made = ", ".join(sorted(row.name for row in found))
+        raise LockfileError(
+            f"the campaign {names[0]!r} has several records, made under the names {made}",
+            hint="one record cannot take in another: nothing is sent as long as it is unclear who was "
+            "texted; keep them as campaigns of their own, each with its name",
+        )
+    return next(iter([*found, *(row for row in rows if row.name == names[0])]), None)
+
+
+def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> list[tuple[str, str]]:
+    """Return former names in the ledger among some names, each with the campaign's current one."""
+    query = (
+        select(former_names.c.name, campaigns.c.name)
+        .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
+        .where(campaigns.c.target == target, former_names.c.name.in_(names), campaigns.c.name.not_in(names))
+    )
+    return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
 
 
 def enter_campaign(connection: Connection, target: str, name: str) -> int:
@@ -218,7 +262,13 @@ def iterate_held(
         )
         .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
         .outerjoin(
-            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released))
+            deliveries,
+            and_(
+                deliveries.c.launch_id == launches.c.id,
+                # Others are under a message's former id, too.
+                deliveries.c.message == launches.c.message,
+                deliveries.c.released.is_(is_released),
+            ),
         )
         .where(*conditions)
         .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)

@@ -131,8 +131,22 @@ def absorb_launches(connection: Connection, campaign_id: int, records: Iterable[
         ]
         if rows:
             _TAKE_OVER.run(connection, rows)
+    _add_further(connection, campaign_id, told)
     fill_in_runs(connection, campaign_id, [one for one in told if one.project_launch_guid in present])
     return len(missing)
+
+
+def _add_further(connection: Connection, campaign_id: int, told: Iterable[LaunchRecord]) -> None:
+    """Enter people of recorded launches that another machine has found, or under a message's other id."""
+    columns = (launches.c.project_launch_guid, launches.c.id, launches.c.message, launches.c.launch_key)
+    query = select(*columns).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+    known = {row.project_launch_guid: row for row in connection.execute(query)}
+    for record in told:
+        row = known.get(record.project_launch_guid)
+        # The key is a digest of the people.
+        if row is not None and (row.message, row.launch_key) != (record.message, record.key):
+            people = list_deliveries(campaign_id, record.message, row.id, record.recipients)
+            _adopt_people(connection, campaign_id, people)
 
 
 def enter_reserved_launches(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+import msgspec
 from sqlalchemy import func, select
 
 from runner.errors import LockfileError
@@ -20,10 +21,14 @@ from runner.ledger.files.lockfile import (
     save_lockfile,
 )
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import find_campaign, iterate_accepted
+from runner.ledger.record.deliveries import find_record, iterate_accepted
 from runner.ledger.record.entry import absorb_launches
 from runner.ledger.record.recorded import CampaignRecord
-from runner.ledger.record.renaming import enter_record, find_record, list_former_names
+from runner.ledger.record.renaming import (
+    enter_record,
+    list_former_names,
+    read_message_names,
+)
 from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
@@ -59,7 +64,13 @@ def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key:
     campaign_id = enter_record(connection, key.target, [name], row, former - {name})
     enter_runs(connection, lockfile.runs)
     dismiss_launches(connection, campaign_id, [one.project_launch_guid for one in lockfile.dismissed])
-    if absorb_launches(connection, campaign_id, lockfile.launches):
+    current = read_message_names(connection, campaign_id)
+    # The file may be older than a message's rename.
+    told = [
+        msgspec.structs.replace(one, message=current.get(one.message, one.message)) if current else one
+        for one in lockfile.launches
+    ]
+    if absorb_launches(connection, campaign_id, told):
         note_behind(connection, campaign_id, is_behind=True)
     for counted in lockfile.counts:
         _require_counted(connection, campaign_id, file, counted)
@@ -151,16 +162,15 @@ def compose_lockfile(
 def _gather_contents(
     connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool
 ) -> LockfileContents | None:
-    # By the name: a campaign that was entered again may have another number.
-    row = None if record.campaign_id is None else find_campaign(connection, identity.target, identity.name)
-    if row is None:
+    if record.campaign_id is None:
         return None
-    dismissed = read_dismissed(connection, row.id)
-    further = (dismissed, list_former_names(connection, row.id), read_runs(connection, row.id))
-    count, last = _count_launches(connection, row.id)
+    campaign_id = record.campaign_id
+    dismissed = read_dismissed(connection, campaign_id)
+    further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
+    count, last = _count_launches(connection, campaign_id)
     if identity.keeps_counts and last is not None:
         return LockfileContents(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
-    accepted = iterate_accepted(connection, row.id, read_forgotten(connection, row.id))
+    accepted = iterate_accepted(connection, campaign_id, read_forgotten(connection, campaign_id))
     first = next(accepted, None)
     if not (first or dismissed or keeps_empty):
         return None

@@ -10,11 +10,21 @@ from runner.errors import LockfileError
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.record.deliveries import enter_campaign, find_campaign, iterate_held
+from runner.ledger.record.unexplained import absorb_hold, dismiss_launches, iterate_holds, read_dismissed
+from runner.ledger.record.unsettled import drop_unexplained
 from runner.ledger.results.result_feed import renew_edition
-from runner.ledger.tables import campaigns, deliveries, former_names, launches, message_names
+from runner.ledger.tables import (
+    audiences,
+    campaigns,
+    deliveries,
+    dismissed_launches,
+    former_names,
+    launches,
+    message_names,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement
 
@@ -24,49 +34,6 @@ if TYPE_CHECKING:
 REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 
 
-def find_record(
-    connection: Connection, target: str, names: Sequence[str], *, takes_heirs: bool = False
-) -> CampaignRow | None:
-    """Return the row of a campaign under one of its names, the first of which is its current one, or None.
-
-    A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
-    an older file.
-
-    Raises:
-        LockfileError: several of the names have launches; or one is a former one of another campaign: an old
-            commit must not start a renamed campaign over.
-    """
-    rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
-    found = [row for row in rows if row.has_launches]
-    heirs = [] if found else _find_heirs(connection, target, names)
-    if heirs and not takes_heirs:
-        old, new = heirs[0]
-        raise LockfileError(
-            f"the ledger knows the campaign {old!r} as {new!r} now",
-            hint="update this checkout, it is older than the rename; or rename back: "
-            f"`renamed_from: [{new}]`",
-        )
-    found += [row for _, name in heirs if (row := find_campaign(connection, target, name))]
-    if len({row.id for row in found}) > 1:
-        made = ", ".join(sorted(row.name for row in found))
-        raise LockfileError(
-            f"the campaign {names[0]!r} has several records, made under the names {made}",
-            hint="one record cannot take in another: nothing is sent as long as it is unclear who was "
-            "texted; keep them as campaigns of their own, each with its name",
-        )
-    return next(iter([*found, *(row for row in rows if row.name == names[0])]), None)
-
-
-def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> list[tuple[str, str]]:
-    """Return former names in the ledger among some names, each with the campaign's current one."""
-    query = (
-        select(former_names.c.name, campaigns.c.name)
-        .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
-        .where(campaigns.c.target == target, former_names.c.name.in_(names), campaigns.c.name.not_in(names))
-    )
-    return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
-
-
 def enter_record(
     connection: Connection, target: str, names: Sequence[str], row: CampaignRow | None, former: Iterable[str]
 ) -> int:
@@ -74,29 +41,39 @@ def enter_record(
 
     `row` is its row so far; `former` has other names that it had.
     """
+    former = set(former) - {names[0]}
     if row is None:
         campaign_id = enter_campaign(connection, target, names[0])
     else:
         campaign_id = row.id
         if row.name != names[0]:
-            _rename(connection, target, campaign_id, names[0])
-            former = [*former, row.name]
-    rows = [{"campaign_id": campaign_id, "name": name} for name in set(former) - {names[0]}]
+            former.add(row.name)
+            _take_in(connection, target, names[0], campaign_id)
+            connection.execute(update(campaigns).where(campaigns.c.id == campaign_id).values(name=names[0]))
+            # Renamed back: the name is a former one no more.
+            back = and_(former_names.c.campaign_id == campaign_id, former_names.c.name == names[0])
+            connection.execute(delete(former_names).where(back))
+    for name in sorted({*former, *names[1:]} - {names[0]}):
+        _take_in(connection, target, name, campaign_id)
+    rows = [{"campaign_id": campaign_id, "name": name} for name in former]
     insert_missing(connection, former_names, rows)
     return campaign_id
 
 
-def _rename(connection: Connection, target: str, campaign_id: int, new: str) -> None:
-    """Rename a recorded campaign. Another row with the new name must have no launches."""
-    is_in_the_way = and_(campaigns.c.target == target, campaigns.c.name == new, campaigns.c.id != campaign_id)
-    blank = select(campaigns.c.id).where(is_in_the_way)
-    for table in (message_names, former_names):
-        connection.execute(delete(table).where(table.c.campaign_id.in_(blank)))
-    connection.execute(delete(campaigns).where(is_in_the_way))
-    connection.execute(update(campaigns).where(campaigns.c.id == campaign_id).values(name=new))
-    # Renamed back: the name is a former one no more.
-    back = and_(former_names.c.campaign_id == campaign_id, former_names.c.name == new)
-    connection.execute(delete(former_names).where(back))
+def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -> None:
+    """Move what is recorded under another name without launches: dismissed and unexplained launches."""
+    blank = find_campaign(connection, target, name)
+    if blank is None or blank.id == campaign_id:
+        return
+    dismissed = read_dismissed(connection, blank.id)
+    holds = [one for one in iterate_holds(connection, target) if one.campaign == name]
+    drop_unexplained(connection, blank.id)
+    for table in (audiences, dismissed_launches, former_names, message_names):
+        connection.execute(delete(table).where(table.c.campaign_id == blank.id))
+    connection.execute(delete(campaigns).where(campaigns.c.id == blank.id))
+    dismiss_launches(connection, campaign_id, dismissed)
+    for hold in holds:
+        absorb_hold(connection, target, hold, campaign_id)
 
 
 def list_former_names(connection: Connection, campaign_id: int) -> list[str]:
@@ -112,7 +89,7 @@ def require_current_ids(connection: Connection, campaign_id: int, message_ids: M
         LockfileError: one does: an old commit must not start a renamed message over.
     """
     used = set(message_ids.values())
-    for old, new in _read_names(connection, campaign_id).items():
+    for old, new in read_message_names(connection, campaign_id).items():
         if old in used and message_ids.get(new) != old:
             raise LockfileError(
                 f"the ledger knows the message {old!r} as {new!r} now",
@@ -127,9 +104,11 @@ def rename_messages(connection: Connection, campaign_id: int, message_ids: Mappi
     if not renames:
         return
     is_own = launches.c.campaign_id == campaign_id
-    query = select(launches.c.message).where(is_own, launches.c.message.in_(renames)).distinct()
-    entered = connection.execute(query).scalars().all()
-    for old in entered:
+    entered = set[str]()
+    for table in (launches, deliveries):
+        theirs = (table.c.campaign_id == campaign_id, table.c.message.in_(renames))
+        entered.update(connection.execute(select(table.c.message).where(*theirs).distinct()).scalars())
+    for old in sorted(entered):
         _move_deliveries(connection, campaign_id, old, renames[old])
         connection.execute(
             update(launches).where(is_own, launches.c.message == old).values(message=renames[old])
@@ -173,7 +152,7 @@ def renew_launch_keys(connection: Connection, campaign: str, *conditions: Column
 
 
 def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, str]) -> None:
-    before = _read_names(connection, campaign_id)
+    before = read_message_names(connection, campaign_id)
     # Messages that were renamed twice have the newest id.
     after = {**{old: renames.get(new, new) for old, new in before.items()}, **renames}
     after = {old: new for old, new in after.items() if old not in renames.values()}
@@ -184,7 +163,8 @@ def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, st
     insert_missing(connection, message_names, rows)
 
 
-def _read_names(connection: Connection, campaign_id: int) -> dict[str, str]:
+def read_message_names(connection: Connection, campaign_id: int) -> dict[str, str]:
+    """Return the current ids of a campaign's renamed messages, by former ones."""
     query = select(message_names.c.name, message_names.c.message).where(
         message_names.c.campaign_id == campaign_id
     )

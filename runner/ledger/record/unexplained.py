@@ -17,10 +17,9 @@ from sqlalchemy import Connection, select
 
 from runner.ledger.database import insert_into, insert_missing
 from runner.ledger.files.suppressions import HoldLine
-from runner.ledger.record.deliveries import enter_campaign
+from runner.ledger.record.deliveries import enter_campaign, find_record
 from runner.ledger.record.entry import CLAIM, list_deliveries
 from runner.ledger.record.open_launches import asks_something
-from runner.ledger.record.renaming import find_record
 from runner.ledger.record.unsettled import UNEXPLAINED, drop_unexplained, list_claimed
 from runner.ledger.tables import campaigns, deliveries, dismissed_launches, launches
 from runner.source.normalize import normalize_guid
@@ -143,10 +142,14 @@ def read_dismissed(connection: Connection, campaign_id: int) -> set[str]:
     return set(connection.execute(query.where(dismissed_launches.c.campaign_id == campaign_id)).scalars())
 
 
-def absorb_hold(connection: Connection, target: str, hold: HoldLine) -> None:
-    """Hold the people that a file names, unless the ledger knows the launch: then it decides about them."""
-    row = find_record(connection, target, [hold.campaign], takes_heirs=True)
-    campaign_id = enter_campaign(connection, target, hold.campaign) if row is None else row.id
+def absorb_hold(connection: Connection, target: str, hold: HoldLine, campaign_id: int | None = None) -> None:
+    """Hold the people that a file names, unless the ledger knows the launch: then it decides about them.
+
+    `campaign_id` is None for the campaign that it names.
+    """
+    if campaign_id is None:
+        row = find_record(connection, target, [hold.campaign], takes_heirs=True)
+        campaign_id = enter_campaign(connection, target, hold.campaign) if row is None else row.id
     guid = normalize_guid(hold.launch)
     dismissed = set(map(normalize_guid, read_dismissed(connection, campaign_id)))
     if guid in dismissed | list_claimed(connection, target):
