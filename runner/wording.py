@@ -7,10 +7,13 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Sequence
 
 _ZERO_WIDTH = "&#8203;"
-_MARKED = re.compile(r"[\\`*_{}\[\]()#!|~$^=+]")
+# Parentheses are markup behind a bracket alone, and an exclamation mark before one: brackets are escaped.
+# Lists and rules begin a line.
+_MARKED = re.compile(r"[\\`*_{}\[\]#|~$^=]|!(?=\S)|^\+(?=\s|$)|^-(?=[\s-]|$)")
+_NUMBERED = re.compile(r"^(\d+)([.)])(?=\s|$)")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 # Escapes and entities don't help: GitHub looks for these in the rendered text, where only code is left
 # alone (github/cmark-gfm, issue 181). A zero-width blank behind the first character does.
@@ -29,17 +32,29 @@ _STEERING = re.compile(
 """Characters that steer a terminal, or change the direction of a text; not line ends and tabs."""
 _STYLE = r"\x1b\[(?:0|1|2|3[0-7])m"
 _FOREIGN = re.compile(rf"{_STYLE}|{_STEERING.pattern}")
-# Blanks are trimmed, of every width; styles leave the output in a pipe.
-_COMMAND_LINE = re.compile(rf"^((?:{_STYLE}|[^\S\n]|[\u180e\u200b\u2060\ufeff])*:):", re.MULTILINE)
+# A GitHub job obeys lines that begin with `::`, behind blanks of every width (in actions/runner:
+# ActionCommand.cs); styles leave the output in a pipe. Anywhere in a line: its older form, those of Azure
+# Pipelines and of GitLab.
+_COMMAND = re.compile(
+    rf"(?:^|(?<=\r))(?P<start>(?:{_STYLE}|[^\S\n]|[\u180e\u200b\u2060\ufeff])*:):"
+    r"|(?<=##)\[|(?<=##vso)\[|(?<=section_start):|(?<=section_end):",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 def disarm(text: str) -> str:
-    """Return output that cannot steer a terminal or, as a line that begins with `::`, a GitHub job.
+    r"""Return output that cannot steer a terminal, or become a command to a CI platform.
 
     Whatever a command prints passes here, as the last step: line ends and the colours of this program stay.
+    `::error` becomes `:\u003aerror`.
     """
     shown = _FOREIGN.sub(lambda one: one[0] if len(one[0]) > 1 else escape_steering(one[0]), text)
-    return _COMMAND_LINE.sub(r"\1\\u003a", shown)
+    return disarm_commands(shown)
+
+
+def disarm_commands(text: str, escape: str = "\\u{:04x}") -> str:
+    """Return a text in which the last character of each beginning of a command is written as its escape."""
+    return _COMMAND.sub(lambda one: (one["start"] or "") + escape.format(ord(one[0][-1])), text)
 
 
 def escape_steering(text: str) -> str:
@@ -52,18 +67,22 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def inert(text: str) -> str:
-    """Return a text on one line that a forge's Markdown shows as it is, in a paragraph or a table's cell.
+def escape_markdown(text: str) -> str:
+    """Return a text on one line, with its phone numbers masked, that Markdown shows as it is."""
+    return escape_line(hide_phones(printable(text)))
 
-    It cannot mark up, end an element, mention a person, refer to an issue, or become a link; phone numbers
-    are masked.
+
+def escape_line(line: str) -> str:
+    """Return a line that GitHub's Markdown shows as it is, in a paragraph, a heading or a table's cell.
+
+    It cannot mark up, end an element, mention a person, refer to an issue, or become a link.
     """
-    escaped = _MARKED.sub(r"\\\g<0>", hide_phones(printable(text))).translate(_ENTITIES)
+    escaped = _NUMBERED.sub(r"\1\\\2", _MARKED.sub(r"\\\g<0>", line)).translate(_ENTITIES)
     return _REFERENCES.sub(rf"\g<0>{_ZERO_WIDTH}", escaped)
 
 
-def inert_html(text: str) -> str:
-    """Return a text as `inert` does, for HTML without Markdown: a `<summary>`."""
+def escape_html(text: str) -> str:
+    """Return a text as `escape_markdown` does, for HTML without Markdown: a `<summary>`."""
     # Quotes end nothing between tags, and `&#x27;` would look like a reference to an issue.
     escaped = html.escape(hide_phones(printable(text)), quote=False)
     return re.sub(r"[@#](?=\w)", rf"\g<0>{_ZERO_WIDTH}", escaped)
@@ -97,26 +116,22 @@ class Markdown(str):
     __slots__ = ()
 
 
-def markdown_table(
-    header: Sequence[str], rows: Iterable[Sequence[str | int]], escape: Callable[[str], str] | None = None
+def write_table(
+    header: Sequence[str], rows: Sequence[Sequence[str | int]], most: int | None = None, noun: str = ""
 ) -> str:
-    """Return a Markdown table; cells are escaped unless they are `Markdown`.
+    """Return a Markdown table with escaped cells, except for those that are Markdown.
 
-    Numbers get thousands separators. `escape` escapes names and cells, as `inert` does; None escapes only
-    what would break the table.
+    Numbers get thousands separators. Rows beyond `most`, if given, are counted below it, with a noun if one
+    is given.
     """
-    clean = escape or _escape_cell
-    names = header if escape is None else map(escape, header)
-    lines = [f"| {' | '.join(names)} |", f"|{'|'.join(['---'] * len(header))}|"]
-    lines += [f"| {' | '.join(_write_cell(cell, clean) for cell in row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
+    lines = [f"| {' | '.join(map(escape_markdown, header))} |", f"|{'|'.join(['---'] * len(header))}|"]
+    lines += [f"| {' | '.join(map(_write_cell, row))} |" for row in rows[:most]]
+    left = 0 if most is None else len(rows) - most
+    more = count_words(left, f"more {noun}") if noun else f"{left:,} more"
+    return "\n".join(lines) + "\n" + (f"\n… and {more}\n" if left > 0 else "")
 
 
-def _write_cell(cell: str | int, clean: Callable[[str], str]) -> str:
+def _write_cell(cell: str | int) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
-    return cell if isinstance(cell, Markdown) else clean(cell)
-
-
-def _escape_cell(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    return cell if isinstance(cell, Markdown) else escape_markdown(cell)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 settings.register_profile(
     "ci",
     derandomize=True,
+    max_examples=50,
     deadline=None,
     # Examples may share a fixture such as `tmp_path`, which only gives a place to write.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -50,7 +51,7 @@ _FOREIGN = (
     "TRACEPARENT",
 )
 """Variables of the machine that would change a command's output."""
-_FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_", "OTEL_")
+_FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_", "OTEL_", "CAMPAIGNS_")
 """With the second, a test of `runner comment` in this project's own CI would comment there."""
 
 

@@ -14,7 +14,7 @@ import runner
 PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
-    ("runner.errors", "runner.wording", "runner.version", "runner.execution"),
+    ("runner.errors", "runner.wording", "runner.version", "runner.execution", "runner.atomic_write"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.timing", "runner.optout"),
@@ -50,7 +50,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
     "sqlalchemy": ("runner.ledger",),
-    "msgspec": ("runner.ledger",),
+    "msgspec": ("runner.ledger", "runner.github.comments"),
     # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (
         "runner.text.faults",
@@ -77,10 +77,10 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
-    "duckdb": ("runner.report.columns.engine",),
-    "pygal": ("runner.report.documents.charts",),
+    # One counts the results of reports, the other reads people from Parquet.
+    "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
     "fsspec": ("runner.source.storage",),
-    "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
+    "pyarrow": ("runner.cluster.columns", "runner.workflow.report"),
     "pandas": ("runner.workflow.report",),
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),

@@ -18,7 +18,6 @@ from jsonschema_specifications import REGISTRY as REFERENCED
 from markdown_it import MarkdownIt
 
 from runner import DOCUMENTATION_URL
-from runner.cli.main import run as run_command
 from runner.source.json_schema import load_validator, schema_names, schema_text
 from runner.source.quantity import parse_duration
 from runner.source.yaml import read_yaml
@@ -224,15 +223,6 @@ def test_the_examples_use_every_key() -> None:
     }
 
 
-def test_the_page_says_what_the_schema_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """`docs/reference/campaign.md` is what `runner schema campaign --format markdown` writes, byte for byte."""
-    assert run_command(["schema", "campaign", "--format", "markdown"]) == 0
-    written = capsys.readouterr().out.encode()
-    assert PAGE.read_bytes() == written, (
-        "runner schema campaign --format markdown > docs/reference/campaign.md"
-    )
-
-
 def test_the_page_names_every_key_in_a_row() -> None:
     """Each mapping has a section with a table, and each key a row of five cells."""
     tables = SECTION_TABLE.findall(PAGE.read_text(encoding="utf-8"))
@@ -270,9 +260,3 @@ def test_the_page_s_examples_are_valid() -> None:
             (inner,) = (value,) if title == SCHEMA["title"] else value.values()
             for mapping in inner if isinstance(inner, list) else [inner]:
                 assert find_errors(mappings[title], mapping) == [], title
-
-
-def test_other_schemas_have_no_page(capsys: pytest.CaptureFixture[str]) -> None:
-    """A request for another page is a mistake on the command line."""
-    assert run_command(["schema", "plan", "--format", "markdown"]) == 64
-    assert "only campaign has a reference page, plan has none" in capsys.readouterr().err

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.audience.consent import ConsentChanges, RowConsent
-from runner.audience.renumbering import RENUMBERED_STARTS, list_old_forms
+from runner.audience.findings import Findings
 from runner.audience.rows import (
     PhoneColumn,
     find_columns,
@@ -24,29 +25,27 @@ from runner.errors import CampaignError
 from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
     from datetime import date
     from pathlib import Path
 
     from runner.audience.consent import ConsentChange
-    from runner.audience.findings import Findings
-    from runner.audience.rows import Entry
+    from runner.audience.rows import Entry, FoundColumns
     from runner.audience.table import Table
-    from runner.campaign.model import Campaign, Landlines
+    from runner.campaign.model import Campaign
 
-RECIPIENT_PHONE = "recipient-phone-invalid"
-EXCLUDED_PHONE = "exclude-phone-invalid"
+Role = Literal["recipients", "exclude"]
+"""The list of the campaign that a source stands in."""
+_CODES: dict[Role, str] = {"recipients": "recipient-phone-invalid", "exclude": "exclude-phone-invalid"}
 _ROW_CODES = frozenset(
     {
-        *(RECIPIENT_PHONE, "csv-row-width", "recipient-timezone-unknown"),
+        *(_CODES["recipients"], "csv-row-width", "recipient-timezone-unknown"),
         *("recipient-region-unknown", "recipient-consent-date"),
     }
 )
-Row = tuple[int, str, Variables, str | None, str | None, RowConsent, str | None]
-"""A row's line, phone in E.164 form, own variables, time zone, region, consent, and the phone that earlier
-versions read in it, if that was another.
-"""
+Row = tuple[int, str, Variables, str | None, str | None, RowConsent]
+"""A row's line, phone in E.164 form, own variables, time zone, region, and consent."""
 _UNCHANGED: Mapping[int, ConsentChange] = MappingProxyType({})
 
 
@@ -91,8 +90,6 @@ class Recipient(NamedTuple):
         has_consent: consent by the last row that states it; None if none does, or the policy does not require
             it.
         consent_day: the day of consent, perhaps in the future; None if no dates are kept.
-        before: the phone that earlier versions read in the row, if that was another: who is on record under
-            it has been texted.
     """
 
     phone: str
@@ -104,15 +101,6 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
-    before: str | None = None
-
-
-def list_forms(recipient: Recipient) -> tuple[str, ...]:
-    """Return the phones under which a recipient may be on record: today's first."""
-    phone, before = recipient.phone, recipient.before
-    if before is None:
-        return (phone, *list_old_forms(phone)) if phone[:3] in RENUMBERED_STARTS else (phone,)
-    return (phone, before, *list_old_forms(phone))
 
 
 class SourcePart(NamedTuple):
@@ -163,9 +151,9 @@ def find_consent_changes(campaign: Campaign, last_day: date | None) -> Mapping[i
     if campaign.policy.consent != "required":
         return changes.found
     unseen, tally = Problems(), AudienceTally()
-    for index, source in enumerate(campaign.recipients):
-        rows = iterate_source(source, RECIPIENT_PHONE, frozenset(), unseen, tally, reads_consent=True)
-        for line, phone, *_, consent, _before in rows:
+    for index in range(len(campaign.recipients)):
+        rows = iterate_source(campaign, "recipients", index, frozenset(), unseen, tally)
+        for line, phone, *_, consent in rows:
             changes.add(int(phone), consent, index, line)
     return changes.found
 
@@ -194,19 +182,11 @@ def iterate_audience(
         keeps_repeats: yield every row of a phone, in constant memory; `tally.duplicates` stays 0.
     """
     seen: set[int] = set()
-    shared, reads_consent = leave_out_blank(campaign.vars), campaign.policy.consent == "required"
+    shared = leave_out_blank(campaign.vars)
     for index, source in enumerate(campaign.recipients):
         file = source.path if isinstance(source, FileRecipients) else source.position.file
-        rows = iterate_source(
-            source,
-            RECIPIENT_PHONE,
-            names,
-            problems,
-            tally,
-            reads_consent=reads_consent,
-            landlines=campaign.policy.landlines,
-        )
-        for line, phone, given, timezone, region, own, before in rows:
+        rows = iterate_source(campaign, "recipients", index, names, problems, tally)
+        for line, phone, given, timezone, region, own in rows:
             number = int(phone)
             if number in seen:
                 tally.duplicates += 1
@@ -217,7 +197,7 @@ def iterate_audience(
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
-            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent, before))
+            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
 
 
 def list_invalid(campaign: Campaign) -> Iterator[Diagnostic]:
@@ -252,8 +232,8 @@ def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
     tally = AudienceTally()
     return frozenset(
         phone
-        for source in campaign.exclude
-        for _, phone, *_ in iterate_source(source, EXCLUDED_PHONE, frozenset(), problems, tally)
+        for index in range(len(campaign.exclude))
+        for _, phone, *_ in iterate_source(campaign, "exclude", index, frozenset(), problems, tally)
     )
 
 
@@ -266,69 +246,67 @@ def known_names(campaign: Campaign, source: int) -> list[str]:
     return names + read_header(entry)
 
 
-def open_phone_column(
-    source: RecipientSource, code: str, problems: Problems, landlines: Landlines = "allow"
-) -> PhoneColumn:
-    """Return the reader of a source's phones, whose problems have the code `code`.
+def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
+    """Return one of a campaign's lists of sources."""
+    return campaign.recipients if role == "recipients" else campaign.exclude
 
-    `landlines` is the rule for numbers that surely get no texts.
-    """
-    rule = landlines if code == RECIPIENT_PHONE else None
+
+def open_phone_column(
+    campaign: Campaign, role: Role, index: int, problems: Problems, findings: Findings
+) -> PhoneColumn:
+    """Return the reader of the phones of a source, by its index in its list."""
+    source = list_sources(campaign, role)[index]
+    rule = campaign.policy.landlines if role == "recipients" else None
     if isinstance(source, FileRecipients):
-        path, form = source.path, source.phone_form
-        return PhoneColumn(
-            path, 1, source.region, code, problems, unit=source.unit, landlines=rule, form=form
-        )
+        path, region, unit, form = source.path, source.region, source.unit, source.phone_form
+        return PhoneColumn(path, 1, region, _CODES[role], problems, findings, unit, rule, form)
     place = source.position
-    return PhoneColumn(place.file, place.column, source.country, code, problems, landlines=rule)
+    return PhoneColumn(
+        place.file, place.column, source.country, _CODES[role], problems, findings, landlines=rule
+    )
 
 
 def iterate_source(
-    source: RecipientSource,
-    code: str,
+    campaign: Campaign,
+    role: Role,
+    index: int,
     names: frozenset[str],
     problems: Problems,
     tally: AudienceTally,
-    *,
-    reads_consent: bool = False,
     part: SourcePart | None = None,
-    landlines: Landlines = "allow",
 ) -> Iterator[Row]:
     """Yield the rows of one source whose phones can be read, with duplicates, in order.
 
     Args:
-        source: an entry of the campaign's `recipients` or `exclude`.
-        code: of the problems of phones: `RECIPIENT_PHONE` or `EXCLUDED_PHONE`.
+        campaign: the campaign.
+        role: the list of the source.
+        index: its index in that list.
         names: the variables to read.
         problems: receives the problems of rows and files.
         tally: receives the rows and those that are left out.
-        reads_consent: whether to read consent on record.
         part: a part of the file, to read that alone.
-        landlines: the rule for numbers that surely get no texts.
 
     Raises:
         TableProblemError: the part cannot be read, or not beyond some line.
     """
+    source = list_sources(campaign, role)[index]
     problems_of_rows = _RowProblems(source, problems)
-    phones = open_phone_column(source, code, problems_of_rows, landlines)
-    if part is not None:
-        phones = replace(phones, findings=part.findings)
-    findings, is_texted = phones.findings, code == RECIPIENT_PHONE
-    read_phone, is_left_out, rows = phones.read, problems_of_rows.is_left_out, 0
-    entries = _iterate_entries(
-        source, names, problems_of_rows, problems, part, findings, reads_consent=reads_consent
-    )
+    findings = Findings() if part is None else part.findings
+    phones = open_phone_column(campaign, role, index, problems_of_rows, findings)
+    reads_consent = role == "recipients" and campaign.policy.consent == "required"
+    if isinstance(source, InlineRecipient):
+        entries = iter([read_inline(source, problems_of_rows, reads_consent=reads_consent)])
+    else:
+        read = partial(iterate_rows, source, names, problems_of_rows, findings, reads_consent=reads_consent)
+        entries = _iterate_entries(source, names, problems, part, read)
+    rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, consent in entries:
-        read = read_phone(written, line, region, timezone)
+        numbers = read_phone(written, line, region, timezone)
         if is_left_out(line):
             continue
         rows += 1
-        if is_texted and read:
-            before = None if len(read) == 1 else read[1]
-            yield line, read[0], given, timezone, region, consent, before
-        else:
-            for phone in read:
-                yield line, phone, given, timezone, region, consent, None
+        for phone in numbers:
+            yield line, phone, given, timezone, region, consent
     tally.rows += rows + problems_of_rows.invalid
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]
@@ -338,18 +316,12 @@ def iterate_source(
 
 
 def _iterate_entries(
-    source: RecipientSource,
+    source: FileRecipients,
     names: frozenset[str],
-    rows: Problems,
     files: Problems,
     part: SourcePart | None,
-    findings: Findings,
-    *,
-    reads_consent: bool,
+    read: Callable[[Table, FoundColumns], Iterator[Entry]],
 ) -> Iterator[Entry]:
-    if isinstance(source, InlineRecipient):
-        yield read_inline(source, rows, reads_consent=reads_consent)
-        return
     opened = None if part is None else part.table
     if part is not None and not part.is_first:
         files = Problems()
@@ -358,16 +330,7 @@ def _iterate_entries(
             files.extend(table.iterate_notes())
             columns = find_columns(source, table, files)
             if columns is not None:
-                yield from iterate_rows(
-                    table,
-                    columns,
-                    names,
-                    rows,
-                    findings,
-                    country=source.region,
-                    reads_consent=reads_consent,
-                    yes=() if source.consent is None else source.consent.yes,
-                )
+                yield from read(table, columns)
     except TableProblemError as error:
         if opened is not None:
             raise

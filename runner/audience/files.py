@@ -32,13 +32,7 @@ def check_file(
     Campaigns may read only files below `roots`, and URLs with the prefixes `urls`: a pull request must not
     read any bucket.
     """
-    if source.format == "parquet" and find_spec("pyarrow") is None:
-        yield source.position.problem(
-            "parquet-library",
-            "Parquet needs PyArrow, which is not installed",
-            write_install_hint("cluster"),
-        )
-    elif source.url is None:
+    if source.url is None:
         yield from _check_paths(source, roots)
     elif not is_below(source.url, urls):
         hint = "--allow-path URL allows to read what is below it"

@@ -1,16 +1,15 @@
-"""Parquet files as tables of texts, with values as in CSV; the only module that reads Parquet."""
+"""Parquet files as tables of texts, with values as in CSV; the only module that reads audiences' Parquet."""
 
 from __future__ import annotations
 
+import glob
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import duckdb
 
 from runner.audience.table import (
-    MAX_CELL,
     Table,
     check_header,
     explain_stand_in,
@@ -19,173 +18,164 @@ from runner.audience.table import (
     table_problem,
 )
 from runner.source.stand_in import find_stand_in
-from runner.source.storage import open_binary
+from runner.source.storage import is_url, open_binary, reach
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-_BATCH_ROWS = 1 << 14
 _START = 1 << 10
-_BATCH_CHARACTERS = 1 << 24
-_MAX_CHUNK = 1 << 28
-"""The most uncompressed bytes of one column in one row group: Arrow holds them at once."""
-_TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-_EXACT_FLOAT = 2.0**53
-_CAST = (
-    pa.types.is_integer,
-    pa.types.is_boolean,
-    pa.types.is_decimal,
-    pa.types.is_date,
-    *_TEXTS,
-    pa.types.is_null,
+_MEMORY_MIB = 512
+_BATCH_ROWS = 1 << 8
+_ALL = 1 << 62
+_MAX_CELL = 10_000
+"""Characters of a cell, as of a rendered text: a short file can stand for gigabytes of longer ones."""
+_SOURCE = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
+_WITHIN = "WHERE file_row_number >= ? AND file_row_number < ?"
+_EXACT_FLOAT = 2**53
+_PLAIN = re.compile(
+    r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|DECIMAL.*|BOOLEAN|DATE|TIME(?:_NS)?|VARCHAR|UUID|ENUM.*|\"NULL\""
 )
-"""Types whose values Arrow writes as CSV files have them."""
+"""Types whose values DuckDB writes as CSV files have them."""
 
 
-def count_rows(location: str) -> list[int]:
-    """Return the number of rows of each row group of a Parquet file.
+def count_rows(location: str) -> int:
+    """Return the number of rows of a Parquet file.
 
     Raises:
         OSError: it cannot be opened.
         ValueError: it is no Parquet file.
     """
-    with open_binary(location) as stream:
-        metadata = pq.ParquetFile(stream).metadata
-        return [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+    with open_binary(location):
+        pass
+    try:
+        with _connect(location) as (connection, place):
+            found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [place]).fetchone()
+    except duckdb.Error as error:
+        raise ValueError(str(error)) from None
+    return int(found[0]) if found else 0
 
 
 @contextmanager
 def open_parquet(
-    file: Path, location: str, wanted: Collection[str], groups: tuple[int, int] | None = None, row: int = 1
+    file: Path, location: str, wanted: Collection[str], rows: tuple[int, int] | None = None
 ) -> Iterator[Table]:
     """Open a Parquet file as a table.
 
-    Whole numbers have no decimal point, whatever their type; dates and times are ISO 8601; null is blank.
-    Wanted columns of other types, or with cells longer than in CSV files, are refused.
+    Whole numbers have no decimal point, whatever their type; dates and times are ISO 8601, moments in UTC;
+    null is blank. Wanted columns of other types, or with too long cells, are refused.
 
     Args:
         file: for messages.
         location: a path or a URL.
         wanted: the columns to read, without regard to case, blanks, `_` and `-`; others have blank cells.
-        groups: the first row group to read, and the one after the last; None for all.
-        row: the number of the first row, from 1, used for lines.
+        rows: the first row to read, from 0, and the one after the last; None for all.
 
     Raises:
         TableProblemError: it cannot be read, or names a column twice.
     """
     try:
         with open_binary(location) as stream:
-            source = pq.ParquetFile(stream)
-            schema = source.schema_arrow
-            header = [name.strip() for name in schema.names]
-            check_header(file, 1, header)
-            folded = set(map(normalize_name, wanted))
-            names = [
-                name
-                for name, used in zip(schema.names, name_columns(header), strict=True)
-                if normalize_name(name) in folded or normalize_name(used) in folded
-            ]
-            for name in names:
-                _require_text(file, name, schema.field(name).type)
-            numbers = range(*(groups or (0, source.num_row_groups)))
-            _refuse_large(file, source.metadata, numbers, frozenset(names), row)
-            # A short file can stand for gigabytes by repeating one long cell: repeated cells are kept once.
-            texts = [name for name in names if any(fits(schema.field(name).type) for fits in _TEXTS)]
-            source = pq.ParquetFile(stream, metadata=source.metadata, read_dictionary=texts)
-            batches = source.iter_batches(_BATCH_ROWS, list(numbers), names, use_threads=False)
-            yield Table(file, header, 1, None, _iterate_rows(file, batches, schema.names, row))
-    except (pa.ArrowException, ValueError):
-        with open_binary(location) as stream:
             stand_in = find_stand_in(stream.read(_START))
         if stand_in is not None:
-            raise explain_stand_in(file, stand_in) from None
+            raise explain_stand_in(file, stand_in)
+        with _connect(location) as (connection, place):
+            header = [name.strip() for name in _read_names(connection, place)]
+            check_header(file, 1, header)
+            folded = set(map(normalize_name, wanted))
+            kinds = connection.execute(f"DESCRIBE SELECT * FROM {_SOURCE}", [place]).fetchall()
+            used = zip(header, name_columns(header), kinds, strict=False)  # the last kind is the row's
+            cells = [
+                _write_cell(file, name, kind[0], kind[1])
+                if not folded.isdisjoint((normalize_name(name), normalize_name(known)))
+                else "''"
+                for name, known, kind in used
+            ]
+            bounds = rows or (0, _ALL)
+            _refuse_cells(file, connection, place, [cell for cell in cells if cell != "''"], bounds)
+            yield Table(file, header, 1, _iterate_rows(connection, place, cells, bounds))
+    except duckdb.OutOfMemoryException:
+        message = f"this file takes more than {_MEMORY_MIB} MiB to read"
+        hint = "write it with smaller row groups"
+        raise table_problem(file, 1, "parquet-large", message, hint) from None
+    except (duckdb.Error, ValueError):
         raise table_problem(file, 1, "parquet-unreadable", "this file is not Parquet, or damaged") from None
     except OSError as error:
         words = f"this file cannot be read: {error.strerror or type(error).__name__}"
         raise table_problem(file, 1, "csv-unreadable", words) from None
 
 
-def _require_text(file: Path, name: str, kind: pa.DataType) -> None:
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not any(fits(kind) for fits in (*_CAST, pa.types.is_floating, pa.types.is_temporal)) or (
-        pa.types.is_duration(kind) or pa.types.is_interval(kind)
-    ):
+@contextmanager
+def _connect(location: str) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
+    settings: dict[str, Any] = {
+        "memory_limit": f"{_MEMORY_MIB}MiB",
+        "threads": 1,
+        # Queries cannot fetch or load anything.
+        "autoinstall_known_extensions": False,
+        "autoload_known_extensions": False,
+    }
+    with duckdb.connect(":memory:", config=settings) as connection:
+        connection.execute("SET enable_progress_bar = false")
+        if not is_url(location):
+            # What is a pattern to DuckDB is a name here.
+            yield connection, glob.escape(location)
+            return
+        with reach(location) as (system, _):
+            connection.register_filesystem(system)
+        yield connection, location
+
+
+def _read_names(connection: duckdb.DuckDBPyConnection, place: str) -> list[str]:
+    """Return the names of a file's columns as they are written: DuckDB gives a repeated one another."""
+    statement = "SELECT name, coalesce(num_children, 0) FROM parquet_schema(?)"
+    names, inner = list[str](), 0
+    for name, children in connection.execute(statement, [place]).fetchall()[1:]:
+        names += [] if inner else [name]
+        inner += children - bool(inner)
+    return names
+
+
+def _write_cell(file: Path, name: str, column: str, kind: str) -> str:
+    """Return the SQL of a column's text."""
+    quoted = '"' + column.replace('"', '""') + '"'
+    text = f"{quoted}::VARCHAR"
+    if kind in ("FLOAT", "DOUBLE"):
+        whole = f"{quoted} = trunc({quoted}) AND abs({quoted}) <= {_EXACT_FLOAT}"
+        text = (
+            f"CASE WHEN isnan({quoted}) THEN '' WHEN {whole} THEN {quoted}::BIGINT::VARCHAR ELSE {text} END"
+        )
+    elif kind.startswith("TIMESTAMP"):
+        zone = "+00:00" if "TZ" in kind or "ZONE" in kind else ""
+        text = f"replace({quoted}::TIMESTAMP::VARCHAR, ' ', 'T') || '{zone}'"
+    elif not _PLAIN.fullmatch(kind):
         message = f"the column `{name}` is of the type {kind}, whose values are no cells of a table"
         raise table_problem(file, 1, "parquet-type", message, "write it as text, number, date or boolean")
+    return f"coalesce({text}, '')"
 
 
-def _refuse_large(
-    file: Path, metadata: pq.FileMetaData, groups: range, names: frozenset[str], row: int
+def _refuse_cells(
+    file: Path, connection: duckdb.DuckDBPyConnection, place: str, cells: list[str], rows: tuple[int, int]
 ) -> None:
-    for group in map(metadata.row_group, groups):
-        for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema in names and column.total_uncompressed_size > _MAX_CHUNK:
-                words = f"the column `{column.path_in_schema}` of this row group"
-                message = f"{words} is larger than {_MAX_CHUNK >> 20} MiB"
-                raise table_problem(
-                    file, row, "parquet-large", message, "write the file with smaller row groups"
-                )
-        row += group.num_rows
+    """Refuse the first row that has a cell which is too long, or a NUL in one."""
+    long = " OR ".join(f"length({cell}) > {_MAX_CELL}" for cell in cells) or "false"
+    torn = " OR ".join(f"contains({cell}, chr(0))" for cell in cells) or "false"
+    first = "min(file_row_number) FILTER"
+    statement = f"SELECT {first} ({long}), {first} ({torn}) FROM {_SOURCE} {_WITHIN}"
+    found = connection.execute(statement, [place, *rows]).fetchone() or (None, None)
+    if found[0] is not None:
+        message = f"a cell of this row is longer than {_MAX_CELL:,} characters"
+        hint = "shorten it, or leave the column out"
+        raise table_problem(file, found[0] + 1, "parquet-cell", message, hint)
+    if found[1] is not None:
+        message = "this row has a NUL character in it: the file is damaged, or no text"
+        raise table_problem(file, found[1] + 1, "csv-nul", message, "write the file anew without it")
 
 
 def _iterate_rows(
-    file: Path, batches: Iterator[pa.RecordBatch], names: list[str], row: int
+    connection: duckdb.DuckDBPyConnection, place: str, cells: list[str], rows: tuple[int, int]
 ) -> Iterator[tuple[int, list[str]]]:
-    for batch in batches:
-        longest = sum(_measure_cells(file, column, row) for column in batch.columns)
-        size = max(1, _BATCH_CHARACTERS // max(1, longest))
-        for start in range(0, batch.num_rows, size):
-            part = batch.slice(start, size)
-            blank = [""] * part.num_rows
-            read = {name: _write_cells(file, part.column(name), row) for name in part.schema.names}
-            columns = [read.get(name, blank) for name in names]
-            for cells in zip(*columns, strict=True):
-                yield row, list(cells)
-                row += 1
-
-
-def _measure_cells(file: Path, column: pa.Array, row: int) -> int:
-    """Return the length of the longest text in a column read as a dictionary; 0 for other columns."""
-    if not pa.types.is_dictionary(column.type) or not any(fits(column.type.value_type) for fits in _TEXTS):
-        return 0
-    lengths = pc.utf8_length(column.dictionary)
-    index = pc.index(pc.greater(lengths, MAX_CELL).take(column.indices), value=True).as_py()
-    if index >= 0:
-        message = f"a cell of this row is longer than {MAX_CELL:,} characters"
-        raise table_problem(file, row + index, "parquet-cell", message, "shorten it, or leave the column out")
-    return pc.max(lengths).as_py() or 0
-
-
-def _write_cells(file: Path, column: pa.Array, row: int) -> list[str]:
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        column = column.dictionary_decode()
-        kind = column.type
-    if pa.types.is_floating(kind):
-        return [_write_number(value) for value in column.to_pylist()]
-    if pa.types.is_timestamp(kind):
-        column = pc.cast(column, pa.timestamp("us", kind.tz), safe=False)
-    elif pa.types.is_time(kind):
-        column = pc.cast(column, pa.time64("us"), safe=False)
-    if pa.types.is_timestamp(kind) or pa.types.is_time(kind):
-        return ["" if value is None else value.isoformat() for value in column.to_pylist()]
-    texts = pc.fill_null(pc.cast(column, pa.string()), "")
-    _refuse_nul(file, texts, row)
-    written: list[str] = texts.to_pylist()
-    return written
-
-
-def _write_number(value: float | None) -> str:
-    if value is None or value != value:  # noqa: PLR0124  not a number, which pandas writes for null
-        return ""
-    is_whole = value.is_integer() and abs(value) <= _EXACT_FLOAT
-    return str(int(value)) if is_whole else repr(value)
-
-
-def _refuse_nul(file: Path, texts: pa.Array, row: int) -> None:
-    has_nul = pc.match_substring(texts, "\0")
-    index = pc.index(has_nul, value=True).as_py()
-    if index >= 0:
-        message = "this row has a NUL character in it: the file is damaged, or no text"
-        raise table_problem(file, row + index, "csv-nul", message, "write the file anew without it")
+    statement = f"SELECT file_row_number + 1, {', '.join(cells)} FROM {_SOURCE} {_WITHIN}"
+    found = connection.execute(statement, [place, *rows])
+    while batch := found.fetchmany(_BATCH_ROWS):
+        for line, *texts in batch:
+            yield line, texts

@@ -486,12 +486,6 @@ def read_country_code(phone: str) -> int:
     return 0 if country is None else int(phone[1 : country.national])
 
 
-def read_as_before(text: str, region: str | None) -> str | None:
-    """Return what the library alone makes of a text from `mend`: the reading of earlier versions, if any."""
-    parsed = _parse_digits(text, region)
-    return parsed if isinstance(parsed, str) else None
-
-
 def _explain_parse(error: NumberParseException, *, is_national: bool, region: str | None) -> PhoneProblem:
     if error.error_type == NumberParseException.INVALID_COUNTRY_CODE and is_national and region is None:
         return PhoneProblem(

@@ -87,9 +87,11 @@ def renumber(phone: str) -> str:
     return next((match.expand(template) for match, template in found if match), phone)
 
 
-def list_old_forms(phone: str) -> tuple[str, ...]:
-    """Return the older forms of a number in the form of today."""
-    return tuple(
+def list_forms(phone: str) -> tuple[str, ...]:
+    """Return the numbers under which a number in the form of today may be on record: that form first."""
+    if phone[:3] not in RENUMBERED_STARTS:
+        return (phone,)
+    return phone, *(
         match.expand(template)
         for change in _find_changes(phone)
         if (match := change.new.fullmatch(phone))

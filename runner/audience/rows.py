@@ -23,7 +23,6 @@ from runner.audience.phone import (
     mask_phone,
     mask_written,
     mend,
-    read_as_before,
     read_country_code,
     read_mended,
     refuse_ambiguous,
@@ -95,8 +94,7 @@ class PhoneColumn:
     ) -> tuple[str, ...]:
         """Return what a phone means, in E.164 form; report a refused one and return nothing.
 
-        A phone to text comes first, and after it the reading of earlier versions, if that was another. From a
-        list of people not to text come all valid readings.
+        From a list of people not to text come all valid readings.
 
         Args:
             written: the phone.
@@ -134,10 +132,7 @@ class PhoneColumn:
         if self.landlines is None:
             return (read.phone, *read.others)
         self._note_kind(written, read.phone, line)
-        if not read.others and self.form is None and regions == (self.region,):
-            return (read.phone,)
-        before = read_as_before(mended.text, self.region)
-        return (read.phone,) if before is None or before == read.phone else (read.phone, before)
+        return (read.phone,)
 
     def _read_by(
         self, regions: Sequence[str | None], text: str, *, is_known: bool
@@ -268,21 +263,19 @@ def read_inline(source: InlineRecipient, problems: Problems, *, reads_consent: b
 
 
 def iterate_rows(
-    table: Table,
-    columns: FoundColumns,
+    source: FileRecipients,
     names: frozenset[str],
     problems: Problems,
     findings: Findings,
+    table: Table,
+    columns: FoundColumns,
     *,
-    country: str | None,
     reads_consent: bool,
-    yes: Collection[str] = (),
 ) -> Iterator[Entry]:
     """Yield the entries of a table's rows; columns that are neither in `columns` nor in `names` are not read.
 
     Rows of another width than the header are reported and left out. `findings` receives what is wrong in
-    cells for texts. `country` is for numbers in national
-    form, and states without a country; None if it is not given.
+    cells for texts.
 
     Raises:
         TableProblemError: the table cannot be read beyond some line.
@@ -290,14 +283,13 @@ def iterate_rows(
     found = ((name, table.find_column(name)) for name in sorted(names))
     variables = [(name, index) for name, index in found if index is not None]
     zones = open_zones(table.file, 1, problems)
-    regions = open_regions(table.file, 1, problems, country)
+    regions = open_regions(table.file, 1, problems, source.region)
     phone, zone, place = columns["phone_column"], columns.get("timezone_column"), columns.get("region_column")
-    record, source = None, columns.get("consent.source_column")
-    if reads_consent and source is not None:
-        words = frozenset(map(fold_word, yes))
-        record = ConsentRecord(
-            table.file, source, columns.get("consent.date_column"), problems, findings, words
-        )
+    record, place_of_consent = None, columns.get("consent.source_column")
+    if reads_consent and place_of_consent is not None and source.consent is not None:
+        words = frozenset(map(fold_word, source.consent.yes))
+        date = columns.get("consent.date_column")
+        record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
     width = len(table.header)
     quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:
@@ -325,29 +317,25 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 @contextmanager
 def open_source(
-    source: FileRecipients,
-    names: Collection[str],
-    location: str | None = None,
-    groups: tuple[int, int] | None = None,
-    row: int = 1,
+    source: FileRecipients, names: Collection[str], rows: tuple[int, int] | None = None
 ) -> Iterator[Table]:
-    """Open an audience file, from another `location` if given, and read its header.
+    """Open an audience file, and read its header.
 
-    Columns that are not in `names` need not be readable. In Parquet, `groups` are the first row group and the
-    one after the last, and `row` is the number of the first row, from 1.
+    Columns that are not in `names` need not be readable. In Parquet, `rows` are the first row to read, from
+    0, and the one after the last.
 
     Raises:
         TableProblemError: it cannot be read.
     """
-    where = location or source.location
     if source.format == "csv":
-        with open_table(source.path, where, source.encoding, is_rendered=bool(names)) as table:
+        with open_table(source.path, source.location, source.encoding) as table:
             yield table
         return
-    # Imported here: an extra, and most audiences are CSV.
+    # Imported here: most audiences are CSV.
     from runner.audience.parquet_table import open_parquet  # noqa: PLC0415
 
-    with open_parquet(source.path, where, (*names, *source.columns.values()), groups, row) as table:
+    wanted = (*names, *source.columns.values())
+    with open_parquet(source.path, source.location, wanted, rows) as table:
         yield table
 
 

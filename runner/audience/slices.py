@@ -1,166 +1,77 @@
 """Slices of an audience that can be read separately, with the rows, lines and problems of a whole reading.
 
-A CSV file is cut at line breaks outside quotes, by the quotes that surveys of its blocks count. Reading a
-slice to its end proves the cut behind it: if a strict reader is then inside quotes, a stray quote misled the
-count, and the whole file is read in one slice instead. Files that are not plain UTF-8 are one slice.
+A CSV file is cut at line ends outside quotes, by the number of quotes before them. Reading a slice to its
+end proves the cut behind it: if a strict reader is then inside quotes, a stray quote misled the count, and
+the whole file is read in one slice instead. Files that are not UTF-8 are one slice.
 """
 
 from __future__ import annotations
 
-import codecs
 import io
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple
 
-from runner.audience.audience import (
-    EXCLUDED_PHONE,
-    RECIPIENT_PHONE,
-    SourcePart,
-    iterate_source,
-    open_phone_column,
-)
-from runner.audience.encoding import WORKBOOKS, is_utf8, is_utf8_name
+from runner.audience.audience import Role, SourcePart, iterate_source, list_sources, open_phone_column
+from runner.audience.encoding import choose_encoding, is_utf8_name
 from runner.audience.rows import open_source
-from runner.audience.table import COMMA, Dialect, TableProblemError, continue_table, read_table
+from runner.audience.table import COMMA, Dialect, TableProblemError, continue_table, open_table, read_table
 from runner.campaign.model import FileRecipients
-from runner.source.stand_in import CONFLICT
-from runner.source.storage import FileRange, measure_file, open_binary
+from runner.source.storage import measure_file, open_binary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from runner.audience.audience import AudienceTally
     from runner.audience.consent import RowConsent
     from runner.audience.findings import Findings
     from runner.audience.table import Table
-    from runner.campaign.model import Campaign, RecipientSource, Variables
+    from runner.campaign.model import Campaign, Variables
     from runner.source.diagnostic import Problems
 
 
-Role = Literal["recipients", "exclude"]
-"""The list of the campaign that a source stands in."""
-
-_BREAK = rb"(?:\r\n|\n|\r(?!\n|\Z))"
-"""A line's end; a CR that ends the block may be half of one."""
+_BREAK = rb"(?:\r\n|\n|\r(?!\n))"
 _FROM_OUTSIDE = re.compile(rb'(?:[^"\r\n]+|"[^"]*")*+' + _BREAK)
 """Text up to the first line's end outside quotes, starting outside quotes."""
 _FROM_INSIDE = re.compile(rb'[^"]*+"(?:[^"\r\n]+|"[^"]*")*+' + _BREAK)
-_PORTION = 1 << 20
-_CONTINUATION = range(0x80, 0xC0)
-"""Bytes of a UTF-8 sequence after its first (RFC 3629, section 3); there are three at most."""
 BLOCK_BYTES = 64 << 20
-"""Bytes of one survey, and the approximate size of a slice."""
+"""The approximate size of a slice."""
 SLICE_ROWS = 1 << 18
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A part of a file to survey. It can be pickled, and has no personal data.
-
-    Attributes:
-        role: the list that the file is in.
-        source: its index in that list.
-        location: the file's absolute path, or its URL.
-        start: its first byte.
-        stop: the byte after its last one.
-    """
-
-    role: Role
-    source: int
-    location: str
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A place behind a line's end where a block can be cut, as bytes and line ends before it."""
+class Cut(NamedTuple):
+    """A place where a file can be cut: the offset behind a line's end, and the line that begins there."""
 
     offset: int
-    breaks: int
+    line: int
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSurvey:
-    """The counts of a block.
-
-    Attributes:
-        quotes: quotation marks.
-        breaks: line ends: CRLF, LF or CR; the halves of one that is cut in two count once each.
-        begins_with_lf: whether its first byte is LF.
-        ends_with_cr: whether its last byte is CR.
-        cut_outside: the first cut if the block begins outside quotes, if any.
-        cut_inside: the first cut if it begins inside quotes, if any.
-        head: its first bytes that belong to a character of the block before.
-        tail: its last bytes that belong to a character of the block behind.
-        is_seam_alone: whether the block is nothing but `head`.
-        is_text: whether all else is UTF-8, without NUL, and no spreadsheet's own file.
-    """
-
-    quotes: int
-    breaks: int
-    begins_with_lf: bool
-    ends_with_cr: bool
-    cut_outside: Cut | None
-    cut_inside: Cut | None
-    head: bytes
-    tail: bytes
-    is_seam_alone: bool
-    is_text: bool
+def find_cuts(location: str, block_bytes: int = BLOCK_BYTES) -> list[Cut]:
+    """Return the first place to cut a CSV file at in each block but the first; raises OSError."""
+    cuts = []
+    offset = quotes = breaks = 0
+    with open_binary(location) as stream:
+        while block := _read_block(stream, block_bytes):
+            pattern = _FROM_INSIDE if quotes % 2 else _FROM_OUTSIDE
+            if offset and (found := pattern.match(block)):
+                cuts.append(Cut(offset + found.end(), breaks + _count_breaks(found[0]) + 1))
+            quotes += block.count(b'"')
+            breaks += _count_breaks(block)
+            offset += len(block)
+    return cuts
 
 
-def survey_block(block: Block) -> BlockSurvey:
-    """Count everything in a block that cuts depend on; raises OSError if it cannot be read."""
-    with open_binary(block.location) as stream:
-        stream.seek(block.start)
-        return survey_bytes(stream.read(block.stop - block.start))
-
-
-def survey_bytes(content: bytes) -> BlockSurvey:
-    """Count everything that cuts depend on in some bytes of a file."""
-    head = content[:3]
-    head = head[: next((i for i, byte in enumerate(head) if byte not in _CONTINUATION), len(head))]
-    tail = _find_tail(content, len(head))
-    return BlockSurvey(
-        quotes=content.count(b'"'),
-        breaks=_count_breaks(content),
-        begins_with_lf=content.startswith(b"\n"),
-        ends_with_cr=content.endswith(b"\r"),
-        cut_outside=_find_cut(_FROM_OUTSIDE, content),
-        cut_inside=_find_cut(_FROM_INSIDE, content),
-        head=head,
-        tail=tail or b"",
-        is_seam_alone=len(head) == len(content),
-        is_text=tail is not None
-        and 0 not in content
-        and not content.startswith(WORKBOOKS)
-        and CONFLICT not in content,
-    )
+def _read_block(stream: BinaryIO, size: int) -> bytes:
+    block = stream.read(size)
+    while block.endswith(b"\r") and (more := stream.read(1)):  # CRLF is one line end
+        block += more
+    return block
 
 
 def _count_breaks(content: bytes) -> int:
     return content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
-
-
-def _find_cut(pattern: re.Pattern[bytes], content: bytes) -> Cut | None:
-    found = pattern.match(content)
-    return None if found is None else Cut(found.end(), _count_breaks(content[: found.end()]))
-
-
-def _find_tail(content: bytes, start: int) -> bytes | None:
-    """Return the bytes of an incomplete last character; None if the bytes before are not UTF-8."""
-    if content.isascii():
-        return b""
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        for offset in range(start, len(content), _PORTION):
-            decoder.decode(content[offset : offset + _PORTION])
-    except UnicodeDecodeError:
-        return None
-    return decoder.getstate()[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +81,9 @@ class Slice:
     Attributes:
         role: the list that its source is in.
         source: the source's index in that list; of inline recipients, the first one's.
-        kind: `inline` recipients, a `whole` file, bytes of a `csv` file, or row groups of a `parquet` file.
+        kind: `inline` recipients, a `whole` file, bytes of a `csv` file, or rows of a `parquet` file.
         location: the file's absolute path, or its URL; empty for inline recipients.
-        start: the first byte or row group; of inline recipients, the index of the first one's source.
+        start: the first byte or row, from 0; of inline recipients, the index of the first one's source.
         stop: the one after the last.
         line: its first line, or row, from 1.
         header: the columns' names of a CSV file with several slices.
@@ -190,40 +101,30 @@ class Slice:
     dialect: Dialect = COMMA
 
 
-def list_blocks(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) -> list[Block]:
-    """Return the blocks to survey: those of CSV files in the list `role` that are longer than one block."""
-    blocks = []
-    for index, source in enumerate(list_sources(campaign, role)):
-        if isinstance(source, FileRecipients) and source.format == "csv" and is_utf8_name(source.encoding):
-            location = source.location
-            size = _measure(location)
-            starts = range(0, size, block_bytes) if size > block_bytes else ()
-            blocks += [
-                Block(role, index, location, start, min(start + block_bytes, size)) for start in starts
-            ]
-    return blocks
+def list_large(campaign: Campaign, role: Role, block_bytes: int = BLOCK_BYTES) -> list[str]:
+    """Return the locations of the UTF-8 files in a list of sources that are longer than one block."""
+    found = [
+        source.location
+        for source in list_sources(campaign, role)
+        if isinstance(source, FileRecipients) and source.format == "csv" and is_utf8_name(source.encoding)
+    ]
+    return [location for location in dict.fromkeys(found) if measure_file(location) > block_bytes]
 
 
 def plan_slices(
-    campaign: Campaign, role: Role, surveys: Mapping[Block, BlockSurvey], slice_rows: int = SLICE_ROWS
+    campaign: Campaign, role: Role, cuts: Mapping[str, Sequence[Cut]], slice_rows: int = SLICE_ROWS
 ) -> list[Slice]:
     """Return the slices of a list of sources, in the order of the audience.
 
-    `surveys` are those of every block from `list_blocks`; small row groups of Parquet files are joined until
-    they have `slice_rows` rows.
+    `cuts` are those of each file from `list_large`; Parquet files are divided by `slice_rows`.
     """
-    blocks: dict[int, list[tuple[Block, BlockSurvey]]] = {}
-    for block, survey in surveys.items():
-        if block.role == role:
-            blocks.setdefault(block.source, []).append((block, survey))
     slices: list[Slice] = []
     for index, source in enumerate(list_sources(campaign, role)):
         if isinstance(source, FileRecipients):
-            surveyed = sorted(blocks.get(index, ()), key=lambda pair: pair[0].start)
             if source.format == "parquet":
-                slices += _divide_groups(role, index, source, slice_rows)
+                slices += _divide_rows(role, index, source, slice_rows)
             else:
-                slices += _cut_file(role, index, source, surveyed)
+                slices += _cut_file(role, index, source, cuts.get(source.location, ()))
         elif slices and slices[-1].kind == "inline":
             slices[-1] = replace(slices[-1], stop=index + 1)
         else:
@@ -242,32 +143,18 @@ def join_slices(slices: Sequence[Slice], broken: Slice) -> list[Slice]:
     return joined
 
 
-def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
-    """Return one of a campaign's lists of sources."""
-    return campaign.recipients if role == "recipients" else campaign.exclude
-
-
-def _measure(location: str) -> int:
-    try:
-        return measure_file(location)
-    except OSError:
-        # Reading the file reports the problem.
-        return 0
-
-
-def _cut_file(
-    role: Role, index: int, source: FileRecipients, surveyed: Sequence[tuple[Block, BlockSurvey]]
-) -> list[Slice]:
+def _cut_file(role: Role, index: int, source: FileRecipients, cuts: Sequence[Cut]) -> list[Slice]:
     whole = [Slice(role, index, "whole", source.location)]
-    if not surveyed or not _is_plain_text(survey for _, survey in surveyed):
-        return whole
     try:
-        with open_binary(source.location) as raw, io.TextIOWrapper(raw, "utf-8-sig") as stream:
-            table = read_table(source.path, stream, str(source.path))
+        with open_binary(source.location) as stream:
+            is_utf8 = choose_encoding(stream.read(4), source.encoding).startswith("utf-8")
+        if not cuts or not is_utf8:
+            return whole
+        with open_table(source.path, source.location, source.encoding) as table:
+            header, dialect = tuple(table.header), Dialect(table.delimiter, skips_blanks=table.skips_blanks)
     except (OSError, TableProblemError):
         return whole
-    places = [(0, 1), *_list_cuts(surveyed), (surveyed[-1][0].stop, 0)]
-    header, dialect = tuple(table.header), Dialect(table.delimiter, skips_blanks=table.skips_blanks)
+    places = [Cut(0, 1), *cuts, Cut(measure_file(source.location), 0)]
     return [
         Slice(role, index, "csv", source.location, start, stop, line, header, dialect)
         for (start, line), (stop, _) in pairwise(places)
@@ -275,55 +162,21 @@ def _cut_file(
     ]
 
 
-def _divide_groups(role: Role, index: int, source: FileRecipients, slice_rows: int) -> Iterator[Slice]:
-    """Yield the row groups of a Parquet file, joined with neighbours until they have enough rows."""
-    # Imported here: an extra, and most audiences are CSV.
+def _divide_rows(role: Role, index: int, source: FileRecipients, slice_rows: int) -> Iterator[Slice]:
+    """Yield slices of the rows of a Parquet file."""
+    # Imported here: most audiences are CSV.
     from runner.audience.parquet_table import count_rows  # noqa: PLC0415
 
     location = source.location
     try:
-        counts = count_rows(location)
+        count = count_rows(location)
     except (OSError, ValueError):
-        counts = []
-    if not counts:
+        count = 0
+    if not count:
         # Reading the file reports the problem.
         yield Slice(role, index, "whole", location)
-    first, row, rows = 0, 1, 0
-    for number, count in enumerate(counts, start=1):
-        rows += count
-        if rows >= slice_rows or number == len(counts):
-            yield Slice(role, index, "parquet", location, first, number, row)
-            first, row, rows = number, row + rows, 0
-
-
-def _list_cuts(surveyed: Sequence[tuple[Block, BlockSurvey]]) -> Iterator[tuple[int, int]]:
-    """Yield the offset of each cut in a file, and the line that begins there, from 1."""
-    quotes = breaks = 0
-    is_half = False
-    for block, survey in surveyed:
-        # A CRLF that two blocks share is one line end.
-        breaks -= is_half and survey.begins_with_lf
-        cut = survey.cut_inside if quotes % 2 else survey.cut_outside
-        if block.start and cut is not None:
-            yield block.start + cut.offset, breaks + cut.breaks + 1
-        quotes += survey.quotes
-        breaks += survey.breaks
-        is_half = survey.ends_with_cr
-
-
-def _is_plain_text(surveys: Iterable[BlockSurvey]) -> bool:
-    """Return whether a file is UTF-8 without NUL, by its blocks and the seams between them."""
-    seam = b""
-    for survey in surveys:
-        seam += survey.head
-        if not survey.is_text or (not survey.is_seam_alone and not is_utf8(seam)):
-            return False
-        seam = seam if survey.is_seam_alone else survey.tail
-    return not seam
-
-
-_BUFFER_BYTES = 1 << 17
-_CODES: dict[Role, str] = {"recipients": RECIPIENT_PHONE, "exclude": EXCLUDED_PHONE}
+    for start in range(0, count, slice_rows):
+        yield Slice(role, index, "parquet", location, start, min(start + slice_rows, count), start + 1)
 
 
 class BrokenSliceError(Exception):
@@ -341,7 +194,6 @@ class SlicedRow(NamedTuple):
         timezone: an IANA name; None to go by the region, or the number.
         region: the legal region from `check_region`; None to go by the number.
         consent: on record, if the policy requires it.
-        before: the phone that earlier versions read in it, if that was another.
     """
 
     source: int
@@ -351,7 +203,6 @@ class SlicedRow(NamedTuple):
     timezone: str | None
     region: str | None
     consent: RowConsent
-    before: str | None
 
 
 def iterate_slice(
@@ -373,25 +224,14 @@ def iterate_slice(
         BrokenSliceError: the slice cannot be read separately; discard the results of all slices of its
             source.
     """
-    sources = list_sources(campaign, part.role)
-    reads_consent = part.role == "recipients" and campaign.policy.consent == "required"
     wanted = names if part.role == "recipients" else frozenset[str]()
     for index in range(part.start, part.stop) if part.kind == "inline" else (part.source,):
-        source, own = sources[index], None
+        source, own = list_sources(campaign, part.role)[index], None
         if isinstance(source, FileRecipients):
             table = None if part.kind == "whole" else _open_slice(source, part, wanted)
             own = SourcePart(table, not part.start, findings)
         try:
-            for row in iterate_source(
-                source,
-                _CODES[part.role],
-                wanted,
-                problems,
-                tally,
-                reads_consent=reads_consent,
-                part=own,
-                landlines=campaign.policy.landlines,
-            ):
+            for row in iterate_source(campaign, part.role, index, wanted, problems, tally, own):
                 yield SlicedRow._make((index, *row))
         except TableProblemError:
             # A table ends at its error: later slices would go on, or report it again.
@@ -402,22 +242,22 @@ def note_findings(
     campaign: Campaign, role: Role, source: int, findings: Findings, problems: Problems
 ) -> None:
     """Note the findings in all slices of a source, by its index in its list, once."""
-    column = open_phone_column(list_sources(campaign, role)[source], _CODES[role], problems)
-    replace(column, findings=findings).note_findings()
+    open_phone_column(campaign, role, source, problems, findings).note_findings()
 
 
 @contextmanager
 def _open_slice(source: FileRecipients, part: Slice, names: frozenset[str]) -> Iterator[Table]:
     if part.kind == "parquet":
-        with open_source(source, names, part.location, (part.start, part.stop), part.line) as table:
+        with open_source(source, names, (part.start, part.stop)) as table:
             yield table
         return
     try:
-        raw = open_binary(part.location)
+        with open_binary(part.location) as raw:
+            raw.seek(part.start)
+            content = io.BytesIO(raw.read(part.stop - part.start))
     except OSError:
         raise BrokenSliceError from None
-    span = io.BufferedReader(FileRange(raw, part.start, part.stop), _BUFFER_BYTES)
-    with io.TextIOWrapper(span, "utf-8" if part.start else "utf-8-sig") as stream:
+    with io.TextIOWrapper(content, "utf-8" if part.start else "utf-8-sig") as stream:
         if part.start:
             yield continue_table(source.path, stream, list(part.header), part.dialect, part.line)
             return

@@ -11,24 +11,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from runner.audience.encoding import (
-    GUESSED,
-    FoundEncoding,
-    find_encoding,
-    first_undefined,
-    list_foreign_fields,
-)
-from runner.source.diagnostic import Diagnostic
+from runner.audience.encoding import BytePlace, choose_encoding, find_undefined, read_foreign
+from runner.source.diagnostic import Diagnostic, Position
+from runner.source.stand_in import find_stand_in
 from runner.source.storage import open_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from runner.audience.encoding import ForeignText
     from runner.source.stand_in import StandIn
 
 
 DELIMITERS = ",;\t|"
+_START = 1 << 20
+_WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""First bytes of .xlsx and .ods (ZIP, APPNOTE 4.3.7) and .xls files (MS-CFB 2.2)."""
 _QUOTED = re.compile(r'"[^"]*"?')
 _SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=([^\w"\s]|\t)"?[,;\t|]*\s*', re.IGNORECASE)
 _HEADER_LIMIT = 1 << 17
@@ -36,6 +35,7 @@ _HEADER_LIMIT = 1 << 17
 _SAMPLED_LINES = 20
 MAX_CELL = csv.field_size_limit()
 """The most characters of a cell."""
+_ANEW_HINT = "export it again as “CSV UTF-8”"
 _ENCODING_HINT = "save it as “CSV UTF-8” in the spreadsheet"
 _MIXED_HINT = "rows of another file were added: save each file as “CSV UTF-8” before they are joined"
 _QUOTE_HINT = 'write a cell with a quote, separator or line break in "quotes", its own quotes doubled'
@@ -116,7 +116,6 @@ class Table:
     Attributes:
         header: the columns' names as written, without outer blanks and invisible characters.
         line: the header's line, from 1.
-        guess: a warning if the file is not UTF-8 and read as Windows-1252.
         rows: the records after the header, each with its first line, from 1, without blank ones. A correct
             record has as many cells as the header. Raises `TableProblemError` at a line that cannot be read.
         skips_blanks: whether blanks behind it are not part of the cells.
@@ -125,15 +124,12 @@ class Table:
     file: Path
     header: list[str]
     line: int
-    guess: Diagnostic | None
     rows: Iterator[tuple[int, list[str]]]
     delimiter: str = ","
     skips_blanks: bool = False
 
     def iterate_notes(self) -> Iterator[Diagnostic]:
         """Yield notes on the way in which the file is read."""
-        if self.guess is not None:
-            yield self.guess
         if self.skips_blanks:
             message = "blanks stand behind the separators of this file: they are not part of the cells"
             yield Diagnostic("note", "csv-blanks", message, self.file, self.line, 1)
@@ -215,12 +211,10 @@ def name_columns(header: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def open_table(
-    file: Path, location: str | None = None, encoding: str | None = None, *, is_rendered: bool = False
-) -> Iterator[Table]:
+def open_table(file: Path, location: str | None = None, encoding: str | None = None) -> Iterator[Table]:
     """Open a CSV file and read its header.
 
-    The file is UTF-8 or UTF-16, with or without a byte order mark, or else Windows-1252. Its fields are
+    The file is UTF-8 or UTF-16, with or without a byte order mark, if no encoding is named. Its fields are
     separated by comma, semicolon, tab or pipe: the most frequent in the header, or the one that a first line
     `sep=…` names. It has RFC 4180 quotes; lines end in CRLF, LF or CR, within cells as well, and are read as
     LF.
@@ -229,32 +223,31 @@ def open_table(
         file: for messages.
         location: a path or a URL.
         encoding: the encoding that a person names; None to detect it.
-        is_rendered: whether people will read its text: then text that is not UTF-8 must read as Western
-            words.
 
     Raises:
-        TableProblemError: it cannot be opened, is no text, is in another encoding, mixes encodings, has no
-            header, or names a column twice.
+        TableProblemError: it cannot be opened, is no text, is in another encoding, has no header, or names a
+            column twice.
     """
+    where = location or str(file)
     try:
-        where = location or str(file)
-        found = find_encoding(where, encoding)
-        _refuse_binary(file, found)
-        shown = _read_foreign(file, where, found) if is_rendered and found.not_utf8 is not None else None
-        _refuse_mixed(file, found)
-        stream = io.TextIOWrapper(open_binary(where), encoding=found.name)
+        with open_binary(where) as raw:
+            start = raw.read(_START)
+        if (stand_in := find_stand_in(start)) is not None:
+            raise explain_stand_in(file, stand_in)
+        if start.startswith(_WORKBOOKS):
+            message = "this is a spreadsheet's own file, not a CSV file"
+            raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
+        stream = io.TextIOWrapper(open_binary(where), encoding=choose_encoding(start, encoding))
     except OSError as error:
         raise table_problem(
             file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}"
         ) from None
     with stream:
-        yield read_table(file, stream, where, _warn_of_guess(file, found, shown))
+        yield read_table(file, stream, where)
 
 
-def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | None = None) -> Table:
+def read_table(file: Path, stream: TextIO, location: str) -> Table:
     """Return the table in a text that begins with its header; its rows are read on from the stream.
-
-    `guess` is a warning that goes with the table.
 
     Raises:
         TableProblemError: it has no header, or names a column twice.
@@ -270,15 +263,13 @@ def read_table(file: Path, stream: TextIO, location: str, guess: Diagnostic | No
     line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
     check_header(file, line, header)
-    rows = _fit_rows(records, header)
-    return Table(file, header, line, guess, rows, dialect.delimiter, dialect.skips_blanks)
+    return Table(file, header, line, _fit_rows(records, header), dialect.delimiter, dialect.skips_blanks)
 
 
 def continue_table(file: Path, stream: TextIO, header: list[str], dialect: Dialect, line: int) -> Table:
     """Return the table in a text that begins at a later row, with the whole table's header and dialect."""
     records = _read_records(file, stream, str(file), dialect, line)
-    rows = _fit_rows(records, header)
-    return Table(file, header, line, None, rows, dialect.delimiter, dialect.skips_blanks)
+    return Table(file, header, line, _fit_rows(records, header), dialect.delimiter, dialect.skips_blanks)
 
 
 def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
@@ -286,52 +277,11 @@ def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
     return table_problem(file, found.line, found.code, found.message, found.hint)
 
 
-def _refuse_binary(file: Path, found: FoundEncoding) -> None:
-    if found.stand_in is not None:
-        raise explain_stand_in(file, found.stand_in)
-    if found.is_workbook:
-        message = "this is a spreadsheet's own file, not a CSV file"
-        raise table_problem(file, 1, "csv-workbook", message, "export the sheet as “CSV UTF-8”")
-    if found.nul is not None:
-        raise _nul_problem(file, found.nul.line, found.nul.column)
-
-
-def _refuse_mixed(file: Path, found: FoundEncoding) -> None:
-    place = found.not_utf8
-    if place is not None and found.utf8_line is not None:
-        message = f"this file mixes UTF-8 (line {found.utf8_line:,}) and Windows-1252 (line {place.line:,})"
-        raise TableProblemError(
-            Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _MIXED_HINT)
-        )
-
-
-def _read_foreign(file: Path, location: str, found: FoundEncoding) -> str:
-    """Return a field with bytes that are not UTF-8; refuse it if it does not read as words."""
-    # Imported here: nearly all files are UTF-8.
-    from runner.audience.encoding import WESTERN, find_likely, show_field  # noqa: PLC0415
-
-    fields = list_foreign_fields(location)
-    likely = find_likely(fields)
-    read = {name: show_field(fields[0], name) for name in dict.fromkeys((WESTERN, *likely))}
-    if likely != [WESTERN] and found.not_utf8 is not None:
-        both = ", ".join(f"{text!r} in {name}" for name, text in read.items())
-        message = f"this row is not UTF-8, and does not read as Western words: {both}"
-        hint = (
-            f"write `encoding: {likely[0]}` beside the file, if that reads right, or save it as “CSV UTF-8”"
-        )
-        place = found.not_utf8
-        raise TableProblemError(
-            Diagnostic("error", "csv-encoding-unknown", message, file, place.line, place.column, hint)
-        )
-    return read[WESTERN]
-
-
 def _read_records(
     file: Path, stream: TextIO, location: str, dialect: Dialect, first: int
 ) -> Iterator[tuple[int, list[str]]]:
     """Yield the records of a text, the first line of which is the file's line `first`."""
-    is_utf16 = stream.encoding.startswith("utf-16")
-    lines = _refuse_nul(file, stream, first) if is_utf16 else stream
+    lines = _refuse_nul(file, stream, first)
     reader = csv.reader(
         lines, delimiter=dialect.delimiter, skipinitialspace=dialect.skips_blanks, strict=True
     )
@@ -350,7 +300,10 @@ def _read_records(
 def _refuse_nul(file: Path, stream: TextIO, first: int) -> Iterator[str]:
     for number, line in enumerate(stream, start=first):
         if "\0" in line:
-            raise _nul_problem(file, number, line.index("\0") + 1)
+            message = "this row has a NUL character in it: the file is damaged, or no text"
+            raise TableProblemError(
+                Position(file, number, line.index("\0") + 1).problem("csv-nul", message, _ANEW_HINT)
+            )
         yield line
 
 
@@ -400,37 +353,29 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
         seen[folded] = name
 
 
-def _nul_problem(file: Path, line: int, column: int) -> TableProblemError:
-    message = "this row has a NUL character in it: the file is damaged, or no text"
-    return TableProblemError(
-        Diagnostic("error", "csv-nul", message, file, line, column, "export it again as “CSV UTF-8”")
-    )
-
-
 def _not_readable(file: Path, location: str, encoding: str, line: int) -> TableProblemError:
-    place = None if encoding.startswith("utf-16") else first_undefined(location, encoding)
-    if place is None:
+    """Return the error for a file that is not in its encoding, noticed in this line."""
+    if encoding.startswith("utf-16"):
         message = "this row is not UTF-16, which the file begins in"
         return table_problem(file, line, "csv-encoding", message, _ENCODING_HINT)
-    message = (
-        f"byte 0x{place.value:02X} in this row is neither UTF-8 nor Windows-1252"
-        if encoding == GUESSED
-        else f"byte 0x{place.value:02X} in this row is not {encoding}, which `encoding` says"
-    )
-    return TableProblemError(
-        Diagnostic("error", "csv-encoding", message, file, place.line, place.column, _ENCODING_HINT)
-    )
+    if encoding.startswith("utf-8") and (foreign := read_foreign(location)) is not None:
+        return TableProblemError(_describe_foreign(file, foreign))
+    place = find_undefined(location, encoding) or BytePlace(line, 1, 0)
+    message = f"byte 0x{place.value:02X} in this row is not {encoding}, which `encoding` says"
+    where = Position(file, place.line, place.column)
+    return TableProblemError(where.problem("csv-encoding", message, _ENCODING_HINT))
 
 
-def _warn_of_guess(file: Path, found: FoundEncoding, shown: str | None) -> Diagnostic | None:
-    place = found.not_utf8
-    if place is None:
-        return None
-    message = f"byte 0x{place.value:02X} in this row is not UTF-8: the file is read as Windows-1252"
-    message += f", as in {shown!r}" if shown is not None else ""
-    return Diagnostic(
-        "warning", "csv-encoding-guessed", message, file, place.line, place.column, _ENCODING_HINT
-    )
+def _describe_foreign(file: Path, foreign: ForeignText) -> Diagnostic:
+    line, column, _ = foreign.place
+    if foreign.utf8_line is not None:
+        message = f"this file mixes UTF-8 (line {foreign.utf8_line:,}) and another encoding (line {line:,})"
+        return Position(file, line, column).problem("csv-encoding", message, _MIXED_HINT)
+    read = [f"{text!r} in {name}" for name, text in foreign.readings.items()]
+    message = f"this row is not UTF-8: its text is {', '.join(read[:-1])}, or {read[-1]}"
+    first = next(iter(foreign.readings))
+    hint = f"write `encoding: {first}` beside the file, or the one that reads right, or {_ENCODING_HINT}"
+    return Position(file, line, column).problem("csv-encoding-unknown", message, hint)
 
 
 def table_problem(

@@ -19,6 +19,7 @@ from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
+from runner.timing.legal_hours import check_region
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
@@ -155,9 +156,12 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
 
 
 def _check_region(source: RecipientSource, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    if source.region is not None and source.region.partition("-")[0] not in phonenumbers.SUPPORTED_REGIONS:
+    region = source.region
+    if region is not None and region.partition("-")[0] not in phonenumbers.SUPPORTED_REGIONS:
+        meant = check_region(region)
+        guess = f": did you mean {meant}?" if isinstance(meant, str) else ""
         hint = "use a code of ISO 3166-1, as in US, GB, DE"
-        yield document.position(path).problem("region-unknown", f"there is no region {source.region}", hint)
+        yield document.position(path).problem("region-unknown", f"there is no region {region}{guess}", hint)
 
 
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:

@@ -57,7 +57,7 @@ from runner.source.yaml import Key, YamlDocument, YamlProblemError, pause_collec
 from runner.timing.schedule import Schedule, read_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _LISTS = ("recipients", "exclude", "messages")
 _NAME = "campaign"
@@ -330,15 +330,21 @@ class _Reader:
             recipients=tuple(map(self._source, data["recipients"])),
             exclude=tuple(map(self._source, data.get("exclude", ()))),
             vars=data.get("vars", {}),
-            limits=_read_limits(data.get("limits", {})),
+            limits=Limits(**self._read_keys(data.get("limits", {}))),
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
-            policy=_read_policy(data.get("policy", {})),
+            policy=self._policy(data.get("policy", {})),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
             score=data["score"]["question"] if "score" in data else None,
         )
+
+    def _policy(self, item: dict[str, Any]) -> Policy:
+        read = self._read_keys(item)
+        if "frequency_cap" in read:
+            read["frequency_cap"] = FrequencyCap(**self._read_keys(read["frequency_cap"]))
+        return Policy(**read)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
         for key in get_args(FileFormat):
@@ -374,77 +380,52 @@ class _Reader:
 
     def _variants(self, item: dict[str, Any]) -> Variants:
         place = next(key for key in ("of", "holdout", "seed") if key in item)
-        return Variants(
-            item["seed"],
-            item.get("of"),
-            tuple(self._arm(arm) for arm in item.get("arms", [])),
-            self._position(item, place),
-            float(item.get("holdout", 0)),
-            self._analysis(item["analysis"]) if "analysis" in item else None,
-        )
-
-    def _analysis(self, item: dict[str, Any]) -> Analysis:
-        return Analysis(self._position(item, next(iter(item))), item.get("at"), item.get("per_arm"))
+        read = {"of": None, **self._read_keys(item, "arms", "analysis")}
+        if "analysis" in item:
+            own = {key: item["analysis"][key] for key in ("at", "per_arm") if key in item["analysis"]}
+            read["analysis"] = Analysis(self._position(item["analysis"], next(iter(item["analysis"]))), **own)
+        arms = tuple(self._arm(arm) for arm in item.get("arms", []))
+        return Variants(**read, arms=arms, position=self._position(item, place))
 
     def _arm(self, item: dict[str, Any]) -> Arm:
-        return Arm(
-            id=item["id"],
-            weight=float(item.get("weight", 1)),
-            position=self._position(item, "id"),
-            tag=item.get("tag"),
-            text=self._optional_text(item, "text"),
-            introduction=self._optional_text(item, "introduction"),
-            questions=self._questions(item) if "questions" in item else None,
-            conclusion=self._optional_text(item, "conclusion"),
-            method=item.get("method"),
-            complete_existing_sessions=item.get("complete_existing_sessions"),
-        )
+        return Arm(**{"weight": 1.0, **self._read_keys(item)}, position=self._position(item, "id"))
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
-        text = self._optional_text(item, "text")
-        replies = item.get("replies", "ignored")
-        questions = self._questions(item)
-        if replies == "recorded" and text is not None:
-            questions, text = ask_openly(text), None
-        return Message(
-            id=item["id"],
-            tag=item.get("tag", tag),
-            position=self._position(item, "id"),
-            text=text,
-            introduction=self._optional_text(item, "introduction"),
-            questions=questions,
-            conclusion=self._optional_text(item, "conclusion"),
-            method=item.get("method", "SMS"),
-            complete_existing_sessions=item.get("complete_existing_sessions", self._completes),
-            **_read_renaming(item),
-            after=self._after(item["after"]) if "after" in item else None,
-            to=item.get("to", "everyone"),
-            replies=replies,
-        )
-
-    def _after(self, item: dict[str, Any]) -> After:
-        return After(item["message"], parse_duration(item["wait"]), self._position(item, "message"))
-
-    def _questions(self, item: dict[str, Any]) -> tuple[Question, ...]:
-        return tuple(self._question(question) for question in item.get("questions", []))
+        read = {"tag": tag, "complete_existing_sessions": self._completes}
+        read |= self._read_keys(item, "renamed_from", "after")
+        if read.get("replies") == "recorded" and "text" in read:
+            read["questions"] = ask_openly(cast("TemplateText", read.pop("text")))
+        if "after" in item:
+            after = item["after"]
+            read["after"] = After(**self._read_keys(after), position=self._position(after, "message"))
+        return Message(**read, **_read_renaming(item), position=self._position(item, "id"))
 
     def _question(self, item: dict[str, Any]) -> Question:
         responses: list[str | dict[str, Any]] = item.get("responses", [])
         values = tuple(_read_value(one["value"]) if isinstance(one, dict) else None for one in responses)
+        read = {"scale": "choice" if responses else "text", **self._read_keys(item, "responses")}
         return Question(
-            tag=item["tag"],
-            text=self._text(item, "text"),
+            **read,
             responses=tuple(
                 self._text(one, "text") if isinstance(one, dict) else self._text(responses, index)
                 for index, one in enumerate(responses)
             ),
-            scale=item.get("scale", "choice" if responses else "text"),
-            conclude_on=self._optional_text(item, "conclude_on"),
             values=values if any(value is not None for value in values) else (),
         )
 
-    def _optional_text(self, container: dict[str, Any], key: str) -> TemplateText | None:
-        return self._text(container, key) if key in container else None
+    def _read_keys(self, item: dict[str, Any], *others: str) -> dict[str, Any]:
+        """Return the values of a mapping, but for some keys, by the names of fields, which are the keys."""
+        read: dict[str, Any] = {key: item[key] for key in item if key not in others}
+        for key, value in read.items():
+            if key in _TEXTS:
+                read[key] = self._text(item, key)
+            elif key == "questions":
+                read[key] = tuple(map(self._question, value))
+            elif key in _READERS:
+                read[key] = _READERS[key](value)
+            elif isinstance(value, list):
+                read[key] = tuple(value)
+        return read
 
     def _text(self, container: dict[str, Any] | list[Any], key: Key) -> TemplateText:
         source: str = container[key]  # type: ignore[index]
@@ -458,23 +439,22 @@ class _Reader:
         return TemplateText(source, position, position.line + 1, indent, is_block=True)
 
 
-def _read_limits(limits: dict[str, Any]) -> Limits:
-    read = dict(limits)
-    if "rate" in limits:
-        read["rate"] = parse_rate(limits["rate"])
-    if "settle_margin" in limits:
-        read["settle_margin"] = parse_duration(limits["settle_margin"])
-    if isinstance(limits.get("invalid_rows"), str):
-        read["invalid_rows"] = _read_share(limits["invalid_rows"])
-    return Limits(**read)
-
-
 def _read_value(written: float | str) -> ResponseValue:
     return "none" if isinstance(written, str) else Fraction(str(written))
 
 
-def _read_share(written: str) -> Fraction:
-    return Fraction(written.removesuffix("%")) / 100
+def _read_share(written: str | int) -> Fraction | int:
+    return Fraction(written.removesuffix("%")) / 100 if isinstance(written, str) else written
+
+
+_TEXTS = frozenset(("text", "introduction", "conclusion", "conclude_on"))
+_READERS: dict[str, Callable[[Any], object]] = {
+    **dict.fromkeys(("wait", "within", "settle_margin", "read_replies_within"), parse_duration),
+    **dict.fromkeys(("invalid_rows", "review_margin"), _read_share),
+    **dict.fromkeys(("weight", "holdout"), float),
+    "rate": parse_rate,
+}
+"""Readers of values that are written otherwise than they are kept, by key."""
 
 
 def _read_schedule(written: dict[str, Any]) -> Schedule:
@@ -486,15 +466,3 @@ def _read_schedule(written: dict[str, Any]) -> Schedule:
 def _read_consent_columns(written: dict[str, Any]) -> ConsentColumns:
     column = written.get("source_column") or written["column"]
     return ConsentColumns(column, written.get("date_column"), tuple(written.get("yes", ())))
-
-
-def _read_policy(written: dict[str, Any]) -> Policy:
-    read = {**written, "opt_out_words": tuple(written.get("opt_out_words", ()))}
-    if "frequency_cap" in written:
-        cap = written["frequency_cap"]
-        read["frequency_cap"] = FrequencyCap(cap["messages"], parse_duration(cap["within"]))
-    if "read_replies_within" in written:
-        read["read_replies_within"] = parse_duration(written["read_replies_within"])
-    if "review_margin" in written:
-        read["review_margin"] = _read_share(written["review_margin"])
-    return Policy(**read)

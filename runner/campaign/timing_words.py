@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from runner.source.quantity import write_duration
 from runner.timing.window import DAYS, MINUTES_A_DAY, format_clock
 from runner.timing.zone import load_zone
 
@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, Message
     from runner.timing.window import WeeklyWindow
 
-_UNITS = {
-    "d": timedelta(days=1),
-    "h": timedelta(hours=1),
-    "m": timedelta(minutes=1),
-    "s": timedelta(seconds=1),
-}
 _WHOM = {"answered": ", to those who have answered", "unanswered": ", to those who have not answered"}
 
 
@@ -65,15 +59,6 @@ def describe_window(window: WeeklyWindow) -> str:
         f"{DAYS[first] if first == last else f'{DAYS[first]}-{DAYS[last]}'} {hours}"
         for first, last, hours in parts
     )
-
-
-def write_duration(length: timedelta) -> str:
-    """Return a duration as campaigns write it: `2d`, `1h30m`; empty for none."""
-    written = ""
-    for unit, size in _UNITS.items():
-        count, length = divmod(length, size)
-        written += f"{count}{unit}" if count else ""
-    return written
 
 
 def _write_moment(moment: datetime, zone: str | None) -> str:

@@ -6,11 +6,12 @@ import codecs
 import io
 import os
 import re
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.wording import disarm
+from runner.wording import disarm, disarm_commands
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -56,8 +57,25 @@ def print_text(text: str = "", *, nl: bool = True, err: bool = False, **style: A
     click.echo(disarm(click.style(text, **style) if style else text), nl=nl, err=err)
 
 
+def print_command(line: str) -> None:
+    """Write one workflow command for GitHub; its values must be escaped."""
+    import click
+
+    # Names of files may contain bytes that are no text: these are shown as escapes.
+    click.echo(line.encode("utf-8", "backslashreplace").decode())
+
+
+def leads_to_file(stream: TextIO) -> bool:
+    """Return whether a stream is redirected into a file, where nothing reads commands."""
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):
+        # It is closed, or no stream of the operating system's.
+        return False
+
+
 def fit_json(text: str, stream: TextIO) -> str:
-    """Return JSON as a stream can carry it: exactly, with escapes unless the stream is UTF-8."""
+    """Return JSON as a stream can carry it: escapes for what UTF-8 or the stream lacks, or a CI job obeys."""
     # Imported here: few streams need it.
     import json
 
@@ -66,11 +84,12 @@ def fit_json(text: str, stream: TextIO) -> str:
     escaped = r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+"
     if not _is_utf_8(stream):
         escaped = r"[^\0-\x7e]+"
-    return re.sub(escaped, lambda run: json.dumps(run[0])[1:-1], text)
+    return disarm_commands(re.sub(escaped, lambda run: json.dumps(run[0])[1:-1], text))
 
 
 def fit_html(text: str, stream: TextIO) -> str:
-    """Return HTML as a stream can carry it: exactly, with references unless the stream is UTF-8."""
+    """Return HTML as a stream can carry it: references for what the stream lacks, or a CI job obeys."""
+    text = disarm_commands(text, "&#{};")
     return text if _is_utf_8(stream) else text.encode("ascii", "xmlcharrefreplace").decode()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -15,7 +16,6 @@ import click
 
 from runner.cli.console import log_as, print_prose
 from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
-from runner.cli.guard import guard_output
 from runner.cli.log import FORMAT_VARIABLE, FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
@@ -34,7 +34,7 @@ COMMANDS = {
     "approve": "Record who approved a plan.",
     "apply": "Send the planned texts, each exactly once.",
     "record": "Commit lockfiles, opt-outs and approvals, and push them.",
-    "alert": "Keep one GitHub issue open while something is wrong.",
+    "alert": "Keep one GitHub issue with what a person must do.",
     "ci": "Set up and run CI's jobs.",
     "resolve": "List launches of unknown outcome, and settle them.",
     "pause": "Pause campaigns: nothing is sent.",
@@ -158,9 +158,8 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, in the main thread, and return its exit code (docs/reference/exit-codes.md).
 
-    SIGINT and SIGTERM end it in order. With NO_COLOR it writes no colours. In a CI job its output cannot
-    contain commands to the platform, except for its own annotations. Without arguments, which exclude the
-    program's name, it takes those of the process.
+    SIGINT and SIGTERM end it in order. With NO_COLOR it writes no colours. Without arguments, which exclude
+    the program's name, it takes those of the process.
     """
     wanted = os.environ.get(FORMAT_VARIABLE, "")
     open_closed_streams()
@@ -168,23 +167,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
     replace_unencodable()
     # Click does not know it (no-color.org). Errors are shown when the command's own context is gone.
     color = False if os.environ.get("NO_COLOR") else None
-    with guard_output(os.environ), click.Context(cli, color=color).scope(cleanup=False):
-        return _run_guarded(arguments, color=color)
-
-
-def _run_guarded(arguments: Sequence[str] | None, *, color: bool | None) -> int:
-    try:
-        with raise_on_signals():
-            result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False, color=color)
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except BrokenPipeError:
-        # The reader of the output has gone (`| head`): nothing more can be said.
-        sys.stderr.close()
-        return 0
-    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the boundary at which errors end
-        return show_failure(error)
-    return result if isinstance(result, int) else 0
+    with click.Context(cli, color=color).scope(cleanup=False):
+        try:
+            with raise_on_signals():
+                result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False, color=color)
+        except click.exceptions.Exit as error:
+            return error.exit_code
+        except BrokenPipeError:
+            # The reader of the output has gone (`| head`): nothing more can be said.
+            sys.stderr.close()
+            return 0
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the boundary at which errors end
+            return show_failure(error)
+        return result if isinstance(result, int) else 0
 
 
 def show_failure(error: BaseException) -> int:
@@ -199,7 +194,9 @@ def show_failure(error: BaseException) -> int:
         if is_json():
             log_record("error", error.format_message(), exit_code=code)
         else:
-            error.show()
+            text = io.StringIO()
+            error.show(file=text)
+            print_text(text.getvalue(), nl=False, err=True)
         return code
     # Errors about files name them: without a name, it is standard output.
     if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:

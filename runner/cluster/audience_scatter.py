@@ -14,12 +14,12 @@ from runner.audience.findings import Findings
 from runner.audience.slices import (
     BLOCK_BYTES,
     BrokenSliceError,
+    find_cuts,
     iterate_slice,
     join_slices,
-    list_blocks,
+    list_large,
     note_findings,
     plan_slices,
-    survey_block,
 )
 from runner.campaign.model import FileRecipients
 from runner.cluster.columns import RowSheet
@@ -32,7 +32,8 @@ from runner.source.yaml import pause_collector
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from runner.audience.slices import Role, Slice, SlicedRow
+    from runner.audience.audience import Role
+    from runner.audience.slices import Slice, SlicedRow
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
     from runner.execution.executor import Executor
@@ -83,10 +84,10 @@ def scatter_slice(folder: SharedFolder, job_name: str, part: Slice, file: str) -
 
 
 def _add(sheet: RowSheet, rows: list[SlicedRow], names: tuple[str, ...]) -> None:
-    sources, lines, phones, given, zones, regions, consents, before = zip(*rows, strict=True)
+    sources, lines, phones, given, zones, regions, consents = zip(*rows, strict=True)
     consented, days = zip(*consents, strict=True)
     texts = [[one.get(name) for one in given] for name in names]
-    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, before, *texts])
+    sheet.add([list(map(int, phones)), lines, sources, zones, regions, consented, days, *texts])
 
 
 ROWS_PER_PARTITION = 40_000
@@ -97,8 +98,6 @@ _ROW_BYTES = 50
 """A low estimate: partitions that are too small cost less than those that are too large."""
 _WANTED_SLICES = 64
 _LEAST_BLOCK_BYTES = 16 << 20
-_GROUP_ROWS = 100_000
-"""An estimate of the rows in a row group of a Parquet file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +111,20 @@ class CutAudience:
 def cut_audience(
     cluster: Executor, campaign: Campaign, observe: Observe, block_bytes: int | None = None
 ) -> CutAudience:
-    """Return an audience in slices, after surveys of large files on the cluster.
+    """Return an audience in slices; large files are looked through on the cluster.
 
-    `observe` receives the stage, the work done, and the total. `block_bytes` is the size of a survey, and the
-    approximate size of a slice; None to choose.
+    `observe` receives the stage, the work done, and the total. `block_bytes` is the approximate size of a
+    slice; None to choose.
     """
     chosen = block_bytes or _choose_block_bytes(campaign)
 
     def cut(role: Role) -> tuple[Slice, ...]:
-        blocks = list_blocks(campaign, role, chosen)
-        surveys = {}
-        for done, (place, survey) in enumerate(cluster.run(survey_block, [(each,) for each in blocks]), 1):
-            surveys[blocks[place]] = survey
-            observe("files surveyed", done, len(blocks))
-        return tuple(plan_slices(campaign, role, surveys))
+        large = list_large(campaign, role, chosen)
+        cuts = {}
+        for done, (place, found) in enumerate(cluster.run(find_cuts, [(each, chosen) for each in large]), 1):
+            cuts[large[place]] = found
+            observe("files cut", done, len(large))
+        return tuple(plan_slices(campaign, role, cuts))
 
     return CutAudience(cut("recipients"), cut("exclude"))
 
@@ -133,15 +132,8 @@ def cut_audience(
 def _choose_block_bytes(campaign: Campaign) -> int:
     """Return the size of slices: small ones take less memory, but each partition reads from every slice."""
     files = (source for source in campaign.recipients if isinstance(source, FileRecipients))
-    size = sum(_measure(source.location) for source in files)
+    size = sum(measure_file(source.location) for source in files)
     return min(max(size // _WANTED_SLICES, _LEAST_BLOCK_BYTES), BLOCK_BYTES)
-
-
-def _measure(location: str) -> int:
-    try:
-        return measure_file(location)
-    except OSError:  # reading it reports the error
-        return 0
 
 
 def choose_partitions(audiences: Iterable[CutAudience]) -> int:
@@ -154,11 +146,9 @@ def choose_partitions(audiences: Iterable[CutAudience]) -> int:
 def _guess_rows(part: Slice) -> int:
     if part.kind == "csv":
         return (part.stop - part.start) // _ROW_BYTES
-    if part.kind == "parquet":
-        return (part.stop - part.start) * _GROUP_ROWS
-    if part.kind == "inline":
+    if part.kind in ("parquet", "inline"):
         return part.stop - part.start
-    return _measure(part.location) // _ROW_BYTES
+    return measure_file(part.location) // _ROW_BYTES
 
 
 def scatter_audience(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, Recipient
 from runner.audience.consent import ConsentChanges, RowConsent
-from runner.audience.renumbering import list_old_forms
+from runner.audience.renumbering import list_forms
 from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import scatter_audience
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
+    from runner.audience.audience import Role
     from runner.audience.consent import ConsentChange
-    from runner.audience.slices import Role
     from runner.campaign.model import Campaign, Variables
     from runner.cluster.audience_scatter import CutAudience, Observe
     from runner.cluster.columns import RowColumns
@@ -97,7 +97,7 @@ class PartitionAudience:
             self.slice_number = slice_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
-            for number, line, source, zone, region, has_consent, day, before, variables in own:
+            for number, line, source, zone, region, has_consent, day, variables in own:
                 if number in seen:
                     self.duplicates += 1
                     continue
@@ -108,7 +108,7 @@ class PartitionAudience:
                 consent = (has_consent, day) if change is None else change.consent
                 entire = {**shared, **variables} if shared else variables
                 place = places[source]
-                person = f"+{number}", entire, source, place, line, zone, region, *consent, before
+                person = f"+{number}", entire, source, place, line, zone, region, *consent
                 yield Recipient._make(person)
 
     def find_place(self, last: Recipient) -> int:
@@ -120,8 +120,7 @@ class PartitionAudience:
     def list_phones(self) -> list[str]:
         """Return the phones of all rows, with other forms of theirs, each once, in no order."""
         numbers = {number for name in self._files for number in self._read_numbers(name)}
-        phones = [f"+{number}" for number in numbers]
-        return phones + [form for phone in phones for form in list_old_forms(phone)]
+        return [form for number in numbers for form in list_forms(f"+{number}")]
 
     def _find_consent_changes(self, last_day: date | None) -> Mapping[int, ConsentChange]:
         changes = ConsentChanges(last_day)

@@ -122,7 +122,6 @@ class RowColumns(NamedTuple):
         regions: legal regions, ISO 3166 codes; None to go by the number.
         consents: whether consent is on record; None where the source says nothing of it.
         days: days of consent; None if they are not kept.
-        before: the phones that earlier versions read, E.164, where they were others.
         texts: the values of variables, in the order of their names; None for blank ones.
     """
 
@@ -133,7 +132,6 @@ class RowColumns(NamedTuple):
     regions: list[str | None]
     consents: list[bool | None]
     days: list[date | None]
-    before: list[str | None]
     texts: list[list[str | None]]
 
 
@@ -145,7 +143,6 @@ _OWN_COLUMNS: dict[str, pa.DataType] = {
     "region": pa.string(),
     "consent": pa.bool_(),
     "day": pa.date32(),
-    "before": pa.string(),
 }
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -205,7 +202,6 @@ def read_consents(file: BinaryIO, partition: int) -> Iterator[tuple[int, bool | 
 
 
 def read_numbers(file: BinaryIO, partition: int) -> list[int]:
-    """Return the phones of one partition, and those that earlier versions read, E.164 as numbers."""
-    rows = pa.ipc.open_file(file).get_batch(partition)
-    numbers: list[int] = rows.column("number").to_pylist()
-    return numbers + [int(phone) for phone in rows.column("before").drop_null().to_pylist()]
+    """Return the phones of one partition, E.164 as numbers."""
+    numbers: list[int] = pa.ipc.open_file(file).get_batch(partition).column("number").to_pylist()
+    return numbers

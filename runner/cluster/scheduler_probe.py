@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from runner.errors import ConfigurationError, RunnerError
-from runner.source.private_file import find_readers
+from runner.source.storage import find_readers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

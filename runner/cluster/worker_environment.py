@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from runner.cluster.address import LEDGER
 from runner.errors import ConfigurationError, UsageError
-from runner.source.private_file import find_readers
+from runner.source.storage import find_readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

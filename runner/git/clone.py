@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -153,17 +152,6 @@ class Clone:
             raise GitError(f"`git grep` failed: {answer.reason}")
         return set(answer.output.splitlines())
 
-    def read_patches(self, commit: str, since: str, ending: str) -> str:
-        """Return the patches to files with this ending by commits up to one, after `since` (ISO 8601)."""
-        plain = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--text", "--unified=0")
-        limits = ("--full-history", f"--since={since}", commit, "--", f":(top)*{ending}")
-        return self.git.run("log", "--patch", "--format=", *plain, *limits)
-
-    def list_commits(self, commit: str, since: str, path: str) -> list[str]:
-        """Return the commits up to one that changed a file after `since` (ISO 8601), the latest first."""
-        limits = ("--full-history", f"--since={since}", commit, "--", f":(top,literal){path}")
-        return self.git.run("log", "--format=%H", *limits).split()
-
     def deepen(self, remote: str, commit: str, since: str) -> None:
         """Fetch the history of a commit back to `since` (ISO 8601), as far as the remote provides it."""
         made_at = self.git.run("log", "--max-count=1", "--format=%cI", commit)
@@ -198,19 +186,6 @@ def read_text(file: Path) -> str:
     except UnicodeDecodeError:
         reason = "is not UTF-8"
     raise LockfileError(f"{file} {reason}", hint="restore it with git; nothing was recorded")
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
-    descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.", suffix=".tmp")
-    draft = Path(name)
-    try:
-        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123  a descriptor
-            stream.write(text)
-        draft.chmod(0o644)
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 _PARENT = re.compile(r"^parent ([0-9a-f]{40,64})$", re.MULTILINE)

@@ -207,6 +207,18 @@ class Lease:
         with self._turn:
             self._move_on(files)
 
+    def stage(self, files: Mapping[str, str]) -> None:
+        """Replace the ref's files with the next push: a renewal, a further write, or the release.
+
+        Raises:
+            StateLockedError: another run has taken over.
+            GitError: the ref was deleted.
+        """
+        with self._turn:
+            if self._lost is not None:
+                raise self._lost
+            self._snapshot = Snapshot(self._snapshot.commit, files)
+
     def release(self) -> None:
         """Free the ref if this run still holds it; drop its history if files have changed.
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.git.clone import Clone, read_text, replace_text
+from runner.atomic_write import save_text
+from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
 
 if TYPE_CHECKING:
@@ -250,7 +251,7 @@ class Recorder:
         for change in changes:
             file = self.clone.root / change.path
             if read_text(file) != change.after:
-                replace_text(file, change.after)
+                save_text(file, change.after)
         self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
 
 
@@ -327,7 +328,7 @@ def take_what_waits(
         after = theirs if ours is None else unite(path, ours, theirs)
         if after != ours:
             file.parent.mkdir(parents=True, exist_ok=True)
-            replace_text(file, after)
+            save_text(file, after)
             taken.append(path)
     return taken
 

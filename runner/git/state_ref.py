@@ -9,14 +9,16 @@ move it at once one fails, and is told.
 
 from __future__ import annotations
 
+import hashlib
 import re
+import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from runner.git.command import Git, GitError, explain_refusal, find_obstacle, hide_credentials
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from runner.git.command import GitAnswer
@@ -24,12 +26,9 @@ if TYPE_CHECKING:
 NAMESPACE = "refs/runner"
 TIMEOUT_S = 60.0
 """Time limit of one git command, in seconds: less than a lease lasts."""
-_IDENTITY = {
-    f"GIT_{role}_{part}": value
-    for role in ("AUTHOR", "COMMITTER")
-    for part, value in (("NAME", "runner"), ("EMAIL", "runner@localhost"))
-}
+_IDENTITY = "runner <runner@localhost>"
 """An identity for commits on CI machines, where git knows no user."""
+_SHA1_DIGITS, _SHA256_DIGITS = 40, 64
 _TRIES = 5
 _REJECTION = re.compile(r"^!\t[^\t]*\t(?:\[[^]]*\] )?\((?P<reason>.*)\)$", re.MULTILINE)
 _RACE = re.compile(r"stale info|cannot lock ref|failed to update ref|incorrect old value|fetch first")
@@ -73,6 +72,12 @@ def name_ref(target: str) -> str:
     return f"{NAMESPACE}/{written}"
 
 
+def _quote(name: str) -> str:
+    """Return a path as git-fast-import(1) reads it."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
 class StateRef:
     """A ref on a remote, made by `open`. `name` is the full name of the ref."""
 
@@ -80,8 +85,12 @@ class StateRef:
         self._git = git
         self.remote = remote
         self.name = name
-        # In a partial clone, asking git would fetch a bare commit.
-        self._known: set[str] = set()
+        # By what the repository names its objects: `sha1` or `sha256`.
+        self._format: str | None = None
+        self._listed: dict[str, dict[str, str]] = {}
+        self._texts: dict[str, str] = {}
+        # Texts that no commit has yet, by the blobs that they will be.
+        self._waiting: dict[str, str] = {}
 
     @classmethod
     def open(cls, folder: Path, remote: str, target: str, *, timeout_s: float = TIMEOUT_S) -> Self:
@@ -91,13 +100,14 @@ class StateRef:
             GitError: there is no git, no repository, or no such remote.
         """
         git = Git(folder, timeout_s=timeout_s)
-        inside = git.ask("rev-parse", "--git-dir")
-        if inside.status:
-            raise StateRefError(
-                f"the state cannot be kept on the git remote {hide_credentials(remote)!r}: {inside.reason}",
-                hint="run this in a clone of the repository that the campaigns are kept in",
-            )
         if git.ask("remote", "get-url", "--", remote).status:
+            inside = git.ask("rev-parse", "--git-dir")
+            if inside.status:
+                raise StateRefError(
+                    f"the state cannot be kept on the git remote {hide_credentials(remote)!r}: "
+                    f"{inside.reason}",
+                    hint="run this in a clone of the repository that the campaigns are kept in",
+                )
             known = ", ".join(git.run("remote").split()) or "none"
             raise StateRefError(
                 f"there is no git remote {hide_credentials(remote)!r} to keep the state on",
@@ -117,7 +127,10 @@ class StateRef:
         answer = self._git.ask("ls-remote", "--quiet", self.remote, self.name)
         self._require_reached(answer)
         lines = (line.split("\t") for line in answer.output.splitlines())
-        return next((commit for commit, name in lines if name == self.name), None)
+        commit = next((commit for commit, name in lines if name == self.name), None)
+        if commit is not None:
+            self._format = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
+        return commit
 
     def read(self) -> Snapshot:
         """Return the ref's state.
@@ -129,26 +142,35 @@ class StateRef:
             commit = self.find()
             if commit is None:
                 return Snapshot()
-            if commit in self._known or self._fetch(commit):
-                self._known.add(commit)
-                return Snapshot(commit, self._list(commit))
+            if commit in self._listed or self._fetch(commit):
+                return Snapshot(commit, self._listed[commit])
         raise StateRefError(f"{self} moves all the time", hint="run the same command again")
 
     def load(self, blob: str) -> str:
-        """Return the text of a blob of a snapshot that was read here.
+        """Return the text of a blob of a snapshot that was read here, or of a text that is to be written.
 
         Raises:
             GitError: it is gone.
         """
-        return self._git.run("cat-file", "blob", blob)
+        if blob not in self._texts:
+            answer = self._git.ask("cat-file", "blob", blob)
+            if answer.status:
+                raise StateRefError(f"{self} cannot be read: {answer.reason}")
+            self._texts[blob] = answer.output
+        return self._texts[blob]
 
     def store(self, text: str) -> str:
-        """Store a text locally for a later commit; return its blob.
+        """Return the blob of a text, which the next commit writes.
 
         Raises:
-            GitError: it cannot be written.
+            GitError: the repository does not tell how it names its objects.
         """
-        return self._git.run("hash-object", "-w", "--stdin", text=text)
+        data = text.encode()
+        if self._format is None:
+            self._format = self._git.run("rev-parse", "--show-object-format")
+        blob = hashlib.new(self._format, b"blob %d\0" % len(data) + data).hexdigest()
+        self._texts[blob] = self._waiting[blob] = text
+        return blob
 
     def compose(self, files: Mapping[str, str], parent: str | None = None) -> str:
         """Return a new local commit of blobs by file name; without a parent it drops the history.
@@ -156,11 +178,21 @@ class StateRef:
         Raises:
             GitError: it cannot be written.
         """
-        entries = (f"100644 blob {blob}\t{name}\0" for name, blob in sorted(files.items()))
-        tree = self._git.run("mktree", "-z", text="".join(entries))
-        follows = () if parent is None else ("-p", parent)
+        draft = f"{NAMESPACE}-draft/{secrets.token_hex(8)}"
+        blobs = [blob for blob in dict.fromkeys(files.values()) if blob in self._waiting]
+        lines = [f"blob\ndata {len(self._waiting[blob].encode())}\n{self._waiting[blob]}" for blob in blobs]
         message = f"State of {self.name}"
-        return self._git.run("commit-tree", tree, *follows, "-m", message, environment=_IDENTITY)
+        lines.append(f"commit {draft}\nmark :1\ncommitter {_IDENTITY} now\ndata {len(message)}\n{message}")
+        lines += [f"from {parent}"] if parent is not None else []
+        lines.append("deleteall")
+        lines += [f"M 100644 {blob} {_quote(name)}" for name, blob in sorted(files.items())]
+        nothing = "0" * (_SHA256_DIGITS if self._format == "sha256" else _SHA1_DIGITS)
+        lines += ["", "get-mark :1", f"reset {draft}", f"from {nothing}", ""]
+        text = "\n".join(lines) + "\n"
+        commit = self._git.run("fast-import", "--quiet", "--date-format=now", text=text)
+        for blob in blobs:
+            del self._waiting[blob]
+        return commit
 
     def count(self, commit: str) -> int:
         """Return the number of commits up to one that was read or composed here.
@@ -230,15 +262,28 @@ class StateRef:
         )
         if answer.status and self.find() == commit:
             self._require_reached(answer)
-        return not self._git.ask("cat-file", "-e", f"{commit}^{{tree}}").status
-
-    def _list(self, commit: str) -> dict[str, str]:
-        files = {}
         # By default git lists only the current folder, which may be below the top.
-        for line in self._git.run("ls-tree", "-z", "--full-tree", commit).split("\0")[:-1]:
-            entry, name = line.split("\t", 1)
-            files[name] = entry.split()[2]
-        return files
+        listed = self._git.ask("ls-tree", "-z", "--full-tree", commit)
+        if listed.status:
+            return False
+        entries = (line.split("\t", 1) for line in listed.output.split("\0")[:-1])
+        self._listed[commit] = {name: entry.split()[2] for entry, name in entries}
+        self._load_all(self._listed[commit].values())
+        return True
+
+    def _load_all(self, blobs: Iterable[str]) -> None:
+        """Read texts with one command; what it cannot tell is read one by one later."""
+        wanted = [blob for blob in dict.fromkeys(blobs) if blob not in self._texts]
+        answer = self._git.ask("cat-file", "--batch", text="".join(f"{blob}\n" for blob in wanted))
+        data, start = answer.output.encode(), 0
+        for blob in wanted:
+            head, _, _ = data[start:].partition(b"\n")
+            found = re.fullmatch(rb"([0-9a-f]+) blob ([0-9]+)", head)
+            if found is None or found[1].decode() != blob:
+                return
+            start += len(head) + 1
+            self._texts[blob] = data[start : start + int(found[2])].decode()
+            start += int(found[2]) + 1
 
     def _require_reached(self, answer: GitAnswer) -> None:
         if answer.status:

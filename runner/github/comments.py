@@ -1,7 +1,6 @@
-"""Comments on a pull request or an issue, and an issue of ours, that are kept up to date.
+"""Comments on a pull request or an issue that are kept up to date.
 
-Each is found by a hidden marker and edited in place (https://docs.github.com/rest/issues/comments,
-https://docs.github.com/rest/issues/issues).
+Each is found by a hidden marker and edited in place (https://docs.github.com/rest/issues/comments).
 """
 
 from __future__ import annotations
@@ -9,7 +8,9 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import msgspec
 
 from runner.github.rest import RefusedError, UnavailableError, look_up
 
@@ -112,7 +113,7 @@ def keep_comment(repository: Repository, number: int, marker: str, body: str, he
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked; a comment may have been written all the same.
+        UnavailableError: GitHub cannot be asked; a comment may have been written all the same.
     """
     if head and _find_head(repository, number) not in (None, head):
         return Kept("overtaken")
@@ -142,13 +143,13 @@ def _find_head(repository: Repository, number: int) -> str | None:
 
 
 def keep_trying(work: Callable[[], _Result], pause: Callable[[float], None]) -> _Result:
-    """Return the result of work on a forge, repeated some times while the forge is unavailable.
+    """Return the result of work on GitHub, repeated some times while GitHub is unavailable.
 
     Each try has to look anew: an unanswered request may have been carried out. `pause` waits for some
     seconds.
 
     Raises:
-        UnavailableError: the forge cannot be asked, after some tries.
+        UnavailableError: GitHub cannot be asked, after some tries.
     """
     wait_s = _FIRST_PAUSE_S
     for _ in range(TRIES - 1):
@@ -183,187 +184,27 @@ def read_hidden(kind: str, body: str) -> dict[str, Any] | None:
     return data
 
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+"""A number in hidden data."""
+
+
+def convert(data: Any, kind: type[_Result]) -> _Result | None:
+    """Return hidden data as a type with annotations; None if it does not fit."""
+    try:
+        return msgspec.convert(data, kind)
+    except (msgspec.ValidationError, RecursionError):
+        return None
+
+
 def begins_with(body: str, marker: str) -> bool:
     """Return whether the first line of a body is a marker."""
     return _normalize(body).split("\n", 1)[0] == marker
 
 
 def is_same_body(one: str, other: str) -> bool:
-    """Return whether two bodies are the same; a forge may change line breaks and trailing blanks."""
+    """Return whether two bodies are the same; GitHub may change line breaks and trailing blanks."""
     return _normalize(one) == _normalize(other)
 
 
 def _normalize(body: str) -> str:
     return body.replace("\r\n", "\n").strip()
-
-
-LABEL = "runner"
-_STATE = "state"
-_CHANGE = "change"
-"""The state's key for the number of the last change that a comment reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The content of an issue.
-
-    Attributes:
-        title: one line.
-        text: Markdown, below the marker and the state.
-        state: JSON for the next report.
-        is_trouble: whether anything is wrong.
-        news: the comment on a worse or different trouble; empty if there is none.
-        farewell: the comment that closes the issue.
-    """
-
-    title: str
-    text: str
-    state: Mapping[str, Any]
-    is_trouble: bool
-    news: str
-    farewell: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeptIssue:
-    """The outcome of keeping an issue.
-
-    Attributes:
-        action: `duplicate` if another job opened one at the same time, which stays; `left closed` if somebody
-            closed it and it has not become worse.
-        url: the issue's page; empty if there is none.
-        refusal: the reason for a missing comment; None if nothing was refused.
-    """
-
-    action: Literal["opened", "updated", "unchanged", "closed", "duplicate", "left closed", "nothing"]
-    url: str = ""
-    refusal: RefusedError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Issue:
-    number: int
-    title: str
-    body: str
-    url: str
-    state: Mapping[str, Any]
-
-
-class IssueKeeper:
-    """A keeper of the issue with one marker.
-
-    Only issues that this token made and that begin with the marker are touched. All open issues are searched,
-    since a token without push access sets no labels.
-
-    Args:
-        repository: the issue's.
-        marker: its first line.
-        compose: returns the report, given the state of the last one.
-    """
-
-    def __init__(
-        self, repository: Repository, marker: str, compose: Callable[[Mapping[str, Any]], Report]
-    ) -> None:
-        self._repository = repository
-        self._marker = marker
-        self._compose = compose
-
-    def keep(self) -> KeptIssue:
-        """Open, edit or close the issue, or leave it as it is.
-
-        Raises:
-            RefusedError: the token lacks the right.
-            UnavailableError: the forge cannot be asked; a part may have been done.
-        """
-        first = self._find_open()
-        if first is not None:
-            report = self._compose(first.state)
-            return self._update(first, report) if report.is_trouble else self._close(first, report)
-        last = next(self._list_own(f"state=closed&labels={LABEL}&sort=created&direction=desc"), None)
-        report = self._compose({} if last is None else last.state)
-        if report.is_trouble and report.news:
-            return self._open(report)
-        if last is not None and {**report.state, _CHANGE: 0} != {**last.state, _CHANGE: 0}:
-            # Somebody has closed it while something was wrong.
-            self._edit(last, report, _count_changes(last))
-        return (
-            KeptIssue("left closed", last.url if last else "") if report.is_trouble else KeptIssue("nothing")
-        )
-
-    def _find_open(self) -> _Issue | None:
-        """Return the oldest open issue, and close the others: two jobs may have opened one at once."""
-        own = list(self._list_own("state=open&sort=created&direction=asc"))
-        for other in own[1:]:
-            self._close_duplicate(other, own[0])
-        return own[0] if own else None
-
-    def _open(self, report: Report) -> KeptIssue:
-        body = {"title": report.title, "body": self._write(report, 0), "labels": [LABEL]}
-        made = self._read(self._repository.ask("POST", "issues", body).data)
-        first = self._find_open()
-        if first is not None and first.number < made.number:
-            return KeptIssue("duplicate", first.url)
-        return KeptIssue("opened", made.url)
-
-    def _update(self, issue: _Issue, report: Report) -> KeptIssue:
-        change, refusal = _count_changes(issue), None
-        if report.news:
-            change += 1
-            refusal = self._comment(issue, report.news, f"change={change}")
-        is_edited = self._edit(issue, report, change)
-        return KeptIssue("updated" if is_edited else "unchanged", issue.url, refusal)
-
-    def _close(self, issue: _Issue, report: Report) -> KeptIssue:
-        change = _count_changes(issue) + 1
-        refusal = self._comment(issue, report.farewell, f"change={change}")
-        closing = {"state": "closed", "state_reason": "completed"}
-        self._edit(issue, report, change, **closing)
-        return KeptIssue("closed", issue.url, refusal)
-
-    def _close_duplicate(self, issue: _Issue, first: _Issue) -> None:
-        self._comment(issue, f"Two jobs have opened an issue at once: #{first.number} goes on.", "duplicate")
-        self._repository.ask(
-            "PATCH", f"issues/{issue.number}", {"state": "closed", "state_reason": "not_planned"}
-        )
-
-    def _comment(self, issue: _Issue, text: str, name: str) -> RefusedError | None:
-        """Write a comment once, over all tries; return the refusal if the issue is locked."""
-        marker = f"<!-- {name} -->"
-        try:
-            keep_comment(self._repository, issue.number, marker, f"{marker}\n{text}")
-        except RefusedError as error:
-            return error
-        return None
-
-    def _edit(self, issue: _Issue, report: Report, change: int, **more: str) -> bool:
-        body = self._write(report, change)
-        if not more and issue.title == report.title and is_same_body(issue.body, body):
-            return False
-        changes = {"title": report.title, "body": body, **more}
-        self._repository.ask("PATCH", f"issues/{issue.number}", changes)
-        return True
-
-    def _write(self, report: Report, change: int) -> str:
-        state = write_hidden(_STATE, {**report.state, _CHANGE: change})
-        return f"{self._marker}\n{state}\n{report.text}"
-
-    def _list_own(self, query: str) -> Iterator[_Issue]:
-        login = self._repository.find_login()
-        for data in self._repository.list_all(f"issues?{query}"):
-            # Pull requests are listed as issues, too.
-            is_own = look_up(data, "user", "login") == login and look_up(data, "pull_request") is None
-            if is_own and begins_with(str(look_up(data, "body") or ""), self._marker):
-                yield self._read(data)
-
-    def _read(self, data: Any) -> _Issue:
-        number, body = look_up(data, "number"), str(look_up(data, "body") or "")
-        if not isinstance(number, int):
-            raise UnavailableError("its answer cannot be read")
-        title, url = str(look_up(data, "title") or ""), str(look_up(data, "html_url") or "")
-        # None if somebody has edited it.
-        return _Issue(number, title, body, url, read_hidden(_STATE, body) or {})
-
-
-def _count_changes(issue: _Issue) -> int:
-    change = issue.state.get(_CHANGE)
-    return change if type(change) is int and change >= 0 else 0

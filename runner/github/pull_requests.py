@@ -14,105 +14,46 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from runner.github.comments import list_comments, read_hidden, write_hidden
+from runner.github.comments import Count, convert, list_comments, read_hidden, write_hidden
 from runner.github.rest import ACTIONS_BOT, RefusedError, look_up, read_sha
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from runner.github.rest import Repository
 
 
-VERSION = 1
-LONGEST_LINE = 20_000
-"""Most characters of the line; longer ones leave out the single campaigns."""
+LONGEST_LINE = 30_000
+"""Most characters of the line; longer ones are left out."""
 _NUMBERS = "runner-numbers"
 
 
 @dataclass(frozen=True, slots=True)
-class MessageNumbers:
-    """The counts of one message.
-
-    Attributes:
-        to_send: recipients who would get it now.
-        recipients: of the whole audience.
-        later: recipients who may get it later, by the plan's forecast.
-    """
-
-    to_send: int
-    recipients: int
-    later: int
-
-
-@dataclass(frozen=True, slots=True)
 class PlanNumbers:
-    """The counts of a plan.
+    """What a comment said of a plan: how many people would get each message, now or later.
 
-    Attributes:
-        campaigns: messages' numbers by campaign name and message id; None if they were too many to list.
-        to_send: of all messages together.
-        later: recipients of all messages together who may get one later.
+    `campaigns` has the counts by campaign name and message id; a message that is not listed has none.
     """
 
     target: str
-    plan_digest: str
-    campaigns: Mapping[str, Mapping[str, MessageNumbers]] | None
-    to_send: int
-    later: int = 0
+    campaigns: dict[str, dict[str, Count]]
 
 
 def write_numbers(numbers: PlanNumbers) -> str:
-    """Return the line with the numbers, which belongs right below the comment's marker."""
-    campaigns = {
-        name: {message: [one.to_send, one.recipients, one.later] for message, one in messages.items()}
-        for name, messages in (numbers.campaigns or {}).items()
-    }
-    head = {
-        "version": VERSION,
-        "target": numbers.target,
-        "plan_digest": numbers.plan_digest,
-        "to_send": numbers.to_send,
-        "later": numbers.later,
-    }
-    line = write_hidden(_NUMBERS, {**head, "campaigns": None if numbers.campaigns is None else campaigns})
-    return line if len(line) <= LONGEST_LINE else write_hidden(_NUMBERS, {**head, "campaigns": None})
+    """Return the line with the numbers, which belongs right below the comment's marker; empty if too long."""
+    line = write_hidden(_NUMBERS, asdict(numbers))
+    return line if len(line) <= LONGEST_LINE else ""
 
 
 def read_numbers(body: str) -> PlanNumbers | None:
     """Return the numbers of a comment's Markdown; None if it has none that can be read."""
     data = read_hidden(_NUMBERS, body)
-    try:
-        return _parse(data) if data is not None and data.get("version") == VERSION else None
-    except (ValueError, TypeError, LookupError, AttributeError):
-        return None
-
-
-def _parse(data: Mapping[str, Any]) -> PlanNumbers:
-    told = data["campaigns"]
-    campaigns = told if told is None else {name: _parse_messages(one) for name, one in told.items()}
-    target, digest, to_send = data["target"], data["plan_digest"], _require_count(data["to_send"])
-    if not isinstance(target, str) or not isinstance(digest, str):
-        raise TypeError(data)
-    # Comments of earlier versions don't have it.
-    return PlanNumbers(target, digest, campaigns, to_send, _require_count(data.get("later", 0)))
-
-
-def _parse_messages(told: Mapping[str, Any]) -> dict[str, MessageNumbers]:
-    return {
-        message: MessageNumbers(_require_count(to_send), _require_count(recipients), _require_count(later))
-        for message, (to_send, recipients, later) in told.items()
-    }
-
-
-def _require_count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError(value)
-    return value
+    return None if data is None else convert(data, PlanNumbers)
 
 
 _RECORD_TRAILER = re.compile(r"^Campaigns-Commit: [0-9a-f]{7,64}$", re.MULTILINE)
@@ -146,7 +87,7 @@ def find_merged(repository: Repository, commit: str, branch: str) -> MergedPullR
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     for sha, is_record in islice(_list_commits(repository, commit), _MOST_RECORDS):
         merged = _find_merge(repository, sha, branch)
@@ -174,7 +115,7 @@ def find_last_change(
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     others = (sha for sha, is_record in _list_commits(repository, commit) if not is_record)
     for sha in islice(others, _MOST_OTHERS):
@@ -225,7 +166,7 @@ def has_reviewers(repository: Repository) -> bool:
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     try:
         answer = repository.ask("GET", f"environments/{ENVIRONMENT}")
@@ -247,7 +188,7 @@ def count_decisions(repository: Repository, run: str) -> Counter[tuple[str, str]
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     decisions = repository.list_all(f"actions/runs/{run}/approvals")
     found = ((str(look_up(one, "state")), _read_person(one)) for one in decisions if _is_ours(one))
@@ -261,7 +202,7 @@ def find_waiting_run(repository: Repository, digest: str, own: str) -> str | Non
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     runs = look_up(repository.ask("GET", "actions/runs?status=waiting&per_page=100").data, "workflow_runs")
     for run in runs if isinstance(runs, list) else ():
@@ -288,7 +229,7 @@ def list_reviewers(repository: Repository, pull: MergedPullRequest) -> tuple[str
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     last: dict[str, Any] = {}
     for review in repository.list_all(f"pulls/{pull.number}/reviews"):
@@ -320,7 +261,7 @@ def list_said(repository: Repository, pull: MergedPullRequest, target: str) -> I
 
     Raises:
         RefusedError: the token lacks the right.
-        UnavailableError: the forge cannot be asked.
+        UnavailableError: GitHub cannot be asked.
     """
     authors = {ACTIONS_BOT, repository.find_login()}
     for comment in list_comments(repository, pull.number):

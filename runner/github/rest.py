@@ -28,7 +28,7 @@ _THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 
 
 class UnavailableError(Exception):
-    """A forge that could not be asked, or asks for a pause; it may answer later.
+    """GitHub that could not be asked, or asks for a pause; it may answer later.
 
     Attributes:
         reason: in words.
@@ -42,7 +42,7 @@ class UnavailableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ForgeAnswer:
+class GitHubAnswer:
     """An answer of the API.
 
     Attributes:
@@ -67,13 +67,13 @@ def is_safe_address(url: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _THIS_MACHINE)
 
 
-def _read_answer(response: requests.Response) -> ForgeAnswer:
+def _read_answer(response: requests.Response) -> GitHubAnswer:
     try:
         data = response.json()
     except ValueError:
         data = None
     next_url = response.links.get("next", {}).get("url")
-    return ForgeAnswer(response.status_code, response.headers, data, next_url)
+    return GitHubAnswer(response.status_code, response.headers, data, next_url)
 
 
 def look_up(document: Any, *names: str) -> Any:
@@ -92,11 +92,11 @@ _SHA = re.compile(r"[0-9a-f]{7,64}")
 
 
 class RefusedError(Exception):
-    """A request that the forge refused: without rights, or for a missing object.
+    """A request that GitHub refused: without rights, or for a missing object.
 
     Attributes:
         status: the HTTP status.
-        reason: in the forge's words.
+        reason: in GitHub's words.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -119,7 +119,7 @@ class Repository:
         self._base_url = base_url.rstrip("/")
         self._place = f"{self._base_url}/repos/{name}"
         self._login: str | None = None
-        # Late: a plan asks the modules above about its job, and talks to no forge.
+        # Late: a plan asks the modules above about its job, and asks nobody.
         import requests  # noqa: PLC0415  see above
         from requests.utils import get_environ_proxies  # noqa: PLC0415  see above
 
@@ -137,7 +137,7 @@ class Repository:
             }
         )
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> ForgeAnswer:
+    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> GitHubAnswer:
         """Make one request and return an answer that is no failure.
 
         Args:
@@ -188,7 +188,7 @@ class Repository:
             self._login = login if isinstance(login, str) else ACTIONS_BOT
         return self._login
 
-    def _ask(self, method: str, url: str, body: Mapping[str, Any] | None) -> ForgeAnswer:
+    def _ask(self, method: str, url: str, body: Mapping[str, Any] | None) -> GitHubAnswer:
         """Make one request, and follow redirects within the API's own host."""
         for _ in range(_MOST_REDIRECTS + 1):
             if not self._is_own(url):
@@ -223,8 +223,8 @@ def read_sha(value: Any) -> str:
     return value if isinstance(value, str) and _SHA.fullmatch(value) else ""
 
 
-def _require_available(answer: ForgeAnswer) -> None:
-    """Raise on a fault of the forge or a rate limit.
+def _require_available(answer: GitHubAnswer) -> None:
+    """Raise on a fault of GitHub or a rate limit.
 
     A limit is a 403 or 429 with `retry-after`, with `x-ratelimit-remaining: 0`, or with its name in the
     message (https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api).

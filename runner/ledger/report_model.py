@@ -67,14 +67,8 @@ class LaunchDifference:
 
 def describe_difference(difference: LaunchDifference) -> dict[str, Any]:
     """Return a difference for JSON documents."""
-    return {
-        "project_launch_guid": difference.project_launch_guid,
-        "problem": difference.problem,
-        "counted": difference.counted,
-        "listed": difference.listed,
-        "since": difference.since,
-        "accepted_at": difference.accepted_at,
-    }
+    names = "project_launch_guid", "problem", "counted", "listed", "since", "accepted_at"
+    return {name: getattr(difference, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,17 +182,12 @@ class MessageTotals:
             summed[name] = both.count if both.launches == summed["launches"] else None
             if 0 < both.launches < summed["launches"]:
                 parts[name] = both
-        sends = [at for at in (self.first_sent_at, other.first_sent_at) if at is not None]
-        latest = [at for at in (self.last_sent_at, other.last_sent_at) if at is not None]
-        known = [at for at in (self.reconciled_at, other.reconciled_at) if at is not None]
-        return MessageTotals(
-            self.message,
-            **summed,
-            first_sent_at=min(sends, default=None),
-            last_sent_at=max(latest, default=None),
-            reconciled_at=min(known, default=None),
-            partly_known=parts,
-        )
+        times: dict[str, Any] = {
+            name: choose(known, default=None)
+            for name, choose in (("first_sent_at", min), ("last_sent_at", max), ("reconciled_at", min))
+            for known in [[at for at in (getattr(self, name), getattr(other, name)) if at is not None]]
+        }
+        return MessageTotals(self.message, **summed, **times, partly_known=parts)
 
     def _list_part(self, name: str) -> PartialCount:
         whole = getattr(self, name)
@@ -332,7 +321,7 @@ class FeedRow(NamedTuple):
 
     `message` is the id in the ledger. `arm` and `started` may be empty. `participant` is a pseudonym.
     `question_display_order` may be `ORDER_UNKNOWN`. `answer` and `response` are `result_answer` and
-    `result_response`.
+    `result_response`; `non_answer` is why it answers nothing, empty for an answer.
     """
 
     message: str
@@ -347,3 +336,4 @@ class FeedRow(NamedTuple):
     answer: str
     response: str
     created: str
+    non_answer: str = ""

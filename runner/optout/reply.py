@@ -276,17 +276,7 @@ class _Compiler:
         return re.compile(rf"(?<![^ ])(?:{'|'.join(map(self._compile, patterns))})")
 
     def _compile(self, pattern: str) -> str:
-        parts, end, depth = [], 0, 0
-        while end < len(pattern):
-            found = _TOKEN.match(pattern, end)
-            depth += bool(found and found["open"]) - bool(found and found["close"])
-            if found is None or depth < 0 or (found["or"] and not depth):
-                break
-            parts.append(self._read_token(found))
-            end = found.end()
-        if end < len(pattern) or depth:
-            raise ValueError(f"{pattern!r} is no pattern: see {pattern[end:]!r}")
-        return "".join(parts)
+        return _TOKEN.sub(self._read_token, pattern)
 
     def _read_token(self, found: re.Match[str]) -> str:
         if found["open"]:

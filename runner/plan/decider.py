@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import list_forms
+from runner.audience.renumbering import list_forms
 from runner.campaign.variants import Draw
 from runner.plan.decisions import NEVER, Decision, Follow, Outlook, QueueRule, may_meet
 from runner.text.template import MissingVariablesError, TemplateProblemError
@@ -199,7 +199,7 @@ class Decider:
         key = self._key
         if key is None:
             return ()
-        return tuple([key.fingerprint(phone) for phone in list_forms(recipient)])
+        return tuple([key.fingerprint(phone) for phone in list_forms(recipient.phone)])
 
     def _find_record(
         self, index: int, compiled_message: CompiledMessage, known_as: Sequence[str]
@@ -219,7 +219,7 @@ class Decider:
         """Return the bar to all messages for a recipient, if any."""
         if self._context is not None and self._context.suppressions is not None:
             suppressions = self._context.suppressions
-            suppressed = [suppressions.find(phone) for phone in list_forms(recipient)]
+            suppressed = [suppressions.find(phone) for phone in list_forms(recipient.phone)]
             if any(suppressed):
                 return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
         if self._draw is not None and self._draw.is_held_out(recipient.phone):

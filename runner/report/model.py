@@ -223,6 +223,8 @@ class MessageReport:
         last_sent_at: start of its last launch, UTC.
         reconciled_at: the earliest latest reading among its reconciled launches, UTC; None without any.
         launches: launches that the service accepted.
+        reconciled_launches: launches of which something was read.
+        reconciled_sent: recipients of these.
         recipients: sent and unresolved together.
         sent: recipients of accepted launches.
         rejected: recipients of launches that the service refused; None where the ledger cannot know of any.
@@ -241,8 +243,6 @@ class MessageReport:
         response_rates: AAPOR's RR1 to RR6 of these.
         time_to_first_answer: from the start of the launch.
         days: from the first to the last with any event; days without events are left out.
-        unread_launches: launches of which nothing was ever read.
-        sent_read: recipients of the other launches.
         partly_known: counts that are None in total but known of some launches, by name.
     """
 
@@ -252,6 +252,8 @@ class MessageReport:
     last_sent_at: datetime | None
     reconciled_at: datetime | None
     launches: int
+    reconciled_launches: int
+    reconciled_sent: int
     recipients: int
     sent: int
     rejected: int | None
@@ -277,9 +279,12 @@ class MessageReport:
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
     non_answers: int | None = 0
-    unread_launches: int = 0
-    sent_read: int = 0
     partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
+
+    @property
+    def unread_launches(self) -> int:
+        """Launches of which nothing was ever read."""
+        return self.launches - self.reconciled_launches
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,15 +360,23 @@ class RunReport:
 
 
 @dataclass(frozen=True, slots=True)
+class ScorePart:
+    """The participants whose latest answer is to one message."""
+
+    message: str
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
 class PooledScore:
     """The campaign's one score: of a question that several messages ask.
 
-    Each participant's latest answer counts; of two at one moment, that to the later message. `parts` are the
-    participants by that message, in the campaign's order. The number asked is not counted here.
+    Each participant's latest answer counts; of two at one moment, that to the later message. `parts` are in
+    the campaign's order. The number asked is not counted here.
     """
 
     question: QuestionReport
-    parts: Mapping[str, int]
+    parts: tuple[ScorePart, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,8 +445,8 @@ class Audience:
 
     planned_at: datetime
     recipients: int
-    reserved: tuple[Caveat, ...]
     held_out: int
+    reserved: tuple[Caveat, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,7 +460,6 @@ class Volume:
         asked_again: renders of questions repeated after an invalid answer; None if not known.
         plan_share: renders as a share of the service plan's limit; None if the service does not say.
         cost_usd: that share of the plan's price, in US dollars; None if the service does not say.
-        queued: sessions without a render yet; None unless known of every launch.
     """
 
     renders: int | None
@@ -456,7 +468,6 @@ class Volume:
     asked_again: int | None = None
     plan_share: Fraction | None = None
     cost_usd: Fraction | None = None
-    queued: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ _TOO_MUCH_S = _LONGEST.total_seconds() * 2  # still a duration that can be writt
 _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|[smhdw])", re.ASCII)
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
-BACKWARDS = "the clock moves forward alone; `reset` sets it to this machine's time"
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d.*)?", re.ASCII)
+_TIME_OF_DAY = re.compile(r"([01]\d|2[0-3]):([0-5]\d)", re.ASCII)
+_BACKWARDS = "the clock moves forward only; `reset` sets it to this machine's time"
 _OFFSET = "clock_offset_s"
 _FURTHEST = timedelta(days=3660)
 # Includes moments that appear nowhere else: ends of expired sessions, and starts of launches to people who
@@ -36,16 +38,11 @@ SELECT max(at) FROM (
 """
 
 
-class TooLongError(ValueError):
-    """A duration of more than 100 years."""
-
-
 def parse_duration(written: str) -> timedelta:
     """Return a duration: numbers, each with its unit (ms, s, m, h, d, w), added up.
 
     Raises:
-        ValueError: it is malformed; the message explains the form.
-        TooLongError: it is longer than 100 years.
+        ValueError: it is malformed or longer than 100 years; the message says so.
     """
     text = written.strip().lower()
     if not _WHOLE.fullmatch(text):
@@ -55,8 +52,39 @@ def parse_duration(written: str) -> timedelta:
         part = float(number) * timedelta(**{_UNITS[unit]: 1}).total_seconds()
         total += timedelta(seconds=min(part, _TOO_MUCH_S))
         if total > _LONGEST:
-            raise TooLongError(f"{written!r} is longer than 100 years")
+            raise ValueError(f"{written!r} is longer than 100 years")
     return total
+
+
+def read_move(written: str, now: datetime) -> datetime:
+    """Return the moment to which the clock is moved.
+
+    Args:
+        written: a duration (`2d`, `+1h30m`), a date, perhaps with a time (`2026-12-01`, `2026-12-01T09:00`),
+            or the next time of day (`09:00`); in UTC unless the time has a zone.
+        now: the clock's present time.
+
+    Raises:
+        SandboxError: it is none of these, or lies in the past.
+    """
+    text = written.strip()
+    try:
+        if _MOMENT.fullmatch(text):
+            moment = datetime.fromisoformat(text)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        elif match := _TIME_OF_DAY.fullmatch(text):
+            moment = now.replace(hour=int(match[1]), minute=int(match[2]), second=0, microsecond=0)
+            moment += timedelta(days=moment <= now)
+        else:
+            moment = now + parse_duration(text.removeprefix("+").removeprefix("-"))
+    except (ValueError, OverflowError) as error:
+        forms = "+2d, 2026-12-01, 2026-12-01T09:00, 09:00, next or reset"
+        raise SandboxError(
+            f"the clock cannot be moved to {written!r}: say it as in {forms} ({error})"
+        ) from None
+    if text.startswith("-") or moment < now:
+        raise SandboxError(_BACKWARDS)
+    return moment
 
 
 def format_duration(length: timedelta) -> str:
@@ -115,7 +143,7 @@ class Clock:
                 the clock would be more than ten years ahead.
         """
         if length < timedelta():
-            raise SandboxError(BACKWARDS)
+            raise SandboxError(_BACKWARDS)
         with self._store.write():
             before = self.offset()
             if length > _FURTHEST - before:

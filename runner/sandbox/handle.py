@@ -87,25 +87,21 @@ class MessagingService(ServiceAddress):
         return int(self._post("/_sandbox/webhooks/resend", body)["resent"])
 
     def advance(self, length: timedelta | str) -> dict[str, Any]:
-        """Move the clock forward, by a `timedelta` or as in "2d"; return the service's state."""
+        """Move the clock, by a `timedelta` or as `runner sandbox clock` does; return the service's state."""
         written = f"{length.total_seconds():f}s" if isinstance(length, timedelta) else length
         return self._post("/_sandbox/clock", {"advance": written})
 
-    def simulate(
-        self, *, seed: int = 1, response_rate: float = 0.6, personas: Mapping[str, float] | None = None
-    ) -> dict[str, Any]:
+    def simulate(self, *, seed: int = 1, **rates: float) -> dict[str, Any]:
         """Let simulated participants answer every open session; the clock follows them.
 
         Args:
             seed: determines the participants.
-            response_rate: share of those who reply at all, from 0 to 1.
-            personas: shares of kinds of people, as in `{"promoter": 0.3}`; `runner sandbox simulate --help`
-                lists all.
+            rates: their habits, from 0 to 1, as in `response_rate=0.6`: see `runner sandbox simulate --help`.
 
         Returns:
             The number of `participants`, their actions, and `results`.
         """
-        body = {"seed": seed, "response_rate": response_rate, "personas": dict(personas or {})}
+        body = {"seed": seed, **rates}
         return self._call("POST", "/_sandbox/simulate", body, patience_s=_LONG_PATIENCE_S)
 
     def wait(self, *, timeout_s: float = 10, **counts: int) -> dict[str, Any]:

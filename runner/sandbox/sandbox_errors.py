@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _RIGHTS = "check the rights of its file and of the folder"
 
@@ -20,18 +19,6 @@ class SandboxError(Exception):
 
 class BusyError(SandboxError):
     """Another process has held the database for too long."""
-
-
-def require_name(noun: str, name: str, known: Collection[str]) -> None:
-    """Refuse an unknown name.
-
-    Raises:
-        SandboxError: it is unknown; the message suggests the nearest one, or has all.
-    """
-    if name not in known:
-        near = get_close_matches(name, known, n=1)
-        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        raise SandboxError(f"there is no {noun} {name!r}: {meant}")
 
 
 class RefusalError(Exception):

@@ -99,8 +99,7 @@ CREATE UNIQUE INDEX result_by_question_tag ON result (question_tag, question_tag
 CREATE UNIQUE INDEX result_by_tags ON result (project_tag, question_tag, tags_number);
 
 -- Results that are POSTed to their question's webhook. receiver is the address' host and port. due is the moment before
--- which nobody tries, by the machine's clock; while a try is under way, the moment after which it counts as lost.
--- problem says why the last try failed.
+-- which nobody tries, by the machine's clock. problem says why the last try failed.
 CREATE TABLE webhook (
     id INTEGER PRIMARY KEY,
     result_id INTEGER NOT NULL REFERENCES result,
@@ -110,7 +109,7 @@ CREATE TABLE webhook (
     due TEXT NOT NULL DEFAULT '',
     problem TEXT
 );
-CREATE INDEX webhook_due ON webhook (receiver, due, id) WHERE state = 'WAITING';
+CREATE INDEX webhook_due ON webhook (due, id) WHERE state = 'WAITING';
 CREATE INDEX webhook_by_state ON webhook (state);
 
 -- The last line of each phone's transcript that somebody looked at in the inbox; participant 0 stands for every phone.

@@ -103,33 +103,27 @@ def complete_open_sessions(
     connection: sqlite3.Connection, participant_ids: Sequence[int], sub_status: SubStatus, now: datetime
 ) -> int:
     """Complete all active and queued sessions of these participants without renders; return their number."""
-    chosen = "status <> 'COMPLETE' AND participant_id IN (SELECT value FROM json_each(?))"
-    ids = json.dumps(participant_ids)
-    counted = connection.execute(
-        "SELECT launch_id, sum(status = 'QUEUED'), sum(status = 'ACTIVE') "
-        f"FROM session WHERE {chosen} GROUP BY launch_id",
-        (ids,),
+    rows = connection.execute(
+        "SELECT id, launch_id, status FROM session "
+        "WHERE status <> 'COMPLETE' AND participant_id IN (SELECT value FROM json_each(?))",
+        (json.dumps(participant_ids),),
     ).fetchall()
-    connection.execute(
-        "UPDATE session SET status = 'COMPLETE', sub_status = ?, position = NULL, updated = ? "
-        f"WHERE {chosen}",
-        (sub_status.value, format_time(now), ids),
-    )
-    for launch_id, queued, active in counted:
-        _add_tally(connection, launch_id, Tally(queued=-queued, active=-active, complete=queued + active))
-    return sum(queued + active for _, queued, active in counted)
+    stamp = format_time(now)
+    _complete(connection, [(*row, stamp) for row in rows], sub_status)
+    return len(rows)
 
 
-def complete_active_sessions(
-    connection: sqlite3.Connection, sessions: Sequence[tuple[int, int, str]], sub_status: SubStatus
+def _complete(
+    connection: sqlite3.Connection, sessions: Sequence[tuple[int, int, str, str]], sub_status: SubStatus
 ) -> None:
-    """Complete active sessions, given as ids of session and launch and the stored end, without renders."""
+    """Complete open sessions without renders: ids of session and launch, the status, and the stored end."""
     connection.executemany(
         "UPDATE session SET status = 'COMPLETE', sub_status = ?, position = NULL, updated = ? WHERE id = ?",
-        [(sub_status.value, at, session_id) for session_id, _, at in sessions],
+        [(sub_status.value, at, session_id) for session_id, _, _, at in sessions],
     )
-    for launch_id, number in Counter(launch_id for _, launch_id, _ in sessions).items():
-        _add_tally(connection, launch_id, Tally(active=-number, complete=number))
+    for (launch_id, status), number in Counter((each[1], each[2]) for each in sessions).items():
+        moved = Tally(queued=-number) if status == Status.QUEUED else Tally(active=-number)
+        _add_tally(connection, launch_id, moved.plus(Tally(complete=number)))
 
 
 def play_turn(
@@ -224,8 +218,8 @@ def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = s
         # All unanswered sessions of a launch end at the same moment.
         ends = {updated: parse_time(updated) + lifetime for updated in {each.updated for each in due}}
         written = {updated: format_time(end) for updated, end in ends.items()}
-        ended = [(each.id, each.launch_id, written[each.updated]) for each in due]
-        complete_active_sessions(connection, ended, SubStatus.EXPIRED)
+        ended = [(each.id, each.launch_id, Status.ACTIVE, written[each.updated]) for each in due]
+        _complete(connection, ended, SubStatus.EXPIRED)
         for each in due:
             if each.has_queue and (queued := find_open_session(connection, each.participant_id)) is not None:
                 play_turn(connection, queued, open_conversation(queued.definition), ends[each.updated])

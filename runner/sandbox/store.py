@@ -1,4 +1,4 @@
-"""The SQLite file of the service: creation, upgrades, checks and transactions.
+"""The SQLite file of the service: creation, checks and transactions.
 
 Rows of launch and result are never deleted. Each carries its number, from 1 without gaps, among all rows (its
 id) and in every filtered series: the highest number is the count and a page is a range, so that all pages
@@ -12,7 +12,6 @@ import os
 import secrets
 import sqlite3
 import time
-from collections import Counter
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -21,15 +20,14 @@ from typing import TYPE_CHECKING
 from runner.sandbox.sandbox_errors import SandboxError, find_trouble
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 _APPLICATION_ID = 0x4D535353  # "MSSS": distinguishes the service's file from other SQLite databases
 _BUSY_SECONDS = 10.0
 _AGAIN_S = 0.01
 _SCHEMA = Path(__file__).with_name("schema.sql")
-_UPGRADE = Path(__file__).with_name("upgrade_1.sql")
 Key = str | int
 # By table: the columns of each series, and the column of its numbers.
 _SERIES: dict[str, dict[frozenset[str], str]] = {
@@ -124,7 +122,7 @@ def open_store(path: Path) -> Store:
     The connection may change threads, but not be used by two at once.
 
     Raises:
-        SandboxError: the file cannot be written, is something else, or was written by a newer version.
+        SandboxError: the file cannot be written, is something else, or was written by another version.
     """
     try:
         _create_private_file(path)
@@ -165,8 +163,8 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA wal_autocheckpoint = 8192")
     # What a burst has left beyond that is given back.
     connection.execute("PRAGMA journal_size_limit = 33554432")
-    if version < SCHEMA_VERSION:
-        _bring_up_to_date(connection, path)
+    if not version:
+        _create_schema(connection, path)
 
 
 def _keep_log(connection: sqlite3.Connection) -> None:
@@ -184,51 +182,16 @@ def _keep_log(connection: sqlite3.Connection) -> None:
             return
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path) -> None:
+def _create_schema(connection: sqlite3.Connection, path: Path) -> None:
     with Store(connection).write():
         # Another process may have been first; the write lock makes the second look final.
-        version = _read_version(connection, path)
-        if version == SCHEMA_VERSION:
+        if _read_version(connection, path):
             return
-        old_tables = _put_tables_aside(connection) if version else []
-        schema, upgrade = _read_statements(_SCHEMA), _read_statements(_UPGRADE)
-        connection.create_function("next_number", -1, _make_numbering())
-        # Making an index after its rows costs a fraction.
-        indices = [statement for statement in schema if " INDEX " in statement]
-        tables = [statement for statement in schema if " INDEX " not in statement]
-        for statement in (*tables, *(upgrade if version else ()), *indices):
+        for statement in _SCHEMA.read_text(encoding="utf-8").split(";\n"):
             # `executescript` would commit the transaction so far.
             connection.execute(statement)
-        for table in old_tables:
-            connection.execute(f"DROP TABLE {table}")
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _put_tables_aside(connection: sqlite3.Connection) -> list[str]:
-    """Rename every table of an older schema to `old_*` and drop the indices, whose names are reused."""
-    made = "SELECT name FROM sqlite_schema WHERE type = ? AND sql IS NOT NULL"
-    for (index,) in connection.execute(made, ("index",)).fetchall():
-        connection.execute(f"DROP INDEX {index}")
-    tables = [table for (table,) in connection.execute(made, ("table",))]
-    for table in tables:
-        connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    return [f"old_{table}" for table in tables]
-
-
-def _make_numbering() -> Callable[..., int]:
-    """Return the numbering function for upgrades: 1, 2, … for each key."""
-    numbers: Counter[tuple[object, ...]] = Counter()
-
-    def next_number(*key: object) -> int:
-        numbers[key] += 1
-        return numbers[key]
-
-    return next_number
-
-
-def _read_statements(script: Path) -> list[str]:
-    return script.read_text(encoding="utf-8").split(";\n")
 
 
 def _read_version(connection: sqlite3.Connection, path: Path) -> int:
@@ -240,10 +203,10 @@ def _read_version(connection: sqlite3.Connection, path: Path) -> int:
     ).fetchone()
     if application != _APPLICATION_ID and (tables or version):
         raise SandboxError(f"{path} is no sandbox database")
-    if version > SCHEMA_VERSION:
+    if version not in {0, SCHEMA_VERSION}:
         raise SandboxError(
-            f"the sandbox database {path} was written by a newer version "
-            f"(schema {version}; this one reads {SCHEMA_VERSION})"
+            f"the sandbox database {path} was written by another version "
+            f"(schema {version}; this one reads {SCHEMA_VERSION}); remove it, or name another one with --db"
         )
     return int(version)
 

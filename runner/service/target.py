@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
 from runner.source.diagnostic import Diagnostic
 from runner.source.json_schema import find_problems
-from runner.source.quantity import parse_rate
+from runner.source.quantity import parse_duration, parse_rate
 from runner.source.storage import is_readable_below, reading_root
 from runner.source.yaml import YamlProblemError, read_yaml
 
@@ -58,7 +58,6 @@ _PORTS = {"http": 80, "https": 443}
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _WAITS = ("connect_timeout", "read_timeout", "settle_window")
 """The limits in seconds."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -155,6 +154,7 @@ class Target:
         username_env: environment variable of the username.
         api_key_env: environment variable of the API key.
         cluster: address of the cluster that works for the target, if any.
+        state_remote: the git remote by which machines share the record; `none` if one machine alone sends.
     """
 
     name: str
@@ -172,6 +172,7 @@ class Target:
     username_env: str = "RUNNER_USERNAME"
     api_key_env: str = "RUNNER_API_KEY"
     cluster: str | None = None
+    state_remote: str | None = None
 
 
 class TargetsProblemError(Exception):
@@ -271,6 +272,7 @@ def choose_target(
         username_env=variables[0],
         api_key_env=variables[1],
         cluster=settings.get("cluster"),
+        state_remote=settings.get("state_remote"),
         **_read_limits(settings.get("limits", {})),
     )
 
@@ -329,20 +331,13 @@ def _read_credentials(
 
 
 def _read_limits(limits: Mapping[str, Any]) -> dict[str, Any]:
-    readers = {"rate": parse_rate, **dict.fromkeys((*_WAITS, "settle_history"), parse_duration)}
-    return {name: readers.get(name, int)(value) for name, value in limits.items()}
+    return {name: _read_limit(name, value) for name, value in limits.items()}
 
 
-def parse_duration(text: str) -> float:
-    """Return a duration such as `500ms`, `10s` or `2m` in seconds.
-
-    Raises:
-        ValueError: it is not written like that.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)", text)
-    if match is None:
-        raise ValueError(text)
-    return float(match[1]) * _SECONDS[match[2]]
+def _read_limit(name: str, value: str | int) -> float:
+    if not isinstance(value, str):
+        return int(value)
+    return parse_rate(value) if name == "rate" else parse_duration(value).total_seconds()
 
 
 def require_safe_url(base_url: str, *, insecure: bool) -> str:
@@ -368,6 +363,11 @@ def require_safe_url(base_url: str, *, insecure: bool) -> str:
             hint="use https, or set `insecure: true` for this target in targets.yaml",
         )
     return host
+
+
+def leads_elsewhere(target: Target) -> bool:
+    """Return whether a target's address is another machine's, and so may text real people."""
+    return target.base_url is not None and not is_loopback(urlsplit(target.base_url).hostname or "")
 
 
 def is_loopback(host: str) -> bool:

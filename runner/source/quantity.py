@@ -10,7 +10,7 @@ _LENGTH = r"\d{1,5}(?:\.\d{1,6})?"
 """Five digits at most, so that no length overflows the calendar, not even in weeks."""
 
 _UNITS = {"weeks": "w", "days": "d", "hours": "h", "minutes": "m", "seconds": "s", "milliseconds": "ms"}
-_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(
     "(?=.)" + "".join(f"(?:(?P<{name}>{_LENGTH}){unit})?" for name, unit in _UNITS.items()), re.ASCII
 )
@@ -44,6 +44,15 @@ def parse_duration(text: str) -> timedelta:
     if match is None:
         raise ValueError(text)
     return timedelta(**{name: float(number) for name, number in match.groupdict().items() if number})
+
+
+def write_duration(length: timedelta) -> str:
+    """Return a duration in whole seconds as `parse_duration` reads it: `2d`, `1h30m`; empty for none."""
+    written = ""
+    for unit in ("d", "h", "m", "s"):
+        count, length = divmod(length, timedelta(seconds=_SECONDS[unit]))
+        written += f"{count}{unit}" if count else ""
+    return written
 
 
 def parse_rate(text: str) -> float:

@@ -6,18 +6,17 @@ request cannot print files of the machine that checks it.
 
 from __future__ import annotations
 
-import io
 import os
 import re
-from contextlib import contextmanager
+import stat
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from _typeshed import WriteableBuffer
+    from os import stat_result
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -70,11 +69,13 @@ def iterate_content(location: str) -> Iterator[bytes]:
 
 
 def measure_file(location: str) -> int:
-    """Return a file's size in bytes; raises OSError."""
-    if not is_url(location):
-        return Path(location).stat().st_size
-    with reach(location) as (system, path):
-        return int(system.size(path))
+    """Return a file's size in bytes; 0 if it cannot be read, which reading it reports."""
+    with suppress(OSError):
+        if not is_url(location):
+            return Path(location).stat().st_size
+        with reach(location) as (system, path):
+            return int(system.size(path))
+    return 0
 
 
 def stamp_file(location: str) -> tuple[object, ...] | None:
@@ -113,7 +114,10 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
     try:
         # Imported here: an extra, and most audiences are local files.
         from fsspec.core import url_to_fs  # noqa: PLC0415
+        from fsspec.registry import available_protocols  # noqa: PLC0415
 
+        if is_url(url) and not {*url.partition("://")[0].split("::")} <= {*available_protocols()}:
+            raise OSError(0, "fsspec knows no such protocol")  # noqa: TRY301  as the others
         yield url_to_fs(url)
     except ImportError as error:
         words = str(error) if error.name != "fsspec" else "Install fsspec"
@@ -121,43 +125,20 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  each file system has errors of its own
-        is_unknown = str(error).startswith("Protocol not known")
-        raise OSError(0, "fsspec knows no such protocol" if is_unknown else type(error).__name__) from None
+        raise OSError(0, type(error).__name__) from None
 
 
-class FileRange(io.RawIOBase):
-    """The bytes of a file from `start` to before `stop`, as a file. Closing it closes the file."""
+def find_readers(status: stat_result) -> str | None:
+    """Return who else can read a file of this status; None if nobody.
 
-    def __init__(self, stream: BinaryIO, start: int, stop: int) -> None:
-        self._stream = stream
-        self._start = start
-        self._stop = stop
-        stream.seek(start)
-
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """Read some bytes, and return how many; 0 at the end of the range."""
-        view = memoryview(buffer).cast("B")
-        content = self._stream.read(min(len(view), self._stop - self._stream.tell()))
-        view[: len(content)] = content
-        return len(content)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to a byte, counted from the start of the range, and return it."""
-        bases = {os.SEEK_SET: self._start, os.SEEK_CUR: self._stream.tell(), os.SEEK_END: self._stop}
-        return self._stream.seek(bases[whence] + offset) - self._start
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
-        super().close()
+    The rule is PostgreSQL's for keys: 0600 for a user's file, and 0640 for one of root, which is how
+    secrets are mounted for processes of a group.
+    """
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & stat.S_IRWXO:
+        return "everybody on the machine"
+    is_shared = mode & (stat.S_IRWXG if status.st_uid else stat.S_IWGRP | stat.S_IXGRP)
+    return "its group" if is_shared else None
 
 
 HIDDEN = "begins with a dot, or stands in such a folder: files like that are never read"

@@ -11,11 +11,11 @@ wrong in here, or in the host's providers, reaches the caller: a launch must not
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import cache, lru_cache, partial, wraps
+from contextlib import contextmanager, suppress
+from functools import cache, lru_cache
 from itertools import count
 from time import time_ns
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from runner.errors import RunnerError
@@ -24,10 +24,6 @@ from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Span, Tracer
 
     EndLaunch = Callable[[str, int | None], object]
     """A function that takes a launch's outcome, and the status of the last answer."""
@@ -88,32 +84,15 @@ _MOST_FAILED = 1000
 
 _commands: list[str] = []
 """The span of the last command, which its error is told after."""
-
-
 _mask = lru_cache(hide_phones)
-_Arguments = ParamSpec("_Arguments")
 
 
-def _harmless(function: Callable[_Arguments, object]) -> Callable[_Arguments, None]:
-    """Return a function that keeps its errors to itself."""
+def _find_api() -> Any:
+    """Return OpenTelemetry's API for traces, or None.
 
-    @wraps(function)
-    def call(*args: _Arguments.args, **options: _Arguments.kwargs) -> None:
-        with suppress(Exception):
-            function(*args, **options)
-
-    return call
-
-
-def _is_received() -> bool:
-    # A program that receives telemetry has imported this; nobody else has to wait for the import.
-    return "opentelemetry.trace" in sys.modules and "opentelemetry.metrics" in sys.modules
-
-
-def _find_tracer() -> Tracer:
-    from opentelemetry import trace  # noqa: PLC0415  optional
-
-    return trace.get_tracer(_SCOPE, __version__)
+    A program that receives telemetry has imported it; nobody else has to wait for the import.
+    """
+    return sys.modules.get("opentelemetry.trace") if "opentelemetry.metrics" in sys.modules else None
 
 
 def _name(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,10 +103,6 @@ def _name(attributes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _ignore(**_attributes: Unpack[Attributes]) -> None:
-    """Add nothing to a span that nobody receives."""
-
-
 @contextmanager
 def span(
     name: str, *, within: str | None = None, **attributes: Unpack[Attributes]
@@ -136,13 +111,12 @@ def span(
 
     `within` is the span of another process that it belongs to, from `carry`.
     """
-    if not _is_received():
-        yield _ignore
-        return
-    with ExitStack() as stack:
-        current: Span | None = None
-        with suppress(Exception):
-            opening = _find_tracer().start_as_current_span(
+    api: Any = _find_api()
+    opening: Any = None
+    current: Any = None
+    with suppress(Exception):
+        if api is not None:
+            opening = api.get_tracer(_SCOPE, __version__).start_as_current_span(
                 name,
                 context=_read_context(within),
                 attributes=_name(attributes),
@@ -151,26 +125,24 @@ def span(
                 set_status_on_exception=False,
             )
             current = opening.__enter__()
-            stack.callback(_harmless(opening.__exit__), None, None, None)
-        try:
-            yield _ignore if current is None else partial(_add, current)
-        except BaseException as error:
+
+    def add(**more: Unpack[Attributes]) -> None:
+        with suppress(Exception):
             if current is not None:
-                _mark(current, error)
-            raise
+                current.set_attributes(_name(more))
 
-
-@_harmless
-def _add(current: Span, **attributes: Unpack[Attributes]) -> None:
-    current.set_attributes(_name(attributes))
-
-
-@_harmless
-def _mark(current: Span, error: BaseException) -> None:
-    from opentelemetry.trace import StatusCode  # noqa: PLC0415  optional
-
-    current.set_status(StatusCode.ERROR)
-    current.set_attribute("error.type", type(error).__name__)
+    try:
+        yield add
+    except BaseException as error:
+        with suppress(Exception):
+            if current is not None:
+                current.set_status(api.StatusCode.ERROR)
+                current.set_attribute("error.type", type(error).__name__)
+        raise
+    finally:
+        with suppress(Exception):
+            if current is not None:
+                opening.__exit__(None, None, None)
 
 
 @contextmanager
@@ -193,35 +165,31 @@ def command_span(command: str, *, within: str | None = None) -> Iterator[Callabl
 
 def carry() -> str | None:
     """Return the current span for another process (a W3C `traceparent`); None if nobody receives it."""
-    if not _is_received():
-        return None
-    from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415  optional
-        TraceContextTextMapPropagator,
-    )
-
     carrier: dict[str, str] = {}
     with suppress(Exception):
-        TraceContextTextMapPropagator().inject(carrier)
+        if _find_api() is not None:
+            _find_propagator().inject(carrier)
     return carrier.get("traceparent")
 
 
 def describe_current() -> dict[str, str]:
     """Return `trace_id` and `span_id` of the current span, else of the last command's, if there is any."""
     traceparent = carry() or next(iter(_commands), None)
-    if traceparent is None:
-        return {}
-    _, trace_id, span_id, _ = traceparent.split("-")
-    return {"trace_id": trace_id, "span_id": span_id}
-
-
-def _read_context(within: str | None) -> Context | None:
-    if within is None:
-        return None
-    from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415  optional
-        TraceContextTextMapPropagator,
+    return (
+        {}
+        if traceparent is None
+        else dict(zip(("trace_id", "span_id"), traceparent.split("-")[1:3], strict=True))
     )
 
-    return TraceContextTextMapPropagator().extract({"traceparent": within})
+
+def _read_context(within: str | None) -> Any:
+    return None if within is None else _find_propagator().extract({"traceparent": within})
+
+
+def _find_propagator() -> Any:
+    from opentelemetry.trace.propagation import tracecontext  # noqa: PLC0415  optional
+
+    return tracecontext.TraceContextTextMapPropagator()
 
 
 @cache
@@ -230,23 +198,23 @@ def _find_instrument(name: str) -> Callable[[float, dict[str, Any]], None]:
     from opentelemetry import metrics  # noqa: PLC0415  optional
 
     kind, unit, meaning = INSTRUMENTS[name]
-    meter = metrics.get_meter(_SCOPE, __version__)
-    if kind == "histogram":
-        return meter.create_histogram(
-            name, unit, meaning, explicit_bucket_boundaries_advisory=_BUCKETS_S
-        ).record
-    if kind == "gauge":
-        return meter.create_gauge(name, unit, meaning).set
-    if kind == "up_down_counter":
-        return meter.create_up_down_counter(name, unit, meaning).add
-    return meter.create_counter(name, unit, meaning).add
+    bounds = {"explicit_bucket_boundaries_advisory": _BUCKETS_S} if kind == "histogram" else {}
+    create = getattr(metrics.get_meter(_SCOPE, __version__), f"create_{kind}")
+    instrument = create(name, unit, meaning, **bounds)
+    method = {"histogram": "record", "gauge": "set"}.get(kind, "add")
+    take: Callable[[float, dict[str, Any]], None] = getattr(instrument, method)
+    return take
 
 
-@_harmless
 def measure(name: str, value: float, **attributes: Unpack[Attributes]) -> None:
     """Add to one of the `INSTRUMENTS`; a gauge is set."""
-    if _is_received():
-        _find_instrument(name)(value, _name(attributes))
+    _record(name, value, attributes, {})
+
+
+def _record(name: str, value: float, attributes: Attributes, others: dict[str, Any]) -> None:
+    with suppress(Exception):
+        if _find_api() is not None:
+            _find_instrument(name)(value, {**others, **_name(attributes)})
 
 
 class Queue:
@@ -261,12 +229,8 @@ class Queue:
     def advance(self, done: int) -> None:
         """Take recipients off."""
         self._left -= done
-        measure(
-            "sms_campaign.recipient.queued",
-            max(0, self._left),
-            campaign=self._campaign,
-            target=self._target,
-        )
+        left = max(0, self._left)
+        measure("sms_campaign.recipient.queued", left, campaign=self._campaign, target=self._target)
         if done:
             self._advance(done)
 
@@ -284,79 +248,56 @@ class SendMeter:
     """
 
     def __init__(self, campaign: str, target: str, base_url: str | None) -> None:
-        self._is_on = _is_received()
-        if not self._is_on:
-            return
-        from opentelemetry.context import get_current  # noqa: PLC0415  optional
-
         url = urlsplit(base_url or "")
         port = url.port or (443 if url.scheme == "https" else 80)
         self._server = {"server.address": url.hostname or "", "server.port": port}
-        self._common = _name({"campaign": campaign, "target": target})
-        # The threads that send have a context of their own.
-        self._context = get_current()
+        self._common: Attributes = {"campaign": campaign, "target": target}
         self._accepted, self._failed = count(), count()
-
-    def sending(self, message: str, arm: str | None, recipients: int) -> AbstractContextManager[EndLaunch]:
-        """Return a context for the sending of one launch, with a function for how it ended."""
-        if not self._is_on:
-            return nullcontext(_forget)
-        return self._follow(_name({"message": message, "arm": arm, "recipients": recipients}))
+        # The threads that send have a context of their own.
+        self._context = None if _find_api() is None else sys.modules["opentelemetry.context"].get_current()
 
     @contextmanager
-    def _follow(self, own: dict[str, Any]) -> Iterator[EndLaunch]:
+    def sending(self, message: str, arm: str | None, recipients: int) -> Iterator[EndLaunch]:
+        """Follow the sending of one launch; yield a function that takes how it ended."""
         ended: list[tuple[str, int | None]] = []
         began = time_ns()
-        self._count_in_flight(1)
+        measure("sms_campaign.launch.in_flight", 1, **self._common)
         try:
             yield lambda outcome, status: ended.append((outcome, status))
         finally:
-            self._count_in_flight(-1)
+            measure("sms_campaign.launch.in_flight", -1, **self._common)
             for outcome, status in ended:
-                self._add_span(own, outcome, status, began)
+                own: Attributes = {
+                    "message": message,
+                    "arm": arm,
+                    "recipients": recipients,
+                    "outcome": outcome,
+                }
+                with suppress(Exception):
+                    self._add_span({**self._common, **own}, status, began)
 
-    @_harmless
-    def _count_in_flight(self, change: int) -> None:
-        _find_instrument("sms_campaign.launch.in_flight")(change, self._common)
-
-    @_harmless
-    def _add_span(self, own: dict[str, Any], outcome: str, status: int | None, began: int) -> None:
-        if outcome == "sent":
-            number = next(self._accepted)
-            is_chosen = number < _FIRST or number % _FIRST == 0
-        else:
-            is_chosen = next(self._failed) < _MOST_FAILED
-        if not is_chosen:
+    def _add_span(self, attributes: Attributes, status: int | None, began: int) -> None:
+        api, is_sent = _find_api(), attributes["outcome"] == "sent"
+        number = next(self._accepted if is_sent else self._failed)
+        is_chosen = (number < _FIRST or number % _FIRST == 0) if is_sent else number < _MOST_FAILED
+        if api is None or not is_chosen:
             return
-        from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415  optional
-
-        attributes = {**self._common, **self._server, **own, f"{_PREFIX}outcome": outcome}
-        if status is not None:
-            attributes["http.response.status_code"] = status
-        launch = _find_tracer().start_span(
-            "send launch", self._context, SpanKind.CLIENT, attributes, start_time=began
-        )
-        if outcome != "sent":
-            launch.set_status(StatusCode.ERROR)
+        answer = {} if status is None else {"http.response.status_code": status}
+        told = {**self._server, **answer, **_name(attributes)}
+        tracer = api.get_tracer(_SCOPE, __version__)
+        launch = tracer.start_span("send launch", self._context, api.SpanKind.CLIENT, told, start_time=began)
+        if not is_sent:
+            launch.set_status(api.StatusCode.ERROR)
         launch.end()
 
-    @_harmless
     def observe_request(self, seconds: float, status: int | None) -> None:
         """Record one request, and the status of its answer, if one came."""
-        if self._is_on:
-            end = {"error.type": "no_answer"} if status is None else {"http.response.status_code": status}
-            _find_instrument(REQUEST_DURATION)(
-                seconds, {"http.request.method": "POST", **self._server, **end, **self._common}
-            )
+        end = {"error.type": "no_answer"} if status is None else {"http.response.status_code": status}
+        request = {"http.request.method": "POST", **self._server, **end}
+        _record(REQUEST_DURATION, seconds, self._common, request)
 
-    @_harmless
     def observe_outcome(self, outcome: str, message: str, arm: str | None, recipients: int) -> None:
         """Count a launch whose outcome is on record."""
-        if self._is_on:
-            own = {**self._common, **_name({"message": message, "arm": arm, "outcome": outcome})}
-            _find_instrument("sms_campaign.launch.outcomes")(1, own)
-            _find_instrument("sms_campaign.recipient.outcomes")(recipients, own)
-
-
-def _forget(_outcome: str, _status: int | None) -> None:
-    """Take the end of a launch that nobody follows."""
+        own: Attributes = {**self._common, "message": message, "arm": arm, "outcome": outcome}
+        measure("sms_campaign.launch.outcomes", 1, **own)
+        measure("sms_campaign.recipient.outcomes", recipients, **own)

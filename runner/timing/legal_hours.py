@@ -41,37 +41,6 @@ if TYPE_CHECKING:
 _STATES = Path(__file__).with_name("states.json")
 _CODE = re.compile(r"[a-z0-9]{1,3}")
 _WITH_STATE = re.compile(r"([a-z]{2}) ([a-z0-9]{1,3})")
-_USER_ASSIGNED = {"AC": "Ascension Island", "TA": "Tristan da Cunha", "XK": "Kosovo"}
-"""Codes that are not in ISO 3166-1 but in use, as for countries of numbers."""
-_OTHER_NAMES = {
-    name: code
-    for code, names in {
-        "AE": ("uae", "emirates"),
-        "AS": ("american samoa",),
-        "AT": ("osterreich",),
-        "BE": ("belgie", "belgien", "belgique"),
-        "BR": ("brasil",),
-        "CH": ("schweiz", "suisse", "svizzera"),
-        "CZ": ("czechia",),
-        "DE": ("deutschland",),
-        "DK": ("danmark",),
-        "ES": ("espana",),
-        "FI": ("suomi",),
-        "GB": ("uk", "united kingdom", "great britain"),
-        "IT": ("italia",),
-        "KR": ("south korea", "republic of korea"),
-        "NL": ("holland", "the netherlands", "nederland"),
-        "NO": ("norge",),
-        "PL": ("polska",),
-        "SE": ("sverige",),
-        "TR": ("turkiye",),
-        "US": ("usa", "united states of america", "america"),
-        "VI": ("virgin islands",),
-    }.items()
-    for name in names
-}
-"""Names of countries that the time zone database does not use, normalized."""
-_OTHER_STATES = {"washington dc": "US-DC", "newfoundland": "CA-NL", "yukon territory": "CA-YT"}
 _TERRITORIES = ("AS", "GU", "MP", "PR", "VI")
 """Places with a code in both parts of ISO 3166: `US-PR` and `PR`."""
 _HINT = "write a country or a country and its state, as ISO 3166 has them: US, US-FL or CA-QC"
@@ -102,7 +71,7 @@ def check_region(written: str, country: str | None = None) -> str | NameProblem:
 
 def _list_meanings(words: str, country: str | None) -> list[str]:
     own = _find_state(words, country) if country in _read_states() else None
-    whole = _OTHER_NAMES.get(words) or _list_countries().get(words)
+    whole = _list_countries().get(words)
     others = [found for one in _read_states() if (found := _find_state(words, one))]
     if country is not None and (own or whole or _CODE.fullmatch(words)):
         others = []
@@ -122,7 +91,7 @@ def _find_state(words: str, country: str) -> str | None:
         return f"{country}-{code}"
     if country == "US" and code in _TERRITORIES:
         return code
-    named = _OTHER_STATES.get(words, "")
+    named = _read_other_names().get(words, "")
     if named.startswith(f"{country}-"):
         return named
     return next((f"{country}-{code}" for code, name in states.items() if _normalize(name) == words), None)
@@ -132,12 +101,18 @@ def _find_state(words: str, country: str) -> str | None:
 def _list_countries() -> dict[str, str]:
     """Return countries by their normalized codes and names."""
     names = _read_countries()
-    return {_normalize(name): code for code, name in names.items()} | {code.lower(): code for code in names}
+    others = {name: code for name, code in _read_other_names().items() if "-" not in code}
+    return (
+        {_normalize(name): code for code, name in names.items()}
+        | {code.lower(): code for code in names}
+        | others
+    )
 
 
 @cache
 def _read_countries() -> dict[str, str]:
-    return read_country_names() | _USER_ASSIGNED
+    assigned: dict[str, str] = _read_places()["countries"]
+    return read_country_names() | assigned
 
 
 def _refuse_state(code: str, country: str) -> NameProblem:
@@ -155,9 +130,19 @@ def _refuse(written: str) -> NameProblem:
 
 
 @cache
+def _read_places() -> dict[str, Any]:
+    places: dict[str, Any] = json.loads(_STATES.read_text(encoding="utf-8"))
+    return places
+
+
 def _read_states() -> dict[str, dict[str, str]]:
-    states: dict[str, dict[str, str]] = json.loads(_STATES.read_text(encoding="utf-8"))["states"]
+    states: dict[str, dict[str, str]] = _read_places()["states"]
     return states
+
+
+@cache
+def _read_other_names() -> dict[str, str]:
+    return {name: code for code, names in _read_places()["other_names"].items() for name in names}
 
 
 _NORTH_AMERICA = "1"
@@ -330,21 +315,14 @@ def read_law(text: str) -> LawBook:
 
 
 def _read_rule(rule: dict[str, Any]) -> LegalWindow:
-    days = rule.get("holidays")
+    days = rule.pop("holidays", None)
     return LegalWindow(
-        places=tuple(rule["places"]),
-        window=_read_hours(rule["hours"]),
-        texts=rule["texts"],
-        purposes=tuple(rule["purposes"]),
-        citation=rule["citation"],
-        source=rule["source"],
-        looked_at=date.fromisoformat(rule["looked_at"]),
-        covers=rule["covers"],
-        holidays=None
-        if days is None
-        else HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
-        url=rule.get("url"),
-        not_enforced=rule.get("not_enforced"),
+        window=_read_hours(rule.pop("hours")),
+        places=tuple(rule.pop("places")),
+        purposes=tuple(rule.pop("purposes")),
+        looked_at=date.fromisoformat(rule.pop("looked_at")),
+        holidays=days and HolidayList(days["country"], days.get("state"), tuple(days["categories"])),
+        **rule,
     )
 
 

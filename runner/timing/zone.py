@@ -14,22 +14,19 @@ import zoneinfo
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, PhoneMetadata, PhoneNumberType
-from phonenumbers.phonenumberutil import is_number_type_geographical
+from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, is_number_geographical, parse
 from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from importlib.resources.abc import Traversable
-
-    from phonenumbers import PhoneNumberDesc
 
 
 _CORRECTIONS = Path(__file__).with_name("zone_corrections.json")
@@ -39,10 +36,6 @@ _NORTH_AMERICA = "1"
 _THE_WORLD = "001"
 _EXCHANGE = len("1850234")
 """Digits of a prefix in North America that goes down to the exchange."""
-_PLACELESS = (
-    *("premium_rate", "toll_free", "shared_cost", "voip"),
-    *("personal_number", "pager", "uan", "voicemail"),
-)
 _MISLEADING = {
     "EST": "America/New_York",
     "MST": "America/Denver",
@@ -61,7 +54,6 @@ _OFFSET = re.compile(r"(?:Etc/)?(?:GMT|UTC)? ?[+-]\d{1,2}(?::?\d\d)?", re.IGNORE
 """`Etc/GMT+5`, too: it is a name, of the zone five hours *behind* UTC, which few who write it mean."""
 _NOT_PLACES = frozenset({"Factory", "localtime"})
 
-_Region = tuple[re.Pattern[str] | None, re.Pattern[str], re.Pattern[str]]
 _RELEASE_FILES = ("tzdata.zi", "+VERSION")
 """Files in which systems keep the release: Linux distributions' first line, macOS and the BSDs."""
 _FIRST_LINE = "# version "
@@ -148,7 +140,7 @@ def _unite(found: Iterable[Iterable[str]]) -> tuple[str, ...]:
 def find_prefix(phone: str) -> str:
     """Return the start of an allocated E.164 phone that gives its zones; empty if unknown."""
     code, lengths = _read_lengths(phone[1:4])
-    if len(lengths) > 1 and code != _NORTH_AMERICA and not _is_geographic(code, phone[len(code) + 1 :]):
+    if len(lengths) > 1 and code != _NORTH_AMERICA and not _is_geographic(phone):
         return code
     for length in lengths:
         prefix = phone[1 : length + 1]
@@ -156,6 +148,12 @@ def find_prefix(phone: str) -> str:
             # Idaho's 208 is listed only by exchange, and unknown exchanges are Idaho's, too.
             return phone[1:5] if prefix == _NORTH_AMERICA and zones_of_prefix(phone[1:5]) else prefix
     return ""
+
+
+@lru_cache(maxsize=1024)
+def _is_geographic(phone: str) -> bool:
+    # Kept, since a person's messages are decided on one after the other.
+    return is_number_geographical(parse(phone))
 
 
 def find_country_code(phone: str) -> str:
@@ -186,44 +184,6 @@ def _read_lengths(start: str) -> tuple[str, tuple[int, ...]]:
         # A country with a single zone needs only its code.
         return code, (len(code),)
     return code, tuple(sorted((n for n in lengths if n <= TIMEZONE_LONGEST_PREFIX), reverse=True))
-
-
-def _is_geographic(code: str, national: str) -> bool:
-    """Return whether a number is geographic, by the library's `is_number_geographical`."""
-    for leading_digits, placeless, geographic in _read_regions(code):
-        if leading_digits is not None and not leading_digits.match(national):
-            continue
-        if geographic.fullmatch(national):
-            return placeless.fullmatch(national) is None
-        if leading_digits is not None:
-            return False
-    return False
-
-
-@cache
-def _read_regions(code: str) -> tuple[_Region, ...]:
-    found = [PhoneMetadata.metadata_for_region(name) for name in COUNTRY_CODE_TO_REGION_CODE[int(code)]]
-    kinds = ["fixed_line"]
-    if is_number_type_geographical(PhoneNumberType.MOBILE, int(code)):
-        kinds.append("mobile")
-    return tuple(
-        (
-            re.compile(region.leading_digits) if region.leading_digits else None,
-            _join_patterns(region, _PLACELESS),
-            _join_patterns(region, kinds),
-        )
-        for region in found
-        if region is not None
-    )
-
-
-def _join_patterns(region: PhoneMetadata, kinds: tuple[str, ...] | list[str]) -> re.Pattern[str]:
-    descriptions: list[PhoneNumberDesc | None] = [getattr(region, kind) for kind in kinds]
-    patterns = [
-        pattern for kind in descriptions if kind is not None and (pattern := kind.national_number_pattern)
-    ]
-    # Matches nothing if there is no such number.
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns) or r"(?!)")
 
 
 @cache

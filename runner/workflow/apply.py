@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
-from runner.campaign.timing_words import write_duration
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
@@ -26,6 +25,7 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
+from runner.source.quantity import write_duration
 from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
@@ -232,6 +232,7 @@ def apply_campaigns(
             remote.absorb(opened)
         # What is settled is not sent, so it may have any name.
         names = None if options.settle_only else RecordNames(workspace, opened)
+        workspace.say_risks(opened, quiet=scope.quiet)
         run = _make_run(session, cluster, names)
         reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
@@ -278,9 +279,9 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
 
 
-def _refuse_state_remote(scope: Scope) -> None:
+def _refuse_state_remote(scope: Scope, *, is_set: bool = False) -> None:
     """Refuse a state remote together with a shared ledger."""
-    if scope.cluster is not None and scope.state_remote:
+    if scope.cluster is not None and (scope.state_remote or is_set):
         raise UsageError(
             "--state-remote doesn't go with --cluster: the ledger is what all machines share",
             hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
@@ -296,7 +297,8 @@ def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | Non
     """
     cluster = choose_cluster(scope, workspace)
     if cluster is not None:
-        _refuse_state_remote(replace(scope, cluster=cluster.address.text))
+        has_state = workspace.state is not None
+        _refuse_state_remote(replace(scope, cluster=cluster.address.text), is_set=has_state)
     return cluster
 
 

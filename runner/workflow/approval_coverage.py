@@ -6,8 +6,8 @@ import hmac
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError
-from runner.git.clone import replace_text
 from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import (
     ENDING,
@@ -78,7 +78,7 @@ class Coverage:
 
 
 @dataclass(slots=True)
-class ApprovalShelf:
+class ApprovalStore:
     """The approvals of one target, from the folders of the command's campaigns."""
 
     target: Target
@@ -155,7 +155,7 @@ class ApprovalShelf:
         """
         text = add_approvals(_read_text(file), self.target.name, key, approvals)
         try:
-            replace_text(file, text)
+            save_text(file, text)
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)
@@ -181,14 +181,14 @@ def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
 
 
 def require_sealed(
-    entry: Mapping[str, Any], saved: SavedPlan, shelf: ApprovalShelf
+    entry: Mapping[str, Any], saved: SavedPlan, store: ApprovalStore
 ) -> ApprovalRequest | None:
     """Return a saved plan's request for approval of a campaign; None without a state key.
 
     Raises:
         RunnerError: the plan was made with another key or none, by an older version, or was edited.
     """
-    asked, key = entry.get("approval"), shelf.key
+    asked, key = entry.get("approval"), store.key
     if asked is None:
         raise RunnerError(f"the plan {saved.file} was saved by an older version of runner", hint=_PLAN_ANEW)
     if key is None and asked["request"] is None:
@@ -246,8 +246,8 @@ def leave_out_unapproved(
         RunnerError: approvals cannot be read.
     """
     kept = []
-    shelf = ApprovalShelf(planned[0].target) if planned else None
-    for coverage in shelf.cover(planned) if shelf else ():
+    store = ApprovalStore(planned[0].target) if planned else None
+    for coverage in store.cover(planned) if store else ():
         item = coverage.planned
         if coverage.status != "needed" or (coverage.request is None and is_given):
             kept.append(item)

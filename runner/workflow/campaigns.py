@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.load import load_campaign, read_names
 from runner.errors import CampaignError, RunnerError
-from runner.git.placing import list_folders
+from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import repository_root

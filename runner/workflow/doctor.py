@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from runner.campaign.timing_words import write_duration
 from runner.errors import RunnerError
 from runner.git.command import Git, GitError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
 from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
+from runner.source.quantity import write_duration
 from runner.source.storage import repository_root
 from runner.version import add_version, describe_version
 from runner.wording import count_words

@@ -13,7 +13,7 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from runner.wording import Markdown, inert, markdown_table
+from runner.wording import write_table
 from runner.workflow.campaigns import (
     InvalidCampaignError,
     describe_errors,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan
+    from runner.source.diagnostic import Diagnostic
     from runner.workflow.campaigns import Loaded
     from runner.workflow.scope import Scope
 
@@ -218,13 +219,10 @@ class Failures:
     def markdown(self) -> str:
         """Return a table of the campaigns that were left out; empty if none were."""
         rows = [
-            [
-                Markdown(inert(cell))
-                for cell in (show_path(failure.file), failure.error.message, failure.error.hint or "")
-            ]
+            (show_path(failure.file), failure.error.message, failure.error.hint or "")
             for failure in self._found.values()
         ]
-        return markdown_table(("left out", "why", "what to do"), rows) if rows else ""
+        return write_table(("left out", "why", "what to do"), rows) if rows else ""
 
 
 def plan_files_here(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
@@ -250,3 +248,12 @@ def find_audience_problems(
         said = {problem.message for problem in problems}
         problems.extend(one for one in find_unknown_variables(campaign) if one.message not in said)
     return plan
+
+
+def write_problem_table(problems: Iterable[Diagnostic]) -> str:
+    """Return a Markdown table of problems: place, fault, remedy."""
+    rows = [
+        (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
+        for one in problems
+    ]
+    return write_table(("severity", "where", "what", "what to do"), rows)

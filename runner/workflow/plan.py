@@ -16,7 +16,7 @@ from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
 from runner.version import add_version
 from runner.wording import count_words
-from runner.workflow.approval_coverage import ApprovalShelf, add_coverage, find_status
+from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.documents import add_launches, plan_json, write_section
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
@@ -210,6 +210,7 @@ class _Planning:
             is_compared = wishes.with_differences
             differences = find_differences(opened, planned, wishes.only) if is_compared else {}
             warn_of_known_tags(workspace, opened, planned)
+            workspace.say_risks(opened, quiet=self.scope.quiet)
         is_described = wishes.with_digests or wishes.out is not None
         document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
         coverages, asking = self._cover(planned, document)
@@ -266,20 +267,20 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        shelf = ApprovalShelf(self.workspace.target)
+        store = ApprovalStore(self.workspace.target)
         is_job = self.wishes.is_job
-        is_told = is_job or shelf.is_used((item.campaign for item in planned), self.scope.environ)
+        is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
         if not (document or is_told):
             return [], None
-        coverages, asking = shelf.cover(planned), None
+        coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":
-            # Imported here: only jobs that ask for approvals need the forge.
+            # Imported here: only jobs that ask for approvals need GitHub.
             from runner.workflow.review.approving import add_growth
             from runner.workflow.review.reviewers import plan_asking
 
             coverages = add_growth(coverages)
             if digest := document.get("plan_digest"):
-                asking = plan_asking(digest, shelf.find_denial(planned, digest))
+                asking = plan_asking(digest, store.find_denial(planned, digest))
         if document:
             add_coverage(document, coverages)
         if asking is not None and asking.earlier is not None:

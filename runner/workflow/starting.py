@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from runner.campaign.load import load_campaign
 from runner.errors import RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree
-from runner.git.placing import make_slug, name_workflow, place_workflow
+from runner.github.workflows import make_slug, name_workflow, place_workflow
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext

@@ -12,10 +12,11 @@ from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference, describe_parts
 from runner.ledger.results.differences import read_differences
-from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.reconciled import read_totals
+from runner.ledger.results.sendings import count_answered
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import TextedPeople, concerns
-from runner.report.gathering import count_refusing
+from runner.report.gathering import read_refusals
 from runner.source.diagnostic import Problems
 from runner.version import add_version
 from runner.wording import count_words
@@ -315,7 +316,7 @@ def _read_counts(ledger: Ledger, identity: Identity) -> _Counts:
             read_totals(connection, campaign_id, identity.message_ids),
             count_answered(connection, campaign_id, identity.message_ids)
             # An opt-out is not an answer, as in reports.
-            - count_refusing(connection, campaign_id, identity.message_ids),
+            - read_refusals(connection, campaign_id, identity.message_ids).refusing,
             read_differences(connection, campaign_id, identity.message_ids),
         )
 

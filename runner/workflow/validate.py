@@ -9,12 +9,12 @@ from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING, Any
 
+from runner.atomic_write import write_private
 from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
 from runner.audience.table import normalize_name, write_row
 from runner.campaign.checks import check_waits
 from runner.campaign.variants import find_small_arms
 from runner.errors import RunnerError
-from runner.ledger.atomic_write import write_private
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems

@@ -124,27 +124,27 @@ def test_a_url_elsewhere_is_refused(folder: Path, bucket: str) -> None:
         ]
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "s3://bucket/a/../../b",
-        "s3://bucket/..",
-        "s3://bucketeer/a",
-        "s3://bucket",
-        "zip://a::s3://bucket/b",
-        "s3://bucket/a::file:///etc",
-        "S3://bucket/a",
-        "s3://bucket\\a",
-        "s3://bucket/%2e%2E/b",
-        "s3://bucket/a?/../../b",
-        "s3://bucket/a#/../../b",
-        "s3://bucket/a%3A%3Afile:///etc",
-    ],
-)
-def test_what_only_begins_like_an_allowed_url_is_not_below_it(url: str) -> None:
+WHAT_ONLY_BEGINS_LIKE_AN_ALLOWED_URL_IS_NOT_BELO: list[str] = [
+    "s3://bucket/a/../../b",
+    "s3://bucket/..",
+    "s3://bucketeer/a",
+    "s3://bucket",
+    "zip://a::s3://bucket/b",
+    "s3://bucket/a::file:///etc",
+    "S3://bucket/a",
+    "s3://bucket\\a",
+    "s3://bucket/%2e%2E/b",
+    "s3://bucket/a?/../../b",
+    "s3://bucket/a#/../../b",
+    "s3://bucket/a%3A%3Afile:///etc",
+]
+
+
+def test_what_only_begins_like_an_allowed_url_is_not_below_it() -> None:
     """No way of writing a URL leads out of what is allowed."""
-    assert is_below("s3://bucket/a/b.csv", ("s3://bucket",))
-    assert not is_below(url, ("s3://bucket",))
+    for url in WHAT_ONLY_BEGINS_LIKE_AN_ALLOWED_URL_IS_NOT_BELO:
+        assert is_below("s3://bucket/a/b.csv", ("s3://bucket",))
+        assert not is_below(url, ("s3://bucket",))
 
 
 def test_a_file_url_is_a_path(folder: Path) -> None:

@@ -6,7 +6,7 @@ import gc
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.audience.audience import AudienceTally, Recipient, iterate_audience
@@ -102,6 +102,7 @@ def test_a_call_has_no_segments(campaign: Callable[[str], Campaign], tmp_path: P
     assert [reason.kind for reason in case.reasons] == ["longest_text"]
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["", "Ada", "Ж" * 80, "Bo " * 70]), st.booleans()), max_size=12))
 def test_the_worst_are_the_worst(
     campaign: Callable[[str], Campaign], tmp_path: Path, people: list[tuple[str, bool]]

@@ -38,9 +38,7 @@ def explain(folder: Path, source: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
+QUOTES_ONLY_WHAT_THE_TEXT_ITSELF_SAYS: list[tuple[str, str]] = [
         ("{{ {'pro': 1}[name] }}", f"a mapping has no entry {VALUE}"),
         ("{{ {'pro': 1}[phone] }}", f"a mapping has no entry {VALUE}"),
         ("{{ [1][phone] }}", f"a list has no entry {VALUE}"),
@@ -79,11 +77,13 @@ def explain(folder: Path, source: str) -> str | None:
         ("{{ name | truncate(2) }}", "`truncate` cannot be used on a text with these arguments"),
         ("{{ name | dictsort }}", "`dictsort` cannot be used on a text"),
         ("{{ name.format }}", "a text has no method 'format'"),
-    ],
-)  # fmt: skip
-def test_quotes_only_what_the_text_itself_says(tmp_path: Path, source: str, words: str) -> None:
+    ]  # fmt: skip
+
+
+def test_quotes_only_what_the_text_itself_says(tmp_path: Path) -> None:
     """A fault is told with what stands in the text; where a recipient's value would stand, words do."""
-    assert explain(tmp_path, source) == words
+    for source, words in QUOTES_ONLY_WHAT_THE_TEXT_ITSELF_SAYS:
+        assert explain(tmp_path, source) == words
 
 
 def test_an_included_file_is_part_of_the_text(tmp_path: Path) -> None:
@@ -142,9 +142,7 @@ def test_the_same_fault_is_said_once(tmp_path: Path, campaign: Callable[[str], C
     assert only.hint == "first for the recipient in line 2 of people.csv"
 
 
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
+SYNTAX_IS_EXPLAINED_WITHOUT_JINJA: list[tuple[str, str]] = [
         ("{# hm", "`{#` is never closed"),
         ("{{ {{ name }} }}", "`{{` is never closed"),
         ("{{ name | default('}}') }} {{", "`{{` is never closed"),
@@ -155,11 +153,13 @@ def test_the_same_fault_is_said_once(tmp_path: Path, campaign: Callable[[str], C
         ("{% iff name %}x{% endif %}", "{% iff %} is not available in campaign texts: did you mean `if`?"),
         ("{% for x in 5 %}{% endfor %}", "{% for %} goes through a list, not a number"),
         ("{% set x = 1 %}{% raw %}{% if %}{% endraw %}{{ {'a': '{{'} }} {% endfor %}", "this `{% endfor %}` ends no `{% for %}`"),
-    ],
-)  # fmt: skip
-def test_syntax_is_explained_without_jinja(tmp_path: Path, source: str, words: str) -> None:
+    ]  # fmt: skip
+
+
+def test_syntax_is_explained_without_jinja(tmp_path: Path) -> None:
     """What is not closed, or not there, is found in the source, whatever Jinja2 says of it."""
-    assert (explain(tmp_path, source) or "").removeprefix("this template is wrong: ") == words
+    for source, words in SYNTAX_IS_EXPLAINED_WITHOUT_JINJA:
+        assert (explain(tmp_path, source) or "").removeprefix("this template is wrong: ") == words
 
 
 def test_jinja_is_quoted_for_the_rest(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_all_broken_texts_of_a_message_are_reported(
 VALUES = st.one_of(TEXTS, st.integers(-3, 3), st.booleans(), st.sampled_from(["1", "True", "None", 1.0]))
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.lists(st.fixed_dictionaries({"name": VALUES, "topic": VALUES, "else": VALUES}), max_size=5))
 def test_rendering_does_not_depend_on_what_was_rendered_before(
     campaign: Callable[[str], Campaign], tmp_path: Path, people: list[Variables]
@@ -195,7 +195,7 @@ def test_rendering_does_not_depend_on_what_was_rendered_before(
         assert outcomes[0] == outcomes[1]
 
 
-@pytest.mark.parametrize("row", SHOWN, ids=lambda row: ",".join(row["responses"]))
-def test_choices_are_shown_as_the_table_says(row: dict[str, Any]) -> None:
+def test_choices_are_shown_as_the_table_says() -> None:
     """Segments are counted, and conversations previewed, with the choices as they arrive."""
-    assert question_as_asked("Well?", row["responses"]) == row["shown"]
+    for row in SHOWN:
+        assert question_as_asked("Well?", row["responses"]) == row["shown"]

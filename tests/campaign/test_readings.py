@@ -11,7 +11,7 @@ from phonenumbers import PhoneMetadata, PhoneNumberFormat, PhoneNumberType
 
 from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
 from runner.audience.phone import PhoneProblem, mend, read_mended
-from runner.audience.renumbering import list_old_forms, renumber
+from runner.audience.renumbering import list_forms, renumber
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
@@ -35,46 +35,46 @@ def read(written: str, region: str | None) -> str:
     return found.reason if isinstance(found, PhoneProblem) else found.phone
 
 
-@pytest.mark.parametrize(
-    ("region", "written", "phone"),
-    [
-        ("DE", "491715550101", "+491715550101"),
-        ("DE", "49 1512 3456788", "+4915123456788"),
-        ("DE", "0171 5550101", "+491715550101"),
-        ("DE", "1715550101", "+491715550101"),
-        ("DE", "33612345678", "+33612345678"),
-        ("DE", "447911123456", "+447911123456"),
-        ("DE", "380501234567", "+380501234567"),
-        ("DE", "14155550101", "+14155550101"),
-        ("DE", "15123456788", AMBIGUOUS),
-        ("DE", "431234567", AMBIGUOUS),
-        ("GB", "7725 234567", "+447725234567"),
-        ("US", "479 412 3456", "+14794123456"),
-        ("US", "491715550101", "+491715550101"),
-        ("PL", "508551234", "+48508551234"),
-        ("NO", "40612345", "+4740612345"),
-        ("ES", "687123456", "+34687123456"),
-        ("IT", "3331234567", "+393331234567"),
-        ("IT", "393331234567", "+393331234567"),
-        ("ID", "62812345678", "+62812345678"),
-        ("RU", "89161234567", "+79161234567"),
-        ("BR", "11 98765-4321", "+5511987654321"),
-        ("GA", "06 03 12 34", "+24166031234"),
-        ("GA", "+24106031234", "+24166031234"),
-        ("AR", "11 2345-6789", "+5491123456789"),
-        ("AR", "+54 9 11 2345 6789", "+5491123456789"),
-        ("CI", "47 12 34 56", "+2250747123456"),
-        ("BJ", "97 12 34 56", "+2290197123456"),
-        ("MX", "+52 1 55 1234 5678", "+525512345678"),
-        ("VN", "0168 123 4567", "+84381234567"),
-        ("BR", "11 8123-4567", "+5511981234567"),
-        (None, "+49 171 5550101 / +49 171 5550102", "there are two phones in it"),
-    ],
-)
-def test_digits_are_read_both_ways(region: str | None, written: str, phone: str) -> None:
+DIGITS_ARE_READ_BOTH_WAYS: list[tuple[str | None, str, str]] = [
+    ("DE", "491715550101", "+491715550101"),
+    ("DE", "49 1512 3456788", "+4915123456788"),
+    ("DE", "0171 5550101", "+491715550101"),
+    ("DE", "1715550101", "+491715550101"),
+    ("DE", "33612345678", "+33612345678"),
+    ("DE", "447911123456", "+447911123456"),
+    ("DE", "380501234567", "+380501234567"),
+    ("DE", "14155550101", "+14155550101"),
+    ("DE", "15123456788", AMBIGUOUS),
+    ("DE", "431234567", AMBIGUOUS),
+    ("GB", "7725 234567", "+447725234567"),
+    ("US", "479 412 3456", "+14794123456"),
+    ("US", "491715550101", "+491715550101"),
+    ("PL", "508551234", "+48508551234"),
+    ("NO", "40612345", "+4740612345"),
+    ("ES", "687123456", "+34687123456"),
+    ("IT", "3331234567", "+393331234567"),
+    ("IT", "393331234567", "+393331234567"),
+    ("ID", "62812345678", "+62812345678"),
+    ("RU", "89161234567", "+79161234567"),
+    ("BR", "11 98765-4321", "+5511987654321"),
+    ("GA", "06 03 12 34", "+24166031234"),
+    ("GA", "+24106031234", "+24166031234"),
+    ("AR", "11 2345-6789", "+5491123456789"),
+    ("AR", "+54 9 11 2345 6789", "+5491123456789"),
+    ("CI", "47 12 34 56", "+2250747123456"),
+    ("BJ", "97 12 34 56", "+2290197123456"),
+    ("MX", "+52 1 55 1234 5678", "+525512345678"),
+    ("VN", "0168 123 4567", "+84381234567"),
+    ("BR", "11 8123-4567", "+5511981234567"),
+    (None, "+49 171 5550101 / +49 171 5550102", "there are two phones in it"),
+]
+
+
+def test_digits_are_read_both_ways() -> None:
     """The reading that is certain is taken, and digits with two are refused."""
-    found = read(written, region)
-    assert found.startswith(phone) if phone == AMBIGUOUS else found == phone
+    for region, written, phone in DIGITS_ARE_READ_BOTH_WAYS:
+        found = read(written, region)
+        assert found.startswith(phone) if phone == AMBIGUOUS else found == phone
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_digits_are_read_both_ways(region: str | None, written: str, phone: str)
 )
 def test_old_forms_lead_to_the_form_of_today(phone: str) -> None:
     """Each older form of a number is rewritten to it, and today's stays as it is."""
-    assert list_old_forms(phone)
-    assert {renumber(old) for old in (phone, *list_old_forms(phone))} == {phone}
+    assert len(list_forms(phone)) > 1
+    assert {renumber(old) for old in list_forms(phone)} == {phone}
 
 
 YAML = """\
@@ -168,12 +168,12 @@ def test_a_file_says_its_form(campaign: Load, tmp_path: Path, form: str, phone: 
 
 @pytest.mark.parametrize(
     ("written", "recorded"),
-    [("491715550101", "+49491715550101"), ("+5491123456789", "+541123456789"), ("0603 1234", "+24106031234")],
+    [("+5491123456789", "+541123456789"), ("0603 1234", "+24106031234")],
 )
-def test_who_was_texted_under_another_reading_is_not_new(
+def test_who_was_texted_under_an_old_form_is_not_new(
     campaign: Load, tmp_path: Path, written: str, recorded: str
 ) -> None:
-    """A person on record under an earlier reading, or an old form, has been texted."""
+    """A person on record under an old form of a number that a country has rewritten has been texted."""
     region = "GA" if recorded.startswith("+241") else "DE"
     loaded = load(campaign, tmp_path, f"phone\n{written}\n", source=f"region: {region}")
     key = FingerprintKey.from_secret("k")

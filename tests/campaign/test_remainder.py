@@ -6,7 +6,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.load import load_campaign
@@ -73,6 +73,7 @@ def test_the_sound_campaign_has_no_problem(tmp_path: Path) -> None:
     assert codes_of(tmp_path, SOUND) == []
 
 
+@settings(max_examples=40)
 @given(st.sampled_from([path for path in iterate_paths(SOUND) if "vars" not in path[:-1]]), st.data())
 def test_what_is_refused_has_no_consequences(
     tmp_path: Path, path: tuple[str | int, ...], data: st.DataObject

@@ -24,40 +24,40 @@ def test_the_table_of_words_is_sound() -> None:
     assert not words.no_point & words.worth.keys()
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "Very dissatisfied|Dissatisfied|Neutral|Satisfied|Very satisfied",
-        "Not at all satisfied|Slightly satisfied|Moderately satisfied|Very satisfied|Extremely satisfied",
-        "Awful|Poor|Fair|Good|Great",
-        "Poor|Fair|Good|Very good|Excellent",
-        "Strongly disagree|Disagree|Neither agree nor disagree|Agree|Strongly agree",
-        "Very difficult|Difficult|Neutral|Easy|Very easy",
-        "Sehr unzufrieden|Unzufrieden|Teils/teils|Zufrieden|Sehr zufrieden",
-        "Ungenügend|Mangelhaft|Ausreichend|Befriedigend|Gut|Sehr gut",
-        "Pas du tout satisfait(e)|Peu satisfait(e)|Plutôt satisfait(e)|Très satisfait(e)",
-        "Muy insatisfecho|Insatisfecho|Ni satisfecho ni insatisfecho|Satisfecho|Muy satisfecho",
-        "Per niente soddisfatto|Poco soddisfatto|Abbastanza soddisfatto|Molto soddisfatto",
-        "Zeer ontevreden|Ontevreden|Neutraal|Tevreden|Zeer tevreden",
-        "Muito insatisfeito|Insatisfeito|Neutro|Satisfeito|Muito satisfeito",
-        "Bardzo niezadowolony|Niezadowolony|Neutralny|Zadowolony|Bardzo zadowolony",
-        "Mycket missnöjd|Missnöjd|Varken nöjd eller missnöjd|Nöjd|Mycket nöjd",
-        "Çok kötü|Kötü|Orta|İyi|Çok iyi",
-    ],
-)
-def test_known_words_count_from_worst_to_best(written: str) -> None:
+KNOWN_WORDS_COUNT_FROM_WORST_TO_BEST: list[str] = [
+    "Very dissatisfied|Dissatisfied|Neutral|Satisfied|Very satisfied",
+    "Not at all satisfied|Slightly satisfied|Moderately satisfied|Very satisfied|Extremely satisfied",
+    "Awful|Poor|Fair|Good|Great",
+    "Poor|Fair|Good|Very good|Excellent",
+    "Strongly disagree|Disagree|Neither agree nor disagree|Agree|Strongly agree",
+    "Very difficult|Difficult|Neutral|Easy|Very easy",
+    "Sehr unzufrieden|Unzufrieden|Teils/teils|Zufrieden|Sehr zufrieden",
+    "Ungenügend|Mangelhaft|Ausreichend|Befriedigend|Gut|Sehr gut",
+    "Pas du tout satisfait(e)|Peu satisfait(e)|Plutôt satisfait(e)|Très satisfait(e)",
+    "Muy insatisfecho|Insatisfecho|Ni satisfecho ni insatisfecho|Satisfecho|Muy satisfecho",
+    "Per niente soddisfatto|Poco soddisfatto|Abbastanza soddisfatto|Molto soddisfatto",
+    "Zeer ontevreden|Ontevreden|Neutraal|Tevreden|Zeer tevreden",
+    "Muito insatisfeito|Insatisfeito|Neutro|Satisfeito|Muito satisfeito",
+    "Bardzo niezadowolony|Niezadowolony|Neutralny|Zadowolony|Bardzo zadowolony",
+    "Mycket missnöjd|Missnöjd|Varken nöjd eller missnöjd|Nöjd|Mycket nöjd",
+    "Çok kötü|Kötü|Orta|İyi|Çok iyi",
+]
+
+
+def test_known_words_count_from_worst_to_best() -> None:
     """Known words from worst to best count by place; from best to worst they are refused, with values."""
-    texts = written.split("|")
-    ascending = tuple(map(Fraction, range(1, len(texts) + 1)))
-    assert read_points("csat", texts) == ascending
-    assert find_scale_problem("csat", texts, (), texts) is None
-    turned = texts[::-1]
-    assert read_points("csat", turned) == (None,) * len(texts)
-    problem = find_scale_problem("csat", turned, (), turned)
-    assert problem is not None
-    mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
-    assert [one["text"] for one in mended] == turned
-    assert [one["value"] for one in mended] == [int(point) for point in reversed(ascending)]
+    for written in KNOWN_WORDS_COUNT_FROM_WORST_TO_BEST:
+        texts = written.split("|")
+        ascending = tuple(map(Fraction, range(1, len(texts) + 1)))
+        assert read_points("csat", texts) == ascending
+        assert find_scale_problem("csat", texts, (), texts) is None
+        turned = texts[::-1]
+        assert read_points("csat", turned) == (None,) * len(texts)
+        problem = find_scale_problem("csat", turned, (), turned)
+        assert problem is not None
+        mended = read_yaml(problem.hint.split("`")[1], Path("hint")).data["responses"]
+        assert [one["text"] for one in mended] == turned
+        assert [one["value"] for one in mended] == [int(point) for point in reversed(ascending)]
 
 
 @pytest.mark.parametrize(

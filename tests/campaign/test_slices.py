@@ -10,19 +10,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
+from runner.audience.audience import AudienceTally, Role, iterate_audience, read_excluded
 from runner.audience.findings import Findings
 from runner.audience.slices import (
     BrokenSliceError,
-    Role,
     Slice,
     SlicedRow,
+    find_cuts,
     iterate_slice,
     join_slices,
-    list_blocks,
+    list_large,
     note_findings,
     plan_slices,
-    survey_block,
 )
 from runner.campaign.load import load_campaign
 from runner.source.diagnostic import Diagnostic, Problems
@@ -76,9 +75,8 @@ def tell(problems: Problems) -> tuple[list[Diagnostic], list[tuple[str, Path, in
 
 def read_in_slices(campaign: Campaign, role: Role, block_bytes: int) -> tuple[Reading, list[Slice]]:
     """Read an audience as processes that share nothing would: what goes between them is pickled."""
-    blocks = list_blocks(campaign, role, block_bytes)
-    surveys = {block: pickle.loads(pickle.dumps(survey_block(block))) for block in blocks}  # noqa: S301
-    slices = plan_slices(campaign, role, surveys)
+    large = list_large(campaign, role, block_bytes)
+    slices = plan_slices(campaign, role, {location: find_cuts(location, block_bytes) for location in large})
     while True:
         try:
             return _read(campaign, role, slices), slices
@@ -207,7 +205,7 @@ def lenient(campaign: Callable[[str], Campaign], tmp_path: Path) -> Campaign:
     return campaign(YAML.replace("    timezone_column", "    invalid_rows: skip\n    timezone_column"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(text=texts(), block_bytes=st.integers(1, 60))
 def test_rows_that_are_left_out_are_counted_alike(
     lenient: Campaign, tmp_path: Path, text: bytes, block_bytes: int
@@ -282,9 +280,9 @@ def test_what_is_not_plain_utf8_is_one_slice(people: Campaign, tmp_path: Path, d
     assert drop_duplicates(found) == read_at_once(people)
 
 
-def test_a_file_of_one_block_needs_no_survey(people: Campaign) -> None:
+def test_a_file_of_one_block_is_not_cut(people: Campaign) -> None:
     """Small files are one slice each, and nobody looks at them before."""
-    assert list_blocks(people, "recipients") == []
+    assert list_large(people, "recipients") == []
     assert [part.kind for part in plan_slices(people, "recipients", {})] == ["inline", "whole", "inline"]
 
 
@@ -297,7 +295,7 @@ def test_a_missing_file_is_a_problem_of_its_slice(people: Campaign, tmp_path: Pa
 
 
 def test_files_at_urls_are_read_in_slices(tmp_path: Path) -> None:
-    """On object storage, too, a file is surveyed, cut and read as one on a disk."""
+    """On object storage, too, a file is cut and read as one on a disk."""
     rows = "".join(f'415{2_000_000 + number},"a\né",,,\n' for number in range(300))
     system = fsspec.filesystem("memory")
     system.pipe_file("/slices/people.csv", f"{HEADER}\n{rows}".encode())

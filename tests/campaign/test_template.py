@@ -40,108 +40,108 @@ def render(compiler: TextCompiler, text: Callable[[str], TemplateText]) -> Rende
     return render_text
 
 
-@pytest.mark.parametrize(
-    ("source", "variables", "rendered"),
-    [
-        ("Hello {{ name }}!", {"name": "Ada"}, "Hello Ada!"),
-        ("  Hello\n\n", {}, "Hello"),
-        ("{{ name | default('there') }}", {}, "there"),
-        ("{{ name | d('there') | title }}", {"name": "ada"}, "Ada"),
-        (
-            "https://example.com/?who={{ name | urlencode }}",
-            {"name": "Zoë & Bo"},
-            "https://example.com/?who=Zo%C3%AB%20%26%20Bo",
-        ),
-        ("{{ order.count }}, {{ order['zfill'] }}", {"order": {"count": 2, "zfill": "x"}}, "2, x"),
-        ("{% if name is defined %}{{ name }}{% else %}you{% endif %}", {}, "you"),
-        ("{% for a in items %}{{ loop.index }}{{ a }} {% endfor %}", {"items": ["x", "y"]}, "1x 2y"),
-        ("{{ items | join(', ') }}", {"items": ["x", "y"]}, "x, y"),
-        ("{{ price | round(2) }} {{ 7 // 2 }} {{ 2 ** 10 }}", {"price": 1.239}, "1.24 3 1024"),
-        ("{{ shop.name }} {{ shop['name'] }}", {"shop": {"name": "Acme"}}, "Acme Acme"),
-        ("{% set x = 3 %}{{ x * 2 }}", {}, "6"),
-        ("{{ '%s-%02d' | format('a', 7) }}", {}, "a-07"),
-        ("{{ name.upper() }} {{ name | length }}", {"name": "Ada"}, "ADA 3"),
-        ("{{ '<b>' }} & {{ \"'\" }}", {}, "<b> & '"),
-        ("{# a comment #}Hello", {}, "Hello"),
-        ("{% for n in range(3) %}{{ n }}{% endfor %}", {}, "012"),
-        ("{% include 'gone.j2' ignore missing %}Hello", {}, "Hello"),
-    ],
-)
-def test_renders(render: Render, source: str, variables: dict[str, object], rendered: str) -> None:
+RENDERS: list[tuple[str, dict[str, object], str]] = [
+    ("Hello {{ name }}!", {"name": "Ada"}, "Hello Ada!"),
+    ("  Hello\n\n", {}, "Hello"),
+    ("{{ name | default('there') }}", {}, "there"),
+    ("{{ name | d('there') | title }}", {"name": "ada"}, "Ada"),
+    (
+        "https://example.com/?who={{ name | urlencode }}",
+        {"name": "Zoë & Bo"},
+        "https://example.com/?who=Zo%C3%AB%20%26%20Bo",
+    ),
+    ("{{ order.count }}, {{ order['zfill'] }}", {"order": {"count": 2, "zfill": "x"}}, "2, x"),
+    ("{% if name is defined %}{{ name }}{% else %}you{% endif %}", {}, "you"),
+    ("{% for a in items %}{{ loop.index }}{{ a }} {% endfor %}", {"items": ["x", "y"]}, "1x 2y"),
+    ("{{ items | join(', ') }}", {"items": ["x", "y"]}, "x, y"),
+    ("{{ price | round(2) }} {{ 7 // 2 }} {{ 2 ** 10 }}", {"price": 1.239}, "1.24 3 1024"),
+    ("{{ shop.name }} {{ shop['name'] }}", {"shop": {"name": "Acme"}}, "Acme Acme"),
+    ("{% set x = 3 %}{{ x * 2 }}", {}, "6"),
+    ("{{ '%s-%02d' | format('a', 7) }}", {}, "a-07"),
+    ("{{ name.upper() }} {{ name | length }}", {"name": "Ada"}, "ADA 3"),
+    ("{{ '<b>' }} & {{ \"'\" }}", {}, "<b> & '"),
+    ("{# a comment #}Hello", {}, "Hello"),
+    ("{% for n in range(3) %}{{ n }}{% endfor %}", {}, "012"),
+    ("{% include 'gone.j2' ignore missing %}Hello", {}, "Hello"),
+]
+
+
+def test_renders(render: Render) -> None:
     """What the language offers does what Jinja2 says, with outer blanks removed."""
-    assert render(source, **variables) == rendered
+    for source, variables, rendered in RENDERS:
+        assert render(source, **variables) == rendered
 
 
-@pytest.mark.parametrize(
-    ("source", "missing"),
-    [
-        ("{{ a }}", ["a"]),
-        ("{{ b }} {{ a }} {{ b }}", ["b", "a"]),
-        ("{% if a %}x{% endif %}{{ b }}", ["a", "b"]),
-        ("{{ a | upper }}", ["a"]),
-        ("{{ a.name }}", ["a"]),
-        ("{{ a | default(b) }}", ["b"]),
-        ("{% for x in a %}{{ x }}{% endfor %}{{ b }}", ["a", "b"]),
-        ("{{ a + 1 }}{{ 1 + b }}", ["a", "b"]),
-        ("{{ 2 ** a }}{{ b.c.d }}{{ c[0] }}{{ d.upper() }}", ["a", "b", "c", "d"]),
-        ("{% if a > 3 or b == 'x' or 'y' in c %}{% endif %}{{ d }}", ["a", "b", "c", "d"]),
-        ("{{ a | round }}{{ b | int }}{{ c | join }}{{ d | length }}", ["a", "b", "c", "d"]),
-        ("{% for x in range(a) %}{% endfor %}", ["a"]),
-        ("{{ a ~ b }}{{ -c }}{{ 'x' if d else 'y' }}", ["a", "b", "c", "d"]),
-    ],
-)
-def test_missing_variables_are_named_all_at_once(render: Render, source: str, missing: list[str]) -> None:
+MISSING_VARIABLES_ARE_NAMED_ALL_AT_ONCE: list[tuple[str, list[str]]] = [
+    ("{{ a }}", ["a"]),
+    ("{{ b }} {{ a }} {{ b }}", ["b", "a"]),
+    ("{% if a %}x{% endif %}{{ b }}", ["a", "b"]),
+    ("{{ a | upper }}", ["a"]),
+    ("{{ a.name }}", ["a"]),
+    ("{{ a | default(b) }}", ["b"]),
+    ("{% for x in a %}{{ x }}{% endfor %}{{ b }}", ["a", "b"]),
+    ("{{ a + 1 }}{{ 1 + b }}", ["a", "b"]),
+    ("{{ 2 ** a }}{{ b.c.d }}{{ c[0] }}{{ d.upper() }}", ["a", "b", "c", "d"]),
+    ("{% if a > 3 or b == 'x' or 'y' in c %}{% endif %}{{ d }}", ["a", "b", "c", "d"]),
+    ("{{ a | round }}{{ b | int }}{{ c | join }}{{ d | length }}", ["a", "b", "c", "d"]),
+    ("{% for x in range(a) %}{% endfor %}", ["a"]),
+    ("{{ a ~ b }}{{ -c }}{{ 'x' if d else 'y' }}", ["a", "b", "c", "d"]),
+]
+
+
+def test_missing_variables_are_named_all_at_once(render: Render) -> None:
     """A text that lacks variables names each of them once, in the order in which it asks."""
-    with pytest.raises(MissingVariablesError) as caught:
-        render(source)
-    assert [name for name, _ in caught.value.missing] == missing
+    for source, missing in MISSING_VARIABLES_ARE_NAMED_ALL_AT_ONCE:
+        with pytest.raises(MissingVariablesError) as caught:
+            render(source)
+        assert [name for name, _ in caught.value.missing] == missing
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{{ ''.__class__ }}",
-        "{{ ''['__class__'] }}",
-        "{{ '' | attr('__class__') }}",
-        "{{ ().__class__.__bases__[0].__subclasses__() }}",
-        "{{ '{0.__class__}'.format('') }}",
-        "{{ '%(a)s' % {'a': 1} }}",
-        "{{ name.__init__.__globals__ }}",
-        "{{ range.__self__ }}",
-        "{{ self }}",
-        "{{ self._TemplateReference__context }}",
-        "{{ cycler }}",
-        "{{ lipsum() }}",
-        "{{ namespace() }}",
-        "{{ dict(a=1) }}",
-        "{{ name | map(attribute='__class__') | list | join }}",
-        "{{ [name] | map('attr', '__class__') | join }}",
-        "{{ [name] | selectattr('__class__') | list | first }}",
-        "{{ [name] | random }}",
-        "{{ name | pprint }}",
-        "{{ name | tojson }}",
-        "{{ loop }}",
-        "{% set ns = namespace(x=1) %}",
-        "{{ name.encode() }}",
-        "{{ items.append(1) }}",
-        "{{ name.swapcase | default('D') }}",
-        "{{ name['swapcase'] | default('D') }}",
-        "{{ name.count | default('D') }}",
-        "{{ name.__class__ | default('D') }}",
-        "{{ [name] | map(attribute='swapcase') | map('default', 'D') | join }}",
-        "{% if false %}{{ name.swapcase }}{% endif %}",
-        "{% if false %}{{ name.count('a') }}{% endif %}",
-        "{% if false %}{{ name['center'](9) }}{% endif %}",
-        "{% if false %}{{ name | nosuch }}{% endif %}",
-        "{{ 'x' if name is nosuch else 'y' if false }}",
-        "{% if false %}{% set ns = namespace() %}{% endif %}",
-        "{% for a in [1] %}{{ loop.cycle('a') }}{{ loop.changed(1) }}{% endfor %}",
-    ],
-)
-def test_reaches_nothing_beyond_its_variables(render: Render, source: str) -> None:
+REACHES_NOTHING_BEYOND_ITS_VARIABLES: list[str] = [
+    "{{ ''.__class__ }}",
+    "{{ ''['__class__'] }}",
+    "{{ '' | attr('__class__') }}",
+    "{{ ().__class__.__bases__[0].__subclasses__() }}",
+    "{{ '{0.__class__}'.format('') }}",
+    "{{ '%(a)s' % {'a': 1} }}",
+    "{{ name.__init__.__globals__ }}",
+    "{{ range.__self__ }}",
+    "{{ self }}",
+    "{{ self._TemplateReference__context }}",
+    "{{ cycler }}",
+    "{{ lipsum() }}",
+    "{{ namespace() }}",
+    "{{ dict(a=1) }}",
+    "{{ name | map(attribute='__class__') | list | join }}",
+    "{{ [name] | map('attr', '__class__') | join }}",
+    "{{ [name] | selectattr('__class__') | list | first }}",
+    "{{ [name] | random }}",
+    "{{ name | pprint }}",
+    "{{ name | tojson }}",
+    "{{ loop }}",
+    "{% set ns = namespace(x=1) %}",
+    "{{ name.encode() }}",
+    "{{ items.append(1) }}",
+    "{{ name.swapcase | default('D') }}",
+    "{{ name['swapcase'] | default('D') }}",
+    "{{ name.count | default('D') }}",
+    "{{ name.__class__ | default('D') }}",
+    "{{ [name] | map(attribute='swapcase') | map('default', 'D') | join }}",
+    "{% if false %}{{ name.swapcase }}{% endif %}",
+    "{% if false %}{{ name.count('a') }}{% endif %}",
+    "{% if false %}{{ name['center'](9) }}{% endif %}",
+    "{% if false %}{{ name | nosuch }}{% endif %}",
+    "{{ 'x' if name is nosuch else 'y' if false }}",
+    "{% if false %}{% set ns = namespace() %}{% endif %}",
+    "{% for a in [1] %}{{ loop.cycle('a') }}{{ loop.changed(1) }}{% endfor %}",
+]
+
+
+def test_reaches_nothing_beyond_its_variables(render: Render) -> None:
     """Attributes of Python's objects, the environment and chance are out of a text's reach."""
-    with pytest.raises((TemplateProblemError, MissingVariablesError)):
-        render(source, name="Ada", items=["x"])
+    for source in REACHES_NOTHING_BEYOND_ITS_VARIABLES:
+        with pytest.raises((TemplateProblemError, MissingVariablesError)):
+            render(source, name="Ada", items=["x"])
 
 
 @pytest.mark.parametrize(
@@ -417,36 +417,31 @@ def test_reasons_quote_no_values(render: Render) -> None:
     assert "555" not in caught.value.diagnostics[0].message
 
 
-@pytest.mark.parametrize(
-    ("condition", "cells", "is_true"),
-    [
-        ("points > 100", {"points": "1000"}, True),
-        ("points > 100", {"points": "99"}, False),
-        ("points >= 7.5", {"points": "7,5"}, True),
-        ("points == 20", {"points": "20"}, True),
-        ("points in [1, 20]", {"points": "20"}, True),
-        ("1 < points < 3", {"points": "2"}, True),
-        ("points < best", {"points": "99", "best": "100"}, True),
-        ("name < 'M'", {"name": "Ada"}, True),
-        ("vip | is_yes", {"vip": "Ja"}, True),
-        ("vip | is_yes", {"vip": "FALSE"}, False),
-        ("vip | is_yes", {}, False),
-        ("vip | default('') | is_yes", {}, False),
-        ("points | int * 2 == 14", {"points": "7,5"}, True),
-        ("points | float == 7.5", {"points": "7,5"}, True),
-        ("points | int(3) == 3", {"points": "n/a"}, True),
-        ("vip is defined and not vip | is_yes", {"vip": "no"}, True),
-        ("nick | default('')", {"nick": "Bo"}, True),
-    ],
-)
-def test_cells_compare_as_what_they_say(
-    render: Render,
-    condition: str,
-    cells: dict[str, str],
-    is_true: bool,  # noqa: FBT001  a table's column
-) -> None:
+CELLS_COMPARE_AS_WHAT_THEY_SAY: list[tuple[str, dict[str, str], bool]] = [
+    ("points > 100", {"points": "1000"}, True),
+    ("points > 100", {"points": "99"}, False),
+    ("points >= 7.5", {"points": "7,5"}, True),
+    ("points == 20", {"points": "20"}, True),
+    ("points in [1, 20]", {"points": "20"}, True),
+    ("1 < points < 3", {"points": "2"}, True),
+    ("points < best", {"points": "99", "best": "100"}, True),
+    ("name < 'M'", {"name": "Ada"}, True),
+    ("vip | is_yes", {"vip": "Ja"}, True),
+    ("vip | is_yes", {"vip": "FALSE"}, False),
+    ("vip | is_yes", {}, False),
+    ("vip | default('') | is_yes", {}, False),
+    ("points | int * 2 == 14", {"points": "7,5"}, True),
+    ("points | float == 7.5", {"points": "7,5"}, True),
+    ("points | int(3) == 3", {"points": "n/a"}, True),
+    ("vip is defined and not vip | is_yes", {"vip": "no"}, True),
+    ("nick | default('')", {"nick": "Bo"}, True),
+]
+
+
+def test_cells_compare_as_what_they_say(render: Render) -> None:
     """A text is a number beside numbers, and yes or no by `is_yes`."""
-    assert render(f"{{{{ 'a' if {condition} else 'b' }}}}", **cells) == ("a" if is_true else "b")
+    for condition, cells, is_true in CELLS_COMPARE_AS_WHAT_THEY_SAY:
+        assert render(f"{{{{ 'a' if {condition} else 'b' }}}}", **cells) == ("a" if is_true else "b")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.github.comments import write_marker
-from runner.github.pull_requests import MessageNumbers, PlanNumbers, write_numbers
+from runner.github.pull_requests import PlanNumbers, write_numbers
 from runner.ledger.fingerprint import FingerprintKey
 from runner.plan.approval import add_approvals, read_approvals
 from runner.plan.digest import digest_json
@@ -431,10 +431,9 @@ class Merge:
             self.desk.folder, GITHUB_REF_NAME="main", GITHUB_ENV=str(self.desk.folder / "env")
         )
 
-    def say(self, to_send: int, later: int = 0, login: str = BOT, target: str = "live") -> None:
+    def say(self, count: int, login: str = BOT, target: str = "live") -> None:
         """Comment the numbers of a plan on the pull request."""
-        numbers = {"pulse": {"ask": MessageNumbers(to_send, 5, later)}}
-        line = write_numbers(PlanNumbers(target, "0f" * 16, numbers, to_send))
+        line = write_numbers(PlanNumbers(target, {"pulse": {"ask": count}}))
         self.github.add_comment(f"{write_marker(target)}\n{line}\n### Campaign plan\n", login)
 
 
@@ -482,8 +481,8 @@ def test_a_run_that_nobody_approved_is_refused(merge: Merge) -> None:
     assert done.returncode == 5
     assert done.stderr == (
         "Error: nobody approved this run: nothing was recorded\n"
-        "  let people approve the run: give the environment `campaigns-approval` required reviewers; where the "
-        "forge has none for this repository, take the merge of a reviewed pull request for the approval: --merge\n"
+        "  let people approve the run: give the environment `campaigns-approval` required reviewers; where "
+        "GitHub has none for this repository, take the merge of a reviewed pull request for the approval: --merge\n"
     )
     assert not (desk.folder / BOOK).exists()
 
@@ -576,7 +575,7 @@ def test_a_run_that_sends_no_plan_takes_an_approval_too(merge: Merge) -> None:
     assert (done.returncode, done.stdout) == (5, "")
     assert done.stderr == (
         "Error: nobody approved this run: nothing was recorded\n"
-        "  give the environment `campaigns-approval` required reviewers; where the forge has none for this "
+        "  give the environment `campaigns-approval` required reviewers; where GitHub has none for this "
         "repository, do it from a machine of your own: see `runner resolve --help` and `runner resume --help`\n"
     )
     github.add_approval(42, "campaigns-approval", "cy")
@@ -741,7 +740,7 @@ def test_a_plan_that_has_grown_is_not_approved_by_the_merge(merge: Merge) -> Non
     """Beyond the comment's numbers, and the campaign's margin, a person has to look again."""
     desk, github = merge.desk, merge.github
     github.add_review(7, "bo")
-    merge.say(2, 1)
+    merge.say(3)
     outputs = desk.plan(**merge.job)
     growth = "`ask` may reach 4 more, and the comment on #7 said 3"
     assert outputs["approval"] == "needed"
@@ -775,44 +774,29 @@ def test_only_the_jobs_own_comment_says_what_was_reviewed(merge: Merge, said: di
     )
 
 
-def test_many_campaigns_are_compared_by_their_sum(merge: Merge) -> None:
-    """A comment with room for the sum alone still says how much was reviewed."""
-    desk, github = merge.desk, merge.github
-    github.add_review(7, "bo")
-    line = write_numbers(PlanNumbers("live", "0f" * 16, None, 3))
-    comment = github.add_comment(f"{write_marker('live')}\n{line}\n### Campaign plan\n")
-    desk.plan(**merge.job)
-    assert (
-        "the plan may send 4 texts in the end, and the comment on #7 said 3"
-        in desk.approve("--merge", **merge.job).stderr
-    )
-    comment["body"] = comment["body"].replace('"to_send":3', '"to_send":4')
-    assert desk.approve("--merge", **merge.job).returncode == 0
-
-
-def test_a_sum_counts_those_who_get_it_later(merge: Merge) -> None:
-    """The approval is of all that a plan forecasts, so a reminder to everybody is in what has to be said."""
+def test_those_who_get_it_later_have_to_be_in_what_was_said(merge: Merge) -> None:
+    """The approval is of all that a plan forecasts, a reminder to everybody among it."""
     desk, github = merge.desk, merge.github
     conclusion = '    conclusion: "Thank you!"\n'
     nudge = "  - {id: nudge, after: {message: ask, wait: 1s}, text: Still there?}\n"
     desk.edit("campaigns/pulse.yaml", conclusion, conclusion + nudge)
     github.add_review(7, "bo")
-    line = write_numbers(PlanNumbers("live", "0f" * 16, None, 4, 2))
+    line = write_numbers(PlanNumbers("live", {"pulse": {"ask": 4, "nudge": 2}}))
     comment = github.add_comment(f"{write_marker('live')}\n{line}\n### Campaign plan\n")
     desk.plan(**merge.job)
     done = desk.approve("--merge", **merge.job)
-    assert "the plan may send 8 texts in the end, and the comment on #7 said 6" in done.stderr
+    assert "`nudge` may reach 4 more, and the comment on #7 said 2" in done.stderr
     assert done.returncode == 5
-    comment["body"] = comment["body"].replace('"later":2', '"later":4')
+    comment["body"] = comment["body"].replace('"nudge":2', '"nudge":4')
     assert desk.approve("--merge", **merge.job).returncode == 0
 
 
 def test_of_several_comments_each_has_to_have_said_enough(merge: Merge) -> None:
-    """A further one, with larger numbers or with nothing but a sum, takes nothing back of what the first said."""
+    """A further one, with larger numbers or without the campaign, takes nothing back of what the first said."""
     merge.github.add_review(7, "bo")
     merge.say(3)
     merge.say(1000)
-    line = write_numbers(PlanNumbers("live", "0f" * 16, None, 1000))
+    line = write_numbers(PlanNumbers("live", {"other": {"ask": 1000}}))
     merge.github.add_comment(f"{write_marker('live')}\n{line}\n")
     merge.desk.plan(**merge.job)
     done = merge.desk.approve("--merge", **merge.job)

@@ -135,14 +135,14 @@ def test_the_comment_shows_each_conversation_and_nobodys_data(run: Callable[...,
     shown = said[start:]
     # A text that computes with a variable stands as its template.
     for words in (
-        "**ask \\(SMS, tag pulse\\)**\n",
+        "**ask (SMS, tag pulse)**\n",
         "    Hi ‹name›, a word about Acme @home?\n",
         "    How was it, ‹name›?\n    1. *Good*\n    2. Bad\n",
         "- &quot;\\*Good\\*&quot; or &quot;Bad&quot; → conclusion\n",
         "    {{ points | int + 1 }} points are yours.\n",
-        "**nudge \\(SMS, tag pulse, arm short\\)**\n",
+        "**nudge (SMS, tag pulse, arm short)**\n",
         "    Still there, ‹name›?\n",
-        "**nudge \\(SMS, tag pulse, arm warm\\)**\n",
+        "**nudge (SMS, tag pulse, arm warm)**\n",
         "    Hello again, ‹name›, from Acme @home!\n",
     ):
         assert words in shown

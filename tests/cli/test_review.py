@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.github.job import find_git_settings
-from runner.github.pull_requests import MessageNumbers, read_numbers
+from runner.github.pull_requests import read_numbers
 from tests.forge.github_server import HEAD, GitHub
 from tests.keys import STATE_KEY
 
@@ -153,7 +153,10 @@ def test_a_request_that_changes_nothing(run: Run, repository: Repository, github
 
 
 def test_a_request_that_edits_targets(run: Run, repository: Repository, github: GitHub) -> None:
-    """Every setting that differs, above the counts: where it was, where it goes now, and what that means."""
+    """Every setting that differs, above the counts: what it was, and what it is now."""
+    text = f'{TARGETS}  old: {{base_url: "https://old.example.com"}}\n'
+    (repository.work / "campaigns/targets.yaml").write_text(text, encoding="utf-8")
+    repository.push()
     (repository.work / "campaigns/targets.yaml").write_text(
         "version: 1\ndefault: live\ntargets:\n"
         '  live: {base_url: "http://sms.example.net", insecure: true, username_env: RUNNER_EU_USERNAME,\n'
@@ -167,29 +170,16 @@ def test_a_request_that_edits_targets(run: Run, repository: Repository, github: 
         "and credentials** (`insecure: true`), with the credentials in RUNNER\\_EU\\_USERNAME and "
         "RUNNER\\_API\\_KEY.\n\n"
         "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
-        "- campaigns/targets.yaml: **live, base\\_url**: **https:&#8203;//sms.example.com** → "
-        "**http:&#8203;//sms.example.net**: texts, phone numbers and credentials go to another address\n"
-        "- campaigns/targets.yaml: **live, concurrency**: not set → **8**\n"
-        "- campaigns/targets.yaml: **live, insecure**: not set → **true**: whether phone numbers, texts and "
-        "credentials may go out **unencrypted**\n"
-        "- campaigns/targets.yaml: **live, rate**: **5/s** → **50/s**\n"
-        "- campaigns/targets.yaml: **live, username\\_env**: not set → **RUNNER\\_EU\\_USERNAME**: other "
-        "credentials go out\n"
-        "- campaigns/targets.yaml: **new target test**: base\\_url **https:&#8203;//test.example.com**\n"
-        "- campaigns/targets.yaml: **default**: not set → **live**: commands that name no target go there\n\n"
+        "- campaigns/targets.yaml: **default**: not set → **live**\n"
+        "- campaigns/targets.yaml: **live.base\\_url**: **https:&#8203;//sms.example.com** → "
+        "**http:&#8203;//sms.example.net**\n"
+        "- campaigns/targets.yaml: **live.insecure**: not set → **true**\n"
+        "- campaigns/targets.yaml: **live.limits.concurrency**: not set → **8**\n"
+        "- campaigns/targets.yaml: **live.limits.rate**: **5/s** → **50/s**\n"
+        "- campaigns/targets.yaml: **live.username\\_env**: not set → **RUNNER\\_EU\\_USERNAME**\n"
+        "- campaigns/targets.yaml: **old.base\\_url**: **https:&#8203;//old.example.com** → not set\n"
+        "- campaigns/targets.yaml: **test.base\\_url**: not set → **https:&#8203;//test.example.com**\n\n"
         "Records stay as they are.\n\n**1 campaign · "
-    )
-
-
-def test_a_target_that_is_taken_away_is_named(run: Run, repository: Repository, github: GitHub) -> None:
-    """Its record stays under its name: whoever removes it should see where it was."""
-    text = f'{TARGETS}  old: {{base_url: "https://old.example.com"}}\n'
-    (repository.work / "campaigns/targets.yaml").write_text(text, encoding="utf-8")
-    repository.push()
-    (repository.work / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
-    assert (
-        "- campaigns/targets.yaml: **the target old is removed**; it was at "
-        "**https:&#8203;//old.example.com**\n" in comment(run, repository, github)
     )
 
 
@@ -304,7 +294,7 @@ def test_a_record_that_waits_counts(
     )
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
-    assert numbers.to_send == 2
+    assert numbers.campaigns == {"pulse": {"ask": 2}}
 
 
 def test_a_reviewing_plan_counts_what_waits(
@@ -347,14 +337,14 @@ def test_a_record_that_nobody_signed_does_not_wait(
     )
 
 
-def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
+def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
     run: Run,
     repository: Repository,
     github: GitHub,
     send: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pull request's job doesn't know who was texted, but nobody beyond this number will be."""
+    """A pull request's job does not know who was texted, but how many."""
     with monkeypatch.context() as keyed:
         keyed.setenv("RUNNER_STATE_KEY", STATE_KEY)
         send()
@@ -364,15 +354,15 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
     with (repository.work / "campaigns/audience/people.csv").open("a", encoding="utf-8") as stream:
         stream.write("Fay,4155550106\nGil,4155550107\n")
     said = comment(run, repository, github)
-    assert said.split("\n\n")[3:5] == [
+    assert said.split("\n\n")[3:6] == [
+        "**1 campaign · 2 texts to send · 0 errors**",
         (
-            "The jobs of pull requests don't have the state key. So it is not known here who of these people was "
-            "texted already, or has opted out: a plan reaches **at most** as many as this, and an approved one says "
-            "how many."
+            "The jobs of pull requests don't have the state key. So it is known here how many people were texted, and "
+            "not who of them is among these, or who has opted out: the plan after the merge says it."
         ),
         (
-            "| campaign | message | recipients | on record as texted | to reach at most |\n|---|---|---|---|---|\n"
-            "| pulse | ask | 7 | 4 | 6 |"
+            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|---|---|---|---|\n"
+            "| pulse | ask | 7 | 4 | 2 |"
         ),
     ]
     # Least is not known: who has it already is not.
@@ -382,10 +372,10 @@ def test_without_the_state_key_the_comment_says_how_many_can_be_reached_at_most(
         "| now | ask |  | 6 | 6 | 24 | 24 |\n"
     ) in said
     assert "    Hi ‹first_name›, a word about Acme?\n" in said
-    assert github.bodies()[0].split("\n")[2] == "### Campaign plan, at most → live"
+    assert github.bodies()[0].split("\n")[2] == "### Campaign plan → live"
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
-    assert numbers.campaigns == {"pulse": {"ask": MessageNumbers(6, 7, 0)}}
+    assert numbers.campaigns == {"pulse": {"ask": 2}}
 
 
 @pytest.mark.slow
@@ -482,7 +472,7 @@ def test_files_of_a_request_have_no_power_over_the_comment(
     for number in range(25):
         (repository.work / f"campaigns/@ada-{number} <img> +14155550123.live.lock.json").write_text("")
     body = comment(run, repository, github)
-    assert "- campaigns/@&#8203;ada-0 &lt;img&gt; \\+14•••••••23.live.lock.json: new, and it **cannot" in body
+    assert "- campaigns/@&#8203;ada-0 &lt;img&gt; +14•••••••23.live.lock.json: new, and it **cannot" in body
     assert body.count("**cannot be read**") == 20
     assert "\n- … and 5 more changes of this kind\n" in body
     assert "<img>" not in body

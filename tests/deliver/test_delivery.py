@@ -16,7 +16,7 @@ from runner.campaign.model import Message
 from runner.delivery.pace import Breaker, Pace
 from runner.delivery.run import RetryPolicy
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.record.deliveries import enter_campaign
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 AT = "2026-11-20T12:00:00.000000Z"
 MOMENT = datetime.fromisoformat(AT)
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+KEY = TargetKey.of("live", None)
 
 
 def list_launches(count: int) -> Iterator[PlannedLaunch]:
@@ -59,7 +59,7 @@ def make_delivery(file: Path) -> Iterator[Deliver]:
     with Ledger(f"sqlite:///{file}") as ledger:
         ledger.prepare()
         with ledger.writing() as connection:
-            campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+            campaign_id = enter_campaign(connection, "live", "pulse")
 
         def make(send: Callable[[str, list[str]], SendReply], **given: Any) -> SummedDelivery:
             stop = given.pop("stop", threading.Event())

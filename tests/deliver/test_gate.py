@@ -14,15 +14,14 @@ import pytest
 from runner.campaign.model import FrequencyCap, Message
 from runner.delivery.intent_log import Admission, EligibilityCheck
 from runner.delivery.pace import Pace
-from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, Outcome, format_moment
 from runner.ledger.people.opt_outs import OptOut, add_replies
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.tables import deliveries, launches
-from runner.ledger.target_key import KeySource
+from runner.ledger.target_key import enter_key
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
 from runner.source.diagnostic import Position
@@ -39,14 +38,11 @@ if TYPE_CHECKING:
 
 NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 AT = format_moment(NOW)
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
-OTHER_KEY = FingerprintKey.from_salt("fedcba9876543210" * 2)
-PEOPLE = KeySource("live", None, SALT)
+KEY = TargetKey.of("live", None)
 ADA, BOB, CY, DEE, EVE = (f"+1415555010{number}" for number in range(1, 6))
 WEEK = timedelta(days=7)
 ONE_A_WEEK, TWO_A_WEEK = FrequencyCap(1, WEEK), FrequencyCap(2, WEEK)
-OPEN = EligibilityCheck("live", None, None)
+OPEN = EligibilityCheck(KEY, None)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -72,8 +68,8 @@ def plan(*phones: str, message: str = "ask") -> PlannedLaunch:
 def opt_out(ledger: Ledger, phone: str, state: State = "confirmed") -> None:
     """Enter a reply of somebody."""
     with ledger.writing() as connection:
-        key = PEOPLE.enter(connection)
-        reply = OptOut(key.fingerprint(phone), f"guid-{phone}", "reply", state, AT)
+        enter_key(connection, KEY)
+        reply = OptOut(KEY.fingerprint(phone), f"guid-{phone}", "reply", state, AT)
         add_replies(connection, "live", [reply])
 
 
@@ -86,10 +82,10 @@ def text(
     name: str = "news",
 ) -> None:
     """Enter a launch of another campaign, with its outcome."""
-    people = tuple(sorted(OTHER_KEY.fingerprint(name, phone) for phone in phones))
+    people = tuple(sorted(KEY.fingerprint(phone) for phone in phones))
     at = format_moment(NOW - ago)
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, target, name, OTHER_KEY)
+        campaign_id = enter_campaign(connection, target, name)
         intent = Intent("hello", launch_key(name, "hello", at, people), "news", at, people, "{}")
         (launch_id,) = add_intents(connection, campaign_id, [intent], at)
         if state != "intent":
@@ -108,10 +104,10 @@ def list_phones(admission: Admission) -> list[tuple[str, ...]]:
 
 def survey(ledger: Ledger, *phones: str, name: str = "news") -> int:
     """Enter a survey of another campaign that was sent; return the ledger's number of the campaign."""
-    people = tuple(sorted(OTHER_KEY.fingerprint(name, phone) for phone in phones))
+    people = tuple(sorted(KEY.fingerprint(phone) for phone in phones))
     definition = json.dumps({"questions": [{"tag": "why", "text": "Why?"}]})
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", name, OTHER_KEY)
+        campaign_id = enter_campaign(connection, "live", name)
         intent = Intent("ask", launch_key(name, "ask", "d", people), "news", "d", people, definition)
         add_intents(connection, campaign_id, [intent], AT)
     return campaign_id
@@ -141,7 +137,7 @@ def test_launches_that_nobody_is_barred_of_pass_untouched(ledger: Ledger, cap: F
     opt_out(ledger, EVE)
     text(ledger, DEE)
     planned = [plan(CY, ADA), plan(BOB)]
-    admission = admit(ledger, EligibilityCheck("live", None, cap), *planned)
+    admission = admit(ledger, EligibilityCheck(KEY, cap), *planned)
     assert [id(launch) for launch in admission.launches] == [id(launch) for launch in planned]
     assert (admission.opted_out, admission.capped) == (0, 0)
 
@@ -173,7 +169,7 @@ def test_what_other_campaigns_sent_counts(ledger: Ledger) -> None:
     """Of two messages a week: whoever got one may get one more, whoever got two gets none."""
     text(ledger, ADA, BOB, name="news")
     text(ledger, ADA, name="offer")
-    admission = admit(ledger, EligibilityCheck("live", None, TWO_A_WEEK), plan(ADA, BOB, CY))
+    admission = admit(ledger, EligibilityCheck(KEY, TWO_A_WEEK), plan(ADA, BOB, CY))
     assert list_phones(admission) == [(BOB, CY)]
     assert (admission.opted_out, admission.capped) == (0, 1)
 
@@ -184,7 +180,7 @@ def test_what_other_campaigns_sent_counts(ledger: Ledger) -> None:
 def test_what_may_have_been_sent_counts(ledger: Ledger, state: LaunchState, capped: int) -> None:
     """An intent of another run that sends at this moment counts, too; what reached nobody does not."""
     text(ledger, ADA, state=state)
-    admission = admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA))
+    admission = admit(ledger, EligibilityCheck(KEY, ONE_A_WEEK), plan(ADA))
     assert (admission.capped, len(admission.launches)) == (capped, 1 - capped)
 
 
@@ -192,19 +188,19 @@ def test_what_may_have_been_sent_counts(ledger: Ledger, state: LaunchState, capp
 def test_the_time_of_the_cap_ends_now(ledger: Ledger, ago: timedelta, capped: int) -> None:
     """The week is that before this very commit, whatever moment the plan was made for."""
     text(ledger, ADA, ago=ago)
-    assert admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA)).capped == capped
+    assert admit(ledger, EligibilityCheck(KEY, ONE_A_WEEK), plan(ADA)).capped == capped
 
 
 def test_another_target_does_not_count(ledger: Ledger) -> None:
     """What the sandbox was sent keeps nobody from a text."""
     text(ledger, ADA, target="sandbox")
-    assert list_phones(admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA))) == [(ADA,)]
+    assert list_phones(admit(ledger, EligibilityCheck(KEY, ONE_A_WEEK), plan(ADA))) == [(ADA,)]
 
 
 def test_launches_of_one_commit_count_each_other(ledger: Ledger) -> None:
     """Of three messages to one person in one commit, those over the cap are taken out, the last ones first."""
     planned = [plan(ADA, BOB), plan(ADA, message="nudge"), plan(CY, ADA, message="thanks")]
-    admission = admit(ledger, EligibilityCheck("live", None, TWO_A_WEEK), *planned)
+    admission = admit(ledger, EligibilityCheck(KEY, TWO_A_WEEK), *planned)
     assert list_phones(admission) == [(ADA, BOB), (ADA,), (CY,)]
     assert admission.capped == 1
 
@@ -213,20 +209,8 @@ def test_whoever_opted_out_counts_as_that_alone(ledger: Ledger) -> None:
     """Somebody who opted out and is at the cap is counted once."""
     opt_out(ledger, ADA)
     text(ledger, ADA, BOB)
-    admission = admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA, BOB, CY))
+    admission = admit(ledger, EligibilityCheck(KEY, ONE_A_WEEK), plan(ADA, BOB, CY))
     assert (list_phones(admission), admission.opted_out, admission.capped) == ([(CY,)], 1, 1)
-
-
-def test_without_another_campaigns_key_nothing_passes(ledger: Ledger) -> None:
-    """A campaign whose people cannot be recognised stops the run; it could have texted anybody."""
-    secret = FingerprintKey.from_secret("a secret")
-    people = (secret.fingerprint("news", ADA),)
-    with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "news", secret)
-        add_intents(connection, campaign_id, [Intent("hello", "key", "news", "d", people, "{}")], AT)
-    with pytest.raises(LedgerError, match=r"^the frequency cap cannot be counted: the campaign 'news' was"):
-        admit(ledger, EligibilityCheck("live", None, ONE_A_WEEK), plan(ADA))
-    assert list_phones(admit(ledger, OPEN, plan(ADA))) == [(ADA,)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +236,7 @@ class Runs:
             stop=stop,
             concurrency=1,
             now=lambda: NOW,
-            gate=gate,
+            eligibility=gate,
         )
         delivery.run(iter(planned))
         return delivery
@@ -266,7 +250,7 @@ def accept(_definition: str, phones: list[str]) -> SendReply:
 def runs(ledger: Ledger) -> Runs:
     """Runs with nothing on record."""
     with ledger.writing() as connection:
-        return Runs(ledger, enter_campaign(connection, "live", "pulse", KEY))
+        return Runs(ledger, enter_campaign(connection, "live", "pulse"))
 
 
 def test_a_run_goes_on_when_nobody_is_left_of_a_commit(ledger: Ledger, runs: Runs) -> None:
@@ -283,7 +267,7 @@ def test_a_run_goes_on_when_nobody_is_left_of_a_commit(ledger: Ledger, runs: Run
 def test_a_run_that_nobody_is_left_of_ends_well(ledger: Ledger, runs: Runs) -> None:
     """Nothing is sent, nothing is recorded, and nothing has failed."""
     text(ledger, ADA, BOB, CY)
-    summary = runs.send([plan(ADA), plan(BOB), plan(CY)], EligibilityCheck("live", None, ONE_A_WEEK)).summary
+    summary = runs.send([plan(ADA), plan(BOB), plan(CY)], EligibilityCheck(KEY, ONE_A_WEEK)).summary
     assert (summary.capped, summary.launches, summary.has_failures) == (3, [], False)
     with ledger.reading() as connection:
         rows = connection.execute(launches.select().where(launches.c.campaign_id == runs.campaign_id)).all()
@@ -301,7 +285,7 @@ def test_what_is_recorded_is_what_is_sent(ledger: Ledger, runs: Runs) -> None:
 
     summary = runs.send([plan(ADA, BOB, CY)], OPEN, post).summary
     assert requests == [({"text": "ask"}, [ADA, CY])]
-    people = sorted(KEY.fingerprint("pulse", phone) for phone in (ADA, CY))
+    people = sorted(KEY.fingerprint(phone) for phone in (ADA, CY))
     key = launch_key("pulse", "ask", "d1g35t-ask", people)
     assert [(launch.key, launch.recipients) for launch in summary.launches] == [(key, 2)]
     with ledger.reading() as connection:
@@ -342,5 +326,5 @@ def test_a_rejected_message_leaves_room_for_the_next(runs: Runs) -> None:
             SendReply("rejected", detail="HTTP 400", status=400) if is_first else accept(definition, phones)
         )
 
-    summary = runs.send(planned, EligibilityCheck("live", None, ONE_A_WEEK), post).summary
+    summary = runs.send(planned, EligibilityCheck(KEY, ONE_A_WEEK), post).summary
     assert (summary.capped, summary.recipients_sent, summary.count("rejected")) == (0, 3, 1)

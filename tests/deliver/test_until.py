@@ -20,7 +20,7 @@ from runner.campaign.model import Message
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.record.deliveries import enter_campaign, read_known
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Send = Callable[["Clock", str], SendReply]
 
 START = datetime(2026, 11, 20, 19, 59, 0, tzinfo=UTC)
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+KEY = TargetKey.of("live", None)
 MESSAGE = Message("ask", "pulse-2026", Position(Path("pulse.yaml"), 1, 1))
 LIMITED = SendReply("unknown", detail="HTTP 429", status=429, is_busy=True, retry_after_s=30)
 UNREACHED = SendReply("not_sent", detail="it cannot be reached", may_retry=True)
@@ -81,7 +81,7 @@ class Runs:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         with ledger.writing() as connection:
-            self._campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+            self._campaign_id = enter_campaign(connection, "live", "pulse")
 
     def send(
         self,
@@ -275,7 +275,7 @@ def test_nothing_ever_leaves_too_late(
         rest = [
             one
             for one in plan(*[None] * len(ends))
-            if KEY.fingerprint("pulse", one.phones[0]) not in reached | unclear
+            if KEY.fingerprint(one.phones[0]) not in reached | unclear
         ]
         again, _ = runs.send(rest, accept)
         assert {phone for _, phone in again.requests} == {one.phones[0] for one in rest}

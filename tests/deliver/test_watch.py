@@ -15,14 +15,13 @@ from runner.delivery.delivery_summary import OPTED_OUT
 from runner.delivery.intent_log import FRESH_S, EligibilityCheck, OptOutMonitor
 from runner.delivery.order import InFlightLaunch
 from runner.delivery.pace import Pace
-from runner.errors import LedgerError
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, format_moment
 from runner.ledger.people.opt_outs import add_opt_outs, remove_opt_out
 from runner.ledger.record.deliveries import enter_campaign, read_known
 from runner.ledger.tables import deliveries, launches
-from runner.ledger.target_key import KeySource
+from runner.ledger.target_key import enter_key
 from runner.plan.model import PlannedLaunch
 from runner.service.model import SendReply
 from runner.source.diagnostic import Position
@@ -37,9 +36,7 @@ if TYPE_CHECKING:
 
 NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 AT = format_moment(NOW)
-SALT = "0123456789abcdef" * 2
-KEY = FingerprintKey.from_salt(SALT)
-PEOPLE = KeySource("live", None, SALT)
+KEY = TargetKey.of("live", None)
 PHONES = tuple(f"+14155550{number}" for number in range(100, 140))
 BUSY = SendReply("unknown", detail="HTTP 429", status=429, is_busy=True, retry_after_s=5.0)
 
@@ -98,7 +95,7 @@ class Run:
     def send(self, planned: Sequence[PlannedLaunch]) -> SummedDelivery:
         """Send launches."""
         with self.ledger.writing() as connection:
-            self.campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+            self.campaign_id = enter_campaign(connection, "live", "pulse")
         delivery = SummedDelivery.make(
             ledger=self.ledger,
             target="live",
@@ -111,7 +108,7 @@ class Run:
             concurrency=1,
             now=lambda: NOW + timedelta(seconds=self.clock.seconds),
             observe=self.observe_outcome,
-            gate=self.gate,
+            eligibility=self.gate,
             random=lambda: 0.0,
         )
         delivery.run(iter(planned))
@@ -154,7 +151,8 @@ def plan(*phones: str, until_s: float | None = None) -> PlannedLaunch:
 
 def opt_out(ledger: Ledger, *phones: str) -> None:
     with ledger.writing() as connection:
-        add_opt_outs(connection, PEOPLE.enter(connection), phones, "person", AT)
+        enter_key(connection, KEY)
+        add_opt_outs(connection, KEY, phones, "person", AT)
 
 
 def opt_out_at(first: str, *phones: str, reply: SendReply | None = None) -> Callable[..., SendReply]:
@@ -182,7 +180,7 @@ def test_whoever_opts_out_behind_an_intent_is_not_texted(ledger: Ledger) -> None
         known = read_known(connection, run.campaign_id)
         held = connection.execute(deliveries.select().where(deliveries.c.released)).all()
     assert (len(known.sent["ask"]), known.unresolved) == (3, {})
-    assert [row.fingerprint for row in held] == [KEY.fingerprint("pulse", PHONES[1])]
+    assert [row.fingerprint for row in held] == [KEY.fingerprint(PHONES[1])]
 
 
 def test_the_others_of_a_launch_are_texted_by_the_same_run(ledger: Ledger) -> None:
@@ -194,7 +192,7 @@ def test_the_others_of_a_launch_are_texted_by_the_same_run(ledger: Ledger) -> No
     assert [phones for _, phones in run.requests] == [(ada,), left]
     assert (summary.opted_out, summary.recipients_sent) == (1, 4)
     assert run.list_launches() == [("sent", 1, None), ("not_sent", 4, OPTED_OUT), ("sent", 3, None)]
-    people = sorted(KEY.fingerprint("pulse", phone) for phone in left)
+    people = sorted(KEY.fingerprint(phone) for phone in left)
     assert summary.launches[1].key == launch_key("pulse", "ask", "d1g35t", people)
     with ledger.reading() as connection:
         rows = connection.execute(deliveries.select().where(deliveries.c.launch_id == 3)).all()
@@ -242,7 +240,7 @@ class LettingIn(CountingGate):
         for phone in found if self.ledger is not None else ():
             assert self.ledger is not None
             with self.ledger.writing() as writing:
-                remove_opt_out(writing, PEOPLE.enter(writing), phone, AT)
+                remove_opt_out(writing, KEY, phone, AT)
         return found
 
 
@@ -336,7 +334,7 @@ def test_slow_sends_are_asked_about_once_a_second_for_all(ledger: Ledger) -> Non
 def test_an_answer_is_good_for_a_second(ledger: Ledger, after_s: float, *, is_seen: bool) -> None:
     """That is the time by which an opt-out may come too late: no more."""
     clock = Clock()
-    watch = OptOutMonitor(ledger, EligibilityCheck("live", None, None), lambda: clock.seconds)
+    watch = OptOutMonitor(ledger, EligibilityCheck(KEY, None), lambda: clock.seconds)
     ada, bob = fly(1, plan(PHONES[0])), fly(2, plan(PHONES[1]))
     watch.enter([ada, bob], 0.0)
     opt_out(ledger, PHONES[0])
@@ -346,21 +344,3 @@ def test_an_answer_is_good_for_a_second(ledger: Ledger, after_s: float, *, is_se
 
 def fly(number: int, launch: PlannedLaunch) -> InFlightLaunch:
     return InFlightLaunch(number, Intent("ask", f"key-{number}", "tag", "d1g35t", (), "{}"), launch)
-
-
-def test_without_the_key_nothing_leaves(ledger: Ledger) -> None:
-    """Opt-outs that somebody enters with another key cannot be recognised: the run ends, and says so."""
-
-    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
-        with ledger.writing() as connection:
-            add_opt_outs(
-                connection, KeySource("live", "a secret", SALT).enter(connection), PHONES, "person", AT
-            )
-        run.clock.seconds += FRESH_S
-        return accept(run, phones)
-
-    run = Run(ledger, post)
-    with pytest.raises(LedgerError, match=r"RUNNER_STATE_KEY"):
-        run.send([plan(PHONES[0]), plan(PHONES[1])])
-    assert run.list_texted() == [PHONES[0]]
-    assert [state for state, _, _ in run.list_launches()] == ["sent", "not_sent"]

@@ -14,7 +14,7 @@ from runner import api
 from runner.cli.main import cli
 from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.source.json_schema import schema_text
-from runner.source.reference import render_reference
+from tests.docs.campaign_page import render_reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

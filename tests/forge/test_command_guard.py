@@ -13,9 +13,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runner.cli.guard import CommandFilter
+from runner.cli.encoding import fit_html, fit_json
 from runner.cli.output.problems import annotation
 from runner.source.diagnostic import Diagnostic
+from runner.wording import disarm
 from tests.forge.platform import find_github_commands, find_other_commands
 
 if TYPE_CHECKING:
@@ -42,47 +43,34 @@ BEGINNINGS = st.sampled_from((*SIGNS, *BLANKS, *NAMES))
 TEXTS = st.lists(BEGINNINGS | st.text(max_size=3), max_size=12).map("".join)
 
 
-def feed_all(pieces: list[bytes]) -> bytes:
-    guard = CommandFilter()
-    return b"".join(map(guard.feed, pieces))
-
-
-@given(st.lists(TEXTS | st.binary(max_size=4), max_size=6))
-@example(["#", "#", "[error]x"])
-@example([":", ":error::x"])
-@example(["\u3000:", ":stop-commands::x"])
-@example(["\r", "::error::x"])
-def test_no_text_becomes_a_command(pieces: list[str | bytes]) -> None:
-    """Whatever is written, in whatever pieces, no platform finds a command of any name in it."""
-    written = [p if isinstance(p, bytes) else p.encode("utf-8", "surrogatepass") for p in pieces]
-    shown = feed_all(written)
-    assert find_github_commands(shown, registered=None) == []
-    assert find_other_commands(shown) == []
-
-
-@given(TEXTS, st.data())
-def test_pieces_make_no_difference(text: str, data: st.DataObject) -> None:
-    """A text is escaped in the same way however it is cut."""
-    whole = text.encode("utf-8", "surrogatepass")
-    cut = data.draw(st.integers(0, len(whole)))
-    assert feed_all([whole[:cut], whole[cut:]]) == feed_all([whole])
+@given(TEXTS)
+@example("##[error]x")
+@example("\u3000::stop-commands::x")
+@example("\r::error::x")
+@example("\x1b[1m::error::x")
+def test_no_text_becomes_a_command(text: str) -> None:
+    """Whatever is written for people or as HTML, no platform finds a command of any name in it."""
+    for shown in (disarm(text), fit_html(text, sys.stdout)):
+        written = shown.encode("utf-8", "surrogatepass")
+        assert find_github_commands(written, registered=None) == []
+        assert find_other_commands(written) == []
 
 
 @pytest.mark.slow
 @given(st.dictionaries(TEXTS, TEXTS | st.lists(TEXTS)))
 def test_json_keeps_its_meaning(document: dict[str, object]) -> None:
-    """JSON that passes the filter is the same document."""
-    written = json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8", "surrogatepass")
-    shown = feed_all([written])
-    assert json.loads(shown.decode("utf-8", "surrogatepass")) == document
-    assert find_github_commands(shown, registered=None) == []
+    """JSON is the same document, without a command."""
+    shown = fit_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout)
+    assert json.loads(shown) == document
+    assert find_github_commands(shown.encode(), registered=None) == []
+    assert find_other_commands(shown.encode()) == []
 
 
 @given(st.text("abc ÄÖ日本#:[].,=\n", max_size=40))
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     """Only beginnings of commands are touched."""
     clean = text.replace("##", "").replace(":", "")
-    assert feed_all([clean.encode()]) == clean.encode()
+    assert disarm(clean) == clean
 
 
 TURNING = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -142,10 +130,16 @@ def hostile(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("format_", ["human", "json", "markdown", "github", "sarif"])
+@pytest.mark.parametrize(
+    "format_",
+    [
+        "json",
+        "github",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("human", "markdown", "sarif")),
+    ],
+)
 def test_only_our_annotations_are_commands(hostile: Path, format_: str) -> None:
-    """In a job, `validate` of a hostile campaign gives no command but its own annotations."""
+    """`validate` of a hostile campaign gives no command but its own annotations."""
     done = start_runner(hostile, "validate", "--format", format_, GITHUB_ACTIONS="true")
     found = find_github_commands(done.stdout, registered=None)
     assert {command.name for command in found} <= ({"error", "warning"} if format_ == "github" else set())
@@ -165,26 +159,10 @@ def test_errors_on_standard_error_are_no_commands(hostile: Path) -> None:
     assert find_github_commands(done.stderr, registered=None) == []
 
 
-def test_outside_of_jobs_nothing_is_escaped(hostile: Path) -> None:
-    """On a person's machine texts are shown as they are."""
-    done = start_runner(hostile, "validate")
-    assert b"##[error]b.yaml" in done.stdout
-
-
-def test_a_file_gets_what_was_written(hostile: Path) -> None:
-    """What leads into a file is left alone: no platform reads it."""
-    command = [sys.executable, "-m", "runner", "validate"]
-    with (hostile / "out.txt").open("wb") as out:
-        env = {**os.environ, "GITHUB_ACTIONS": "true"}
-        subprocess.run(command, cwd=hostile, env=env, stdout=out, check=False)
-    assert "##[error]b.yaml" in (hostile / "out.txt").read_text(encoding="utf-8")
-
-
 def test_a_reader_that_has_gone_is_no_error(hostile: Path) -> None:
-    """In a job, too, `| head` ends quietly."""
+    """`| head` ends quietly."""
     command = f"{sys.executable} -m runner schema campaign | head -n 1"
-    env = {**os.environ, "GITHUB_ACTIONS": "true"}
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], cwd=hostile, env=env, capture_output=True, check=False
+        ["bash", "-o", "pipefail", "-c", command], cwd=hostile, capture_output=True, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"{\n", b"")

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.github.comments import LABEL, TRIES, IssueKeeper, KeptIssue, Report, keep_trying, write_marker
+from runner.github.comments import TRIES, keep_trying, write_marker
+from runner.github.issues import LABEL, KeptIssue, Report, keep_issue
 from runner.github.rest import ACTIONS_BOT, RefusedError, Repository, UnavailableError
 from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-MARKER = write_marker("live", kind="alert")
+MARKER = write_marker("live", kind="issue")
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def keep(github: GitHub, held: int, *, pauses: list[float] | None = None, text: 
             title=f"{'Somebody' if held else 'Nobody'} is held",
             text=text or f"{held} held",
             state={"held": held} if held else {},
-            is_trouble=held > 0,
-            news=f"{held} now" if held > before else "",
-            farewell="All is well.",
+            is_open=held > 0,
+            news=f"{held} now" if held > before else "" if held else "All is well.",
         )
 
     repository = Repository(github.url, TOKEN, github.repository)
-    keeper = IssueKeeper(repository, MARKER, compose)
-    return keep_trying(keeper.keep, ([] if pauses is None else pauses).append)
+    return keep_trying(
+        lambda: keep_issue(repository, MARKER, compose), ([] if pauses is None else pauses).append
+    )
 
 
 def list_states(github: GitHub) -> list[tuple[int, str]]:
@@ -72,12 +72,14 @@ def test_an_issue_is_opened_edited_and_closed(github: GitHub) -> None:
     assert github.writes() == []
 
 
-def test_new_trouble_is_a_new_issue(github: GitHub) -> None:
-    """What was closed when all was well stays closed."""
+def test_new_trouble_opens_the_issue_again(github: GitHub) -> None:
+    """A target has one issue: whoever follows it hears of the next trouble, too."""
     keep(github, 2)
     keep(github, 0)
     assert keep(github, 1).action == "opened"
-    assert list_states(github) == [(100, "closed"), (101, "open")]
+    assert list_states(github) == [(100, "open")]
+    assert list_comments(github, 100)[1:] == ["<!-- change=2 -->\n1 now"]
+    assert github.issues[0]["body"] == f'{MARKER}\n<!-- state {{"change":2,"held":1}} -->\n1 held'
 
 
 def test_somebody_elses_marker_is_not_ours(github: GitHub) -> None:
@@ -111,20 +113,20 @@ def test_own_issues_are_those_of_the_token(github: GitHub, login: str | None, au
 
 def test_targets_have_issues_of_their_own(github: GitHub) -> None:
     """An issue of another target is left alone."""
-    github.add_issue(f"{write_marker('live-2', kind='alert')}\n5 held")
+    github.add_issue(f"{write_marker('live-2', kind='issue')}\n5 held")
     assert keep(github, 0).action == "nothing"
     assert keep(github, 1).action == "opened"
     assert github.issues[0]["state"] == "open"
 
 
 def test_an_issue_that_somebody_closed_stays_closed_until_it_is_worse(github: GitHub) -> None:
-    """Who closes it has read it: the same is not told again, more is told in a new issue."""
+    """Who closes it has read it: it is opened again for what is new."""
     keep(github, 2)
     github.issues[0]["state"] = "closed"
     assert keep(github, 2) == KeptIssue("left closed", github.issues[0]["html_url"])
     assert keep(github, 1).action == "left closed"
     assert keep(github, 2).action == "opened"
-    assert list_states(github) == [(100, "closed"), (101, "open")]
+    assert list_states(github) == [(100, "open")]
 
 
 def test_an_issue_that_somebody_closed_learns_of_the_end(github: GitHub) -> None:
@@ -132,6 +134,7 @@ def test_an_issue_that_somebody_closed_learns_of_the_end(github: GitHub) -> None
     keep(github, 2)
     github.issues[0]["state"] = "closed"
     assert keep(github, 0).action == "nothing"
+    assert list_comments(github, 100) == []
     assert github.issues[0]["body"] == f'{MARKER}\n<!-- state {{"change":0}} -->\n0 held'
     github.requests.clear()
     assert keep(github, 0).action == "nothing"
@@ -153,35 +156,19 @@ def test_a_locked_issue_is_edited_without_a_comment(github: GitHub) -> None:
     assert keep(github, 0).action == "closed"
 
 
-def test_two_jobs_at_once_leave_one_issue(github: GitHub) -> None:
-    """Both have looked before either opens one: the younger is closed, and says which goes on."""
-    both = threading.Barrier(2)
-
-    def wait_for_the_other(method: str, path: str) -> None:
-        if method == "POST" and path.endswith("/issues"):
-            both.wait(20)
-
-    github.before = wait_for_the_other
-    with ThreadPoolExecutor(2) as pool:
-        actions = [kept.action for kept in pool.map(lambda _: keep(github, 2), range(2))]
-    assert list_states(github) == [(100, "open"), (101, "closed")]
-    assert sorted(actions) in (["duplicate", "opened"], ["opened", "opened"])
-    assert github.issues[1]["state_reason"] == "not_planned"
-    closing = "<!-- duplicate -->\nTwo jobs have opened an issue at once: #100 goes on."
-    assert closing in list_comments(github, 101)
+def test_of_two_that_jobs_opened_at_once_the_older_goes_on(github: GitHub) -> None:
+    """The younger is closed, and says which goes on."""
+    for _ in range(2):
+        github.add_issue(
+            f'{MARKER}\n<!-- state {{"change":0,"held":2}} -->\n2 held', title="Somebody is held"
+        )
     assert keep(github, 2).action == "unchanged"
-
-
-def test_the_job_that_comes_second_closes_its_own(github: GitHub) -> None:
-    """An issue of another job that appears before ours is there stays, and is what is said to be kept."""
-
-    def come_first(method: str, path: str) -> None:
-        if method == "POST" and path.endswith("/issues") and not github.issues:
-            github.add_issue(f'{MARKER}\n<!-- state {{"change":0,"held":2}} -->\n2 held')
-
-    github.before = come_first
-    assert keep(github, 2) == KeptIssue("duplicate", f"{github.url}/acme/campaigns/issues/100")
     assert list_states(github) == [(100, "open"), (101, "closed")]
+    assert github.issues[1]["state_reason"] == "not_planned"
+    assert list_comments(github, 101) == ["<!-- duplicate -->\n#100 goes on."]
+    github.requests.clear()
+    assert keep(github, 2).action == "unchanged"
+    assert github.writes() == []
 
 
 def test_an_issue_that_was_opened_without_an_answer_is_found(github: GitHub) -> None:
@@ -210,9 +197,9 @@ def test_a_token_that_sets_no_labels_opens_one_issue(github: GitHub) -> None:
 
 
 def test_all_pages_of_issues_are_read(github: GitHub) -> None:
-    """Our issue is found behind hundreds of others."""
+    """Our issue is found behind hundreds of others of the same author."""
     for index in range(230):
-        github.add_issue(f"issue {index}", login="ada")
+        github.add_issue(f"issue {index}")
     keep(github, 2)
     assert keep(github, 2).action == "unchanged"
     assert any("page=3" in path for _, path in github.requests)
@@ -279,7 +266,7 @@ def test_a_state_cannot_break_out_of_its_line(github: GitHub) -> None:
     """Nothing in the state ends the HTML comment, mentions a person, or refers to an issue."""
     repository = Repository(github.url, TOKEN, github.repository)
     state = {"jobs": {"--><b>@ada #1 &amp;": ["1"]}}
-    report = Report("t", "text", state, is_trouble=True, news="n", farewell="")
+    report = Report("t", "text", state, is_open=True, news="n")
     seen: list[Mapping[str, Any]] = []
 
     def compose(before: Mapping[str, Any]) -> Report:
@@ -287,7 +274,7 @@ def test_a_state_cannot_break_out_of_its_line(github: GitHub) -> None:
         return report
 
     for _ in range(2):
-        IssueKeeper(repository, MARKER, compose).keep()
+        keep_issue(repository, MARKER, compose)
     line = github.issues[0]["body"].split("\n")[1]
     assert not set("<>&@#") & set(line.removeprefix("<!--").removesuffix("-->"))
-    assert seen[1] == {**state, "change": 0}
+    assert seen == [{}, {**state, "change": 0}]

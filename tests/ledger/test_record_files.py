@@ -472,7 +472,7 @@ def test_what_came_between_two_versions_is_counted() -> None:
     """Launches and texts by message; people, not entries; with another key as many as there are more."""
     before = write_lock([LAUNCH])
     after = write_lock([LAUNCH, make_launch(2, ("a" * 20,)), make_launch(3, ("a" * 20, "b" * 20))])
-    gain = Advance.read(LOCK, before, after).find_gain(())
+    gain = Advance.read(LOCK, before, after).find_gain(set())
     assert gain == LockfileDiff("pulse", "live", {"ask": 1, "nudge": 1}, {"ask": 2, "nudge": 1})
     assert Advance.read(LOCK, None, after).find_gain({"guid-2", "guid-3"}).texts == {"ask": 2}
     early, late = "2026-12-01T10:00:00.000000Z", "2026-12-02T10:00:00.000000Z"

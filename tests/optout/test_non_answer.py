@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from runner.optout.non_answer import NonAnswer, find_non_answer
 
 SENT = "How was it? Tell us. À demain."
@@ -35,15 +33,15 @@ def split(table: str) -> list[str]:
     return [text for line in table.strip().splitlines() for text in line.split("|")]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        *((text, "reaction") for text in split(REACTIONS)),
-        *((text, "automatic") for text in split(AUTOMATIC)),
-        *((text, "blank") for text in BLANK),
-        *((text, None) for text in split(ANSWERS)),
-    ],
-)
-def test_what_answers_nothing_is_told_from_an_answer(text: str, reason: NonAnswer | None) -> None:
+WHAT_ANSWERS_NOTHING_IS_TOLD_FROM_AN_ANSWER: list[tuple[str, NonAnswer | None]] = [
+    *((text, "reaction") for text in split(REACTIONS)),
+    *((text, "automatic") for text in split(AUTOMATIC)),
+    *((text, "blank") for text in BLANK),
+    *((text, None) for text in split(ANSWERS)),
+]
+
+
+def test_what_answers_nothing_is_told_from_an_answer() -> None:
     """Nothing visible, a phone's reaction to what was sent, and what a phone answers by itself."""
-    assert find_non_answer(text, SENT) == reason
+    for text, reason in WHAT_ANSWERS_NOTHING_IS_TOLD_FROM_AN_ANSWER:
+        assert find_non_answer(text, SENT) == reason

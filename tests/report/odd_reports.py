@@ -54,6 +54,8 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         last_sent_at=None,
         reconciled_at=None,
         launches=1,
+        reconciled_launches=1,
+        reconciled_sent=sent,
         recipients=sent,
         sent=sent,
         rejected=0,
@@ -112,7 +114,7 @@ def build_hostile(text: str) -> CampaignReport:
         tag=text,
         discrepancies=(text,),
         questions=(question,),
-        audience=Audience(START, 20, (Caveat(text, 17),), 0),
+        audience=Audience(START, 20, 0, (Caveat(text, 17),)),
         experiment=Experiment(
             (group, group),
             (ArmDifference(text, text, Fraction(1, 10), (0.01, 0.2), 0.01, "differs"),),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.report.documents.index import draw_waves, find_waves, tabulate_waves, write_change, write_index
-from runner.report.model import NumberSummary, PooledScore
+from runner.report.model import NumberSummary, PooledScore, ScorePart
 from tests.report.odd_reports import build_empty
 from tests.report.sample import START, build_sample, build_text, build_wave
 from tests.report.sample_questions import SCORES
@@ -59,7 +59,7 @@ def test_the_score_of_a_campaign_is_its_wave() -> None:
     """What is pooled over a survey and its reminder goes before the score of either."""
     one = build_wave("one", 90, SCORES, None)
     pooled = build_wave("one", 80, (0,) * 10 + (5,), None).messages[0].questions[0]
-    scored = replace(one, score=PooledScore(pooled, {"ask": 3, "nudge": 2}))
+    scored = replace(one, score=PooledScore(pooled, (ScorePart("ask", 3), ScorePart("nudge", 2))))
     (trend,) = find_waves([scored, build_wave("two", 10, SCORES, None)])
     assert [wave.score.counted for wave in trend.waves] == [5, 402]
 
@@ -125,7 +125,7 @@ def test_a_trend_has_a_chart_and_its_figures(waves: tuple[CampaignReport, ...]) 
     """The chart has a dot and whiskers for each wave, and the table beside it the figures."""
     (trend,) = find_waves(waves)
     chart = draw_waves(trend)
-    assert chart.count("<circle") == chart.count('class="ci"') == 4
+    assert chart.count("<circle") == chart.count('class="whisker"') == 4
     assert tabulate_waves(trend).rows[-1] == (
         "customer-pulse-2026q4",
         "2026-11-18",

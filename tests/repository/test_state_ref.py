@@ -35,8 +35,8 @@ def test_what_one_clone_puts_there_another_reads(clone: Callable[..., Path], rem
     snapshot = second.read()
     assert snapshot.commit == new
     assert {name: second.load(blob) for name, blob in snapshot.files.items()} == {
-        "state": "two",
-        "other": "Grüße",
+        "state": "two\n",
+        "other": "Grüße\n",
     }
     assert Git(remote).run("rev-list", "--count", first.name) == "1"
     for folder in (remote.parent / "first", remote.parent / "second"):
@@ -56,8 +56,8 @@ def test_it_is_read_from_a_subfolder_as_from_the_top(clone: Callable[..., Path],
         snapshot = ref.read()
         assert snapshot.commit == old
         assert {name: ref.load(blob) for name, blob in snapshot.files.items()} == {
-            "state.json": "one",
-            "Grüße.lock.json": "two",
+            "state.json": "one\n",
+            "Grüße.lock.json": "two\n",
         }
 
 

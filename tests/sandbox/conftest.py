@@ -5,17 +5,16 @@ from __future__ import annotations
 import socket
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
 
+from runner.sandbox.handle import MessagingService
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
 from runner.sandbox.webhooks import sender
-from runner.sandbox.webhooks.queue import RetrySchedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,15 +23,34 @@ if TYPE_CHECKING:
     from runner.sandbox.model import ServiceAddress
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    return tmp_path / "sandbox" / "service.sqlite"
+@pytest.fixture(scope="module")
+def module_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, ServiceAddress]]:
+    """The service of a module's tests, and its database."""
+    path = tmp_path_factory.mktemp("sandbox") / "service.sqlite"
+    with running_service(path) as running:
+        yield path, running
 
 
 @pytest.fixture
-def address(db: Path) -> Iterator[ServiceAddress]:
-    with running_service(db) as running:
-        yield running
+def db(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The database of `address`, which is emptied; of tests without a service, one that is not there yet."""
+    if "address" not in request.fixturenames or "patient_webhooks" in request.fixturenames:
+        return tmp_path / "sandbox" / "service.sqlite"
+    path: Path
+    path, running = request.getfixturevalue("module_service")
+    MessagingService(running.url, running.username, running.api_key).start_over()
+    return path
+
+
+@pytest.fixture
+def address(request: pytest.FixtureRequest, db: Path) -> Iterator[ServiceAddress]:
+    """The service of the module, or one of its own for a test that changes how it runs."""
+    if "patient_webhooks" in request.fixturenames:
+        request.getfixturevalue("patient_webhooks")
+        with running_service(db) as running:
+            yield running
+    else:
+        yield request.getfixturevalue("module_service")[1]
 
 
 @pytest.fixture
@@ -70,7 +88,7 @@ def call(address: ServiceAddress) -> Iterator[Callable[..., requests.Response]]:
 @pytest.fixture
 def patient_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let services wait a minute for receivers: on a busy machine a try within 5 s may be lost, and made again."""
-    monkeypatch.setattr(sender, "RetrySchedule", partial(RetrySchedule, timeout=timedelta(minutes=1)))
+    monkeypatch.setattr(sender, "TIMEOUT", timedelta(minutes=1))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.sandbox.clock import TooLongError, format_duration, parse_duration
+from runner.sandbox.clock import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_other_words_are_refused(written: str) -> None:
 @pytest.mark.parametrize("written", ["99999999w", "36526d"])
 def test_absurd_lengths_are_told_apart(written: str) -> None:
     """What is a length of time, and an absurd one, is refused for that."""
-    with pytest.raises(TooLongError, match="is longer than 100 years"):
+    with pytest.raises(ValueError, match="is longer than 100 years"):
         parse_duration(written)
 
 

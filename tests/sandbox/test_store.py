@@ -142,16 +142,16 @@ def test_other_file_is_left_alone(db: Path) -> None:
     assert db.read_text() == "name,phone\n" * 100
 
 
-def test_newer_database_is_refused(db: Path) -> None:
-    """A database that a newer version wrote is refused by its version."""
+def test_database_of_another_version_is_refused(db: Path) -> None:
+    """A database that another version wrote is refused by its version."""
     open_store(db).close()
     with closing(sqlite3.connect(db)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     with pytest.raises(SandboxError) as error:
         open_store(db)
     assert str(error.value) == (
-        f"the sandbox database {db} was written by a newer version "
-        f"(schema {SCHEMA_VERSION + 1}; this one reads {SCHEMA_VERSION})"
+        f"the sandbox database {db} was written by another version "
+        f"(schema {SCHEMA_VERSION + 1}; this one reads {SCHEMA_VERSION}); remove it, or name another one with --db"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,6 @@ from runner.service.target import (
     choose_target,
     is_loopback,
     list_variables,
-    parse_duration,
     read_targets,
 )
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
@@ -248,21 +246,6 @@ def test_rates_are_sends_a_second(write: Write, written: str, rate: float) -> No
         f"    limits: {{rate: {written}}}\n"
     )
     assert choose_target("live", read_targets(file, {}), OWN).rate == rate
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("250ms", 0.25), ("10s", 10.0), ("1.5s", 1.5), ("2m", 120.0), ("1h", 3600.0)]
-)
-def test_durations_are_seconds(text: str, seconds: float) -> None:
-    """A duration is a number and a unit."""
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "10", "s", "-1s", "1 s", "1,5s", ".5s", "1e3s", "10S", "1s\n"])
-def test_other_durations_are_refused(text: str) -> None:
-    """Anything else is no duration."""
-    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
-        parse_duration(text)
 
 
 def test_no_file_is_no_targets(tmp_path: Path) -> None:

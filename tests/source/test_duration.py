@@ -28,11 +28,26 @@ def test_a_length_is_numbers_with_their_units(written: str, length: timedelta) -
     assert parse_duration(written) == length
 
 
-@pytest.mark.parametrize(
-    "written",
-    ["", "10", "s", "-1s", "1 s", "1,5s", ".5s", "1e3s", "10S", "1s\n", "30m1h", "1d1d", "100000w", "٣s"],
-)
-def test_anything_else_is_refused(written: str) -> None:
+ANYTHING_ELSE_IS_REFUSED: list[str] = [
+    "",
+    "10",
+    "s",
+    "-1s",
+    "1 s",
+    "1,5s",
+    ".5s",
+    "1e3s",
+    "10S",
+    "1s\n",
+    "30m1h",
+    "1d1d",
+    "100000w",
+    "٣s",
+]
+
+
+def test_anything_else_is_refused() -> None:
     """Blanks, signs, other cases, an order of its own and more than five digits are no length."""
-    with pytest.raises(ValueError, match=f"^{re.escape(written)}$"):
-        parse_duration(written)
+    for written in ANYTHING_ELSE_IS_REFUSED:
+        with pytest.raises(ValueError, match=f"^{re.escape(written)}$"):
+            parse_duration(written)

@@ -125,47 +125,47 @@ def test_places_point_at_the_values(value: Any, style: dict[str, Any]) -> None:
     require_places(document, document.data)
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [
-        ("yes", "yes"),
-        ("No", "No"),
-        ("on", "on"),
-        ("y", "y"),
-        ("012", "012"),
-        ("0o14", "0o14"),
-        ("0x1F", "0x1F"),
-        ("1.50", "1.50"),
-        ("1_000", "1_000"),
-        ("1e3", "1e3"),
-        (".5", ".5"),
-        ("-0", "-0"),
-        ("+14155550101", "+14155550101"),
-        ("1234567890123456789", "1234567890123456789"),
-        ("2026-12-01", "2026-12-01"),
-        ("2026-12-01T09:00", "2026-12-01T09:00"),
-        ("12:30:45", "12:30:45"),
-        (".inf", ".inf"),
-        ("=", "="),
-        ("<<", "<<"),
-        ('"1"', "1"),
-        ("'true'", "true"),
-        ("1", 1),
-        ("-7", -7),
-        ("0", 0),
-        ("1.5", 1.5),
-        ("0.0", 0.0),
-        ("true", True),
-        ("False", False),
-        ("null", None),
-        ("~", None),
-        ("", None),
-    ],
-)
-def test_plain_scalars_mean_what_a_reader_sees(written: str, meant: Any) -> None:
+PLAIN_SCALARS_MEAN_WHAT_A_READER_SEES: list[tuple[str, Any]] = [
+    ("yes", "yes"),
+    ("No", "No"),
+    ("on", "on"),
+    ("y", "y"),
+    ("012", "012"),
+    ("0o14", "0o14"),
+    ("0x1F", "0x1F"),
+    ("1.50", "1.50"),
+    ("1_000", "1_000"),
+    ("1e3", "1e3"),
+    (".5", ".5"),
+    ("-0", "-0"),
+    ("+14155550101", "+14155550101"),
+    ("1234567890123456789", "1234567890123456789"),
+    ("2026-12-01", "2026-12-01"),
+    ("2026-12-01T09:00", "2026-12-01T09:00"),
+    ("12:30:45", "12:30:45"),
+    (".inf", ".inf"),
+    ("=", "="),
+    ("<<", "<<"),
+    ('"1"', "1"),
+    ("'true'", "true"),
+    ("1", 1),
+    ("-7", -7),
+    ("0", 0),
+    ("1.5", 1.5),
+    ("0.0", 0.0),
+    ("true", True),
+    ("False", False),
+    ("null", None),
+    ("~", None),
+    ("", None),
+]
+
+
+def test_plain_scalars_mean_what_a_reader_sees() -> None:
     """Only what reads back as the same characters is a number; habits of YAML 1.1 don't apply."""
-    found = read_yaml(f"value: {written}\n", FILE).data["value"]
-    assert (found, type(found)) == (meant, type(meant))
+    for written, meant in PLAIN_SCALARS_MEAN_WHAT_A_READER_SEES:
+        found = read_yaml(f"value: {written}\n", FILE).data["value"]
+        assert (found, type(found)) == (meant, type(meant))
 
 
 def test_merge_keys_are_plain_keys() -> None:
@@ -274,28 +274,28 @@ def test_locating_what_is_missing_gives_the_nearest_ancestor() -> None:
 _WITHIN = "a `{0}` within the text ends it: write {1}, or the whole text in {2} quotes{2[0]}"
 
 
-@pytest.mark.parametrize(
-    ("text", "place", "hint"),
-    [
-        ("a: [1, 2\nb: 3\n", (2, 2), "close the `[` of line 1, or put a `,` between its entries"),
-        ("a: {x: 1\nb: 3\n", (2, 2), "close the `{` of line 1, or put a `,` between its entries"),
-        ('a: "x" y\n', (1, 8), "the value before this has ended: put the whole text in quotes"),
-        ("a: 'it's'\n", (1, 8), _WITHIN.format("'", "it twice", '"double')),
-        ('a: "say "hi" now"\n', (1, 10), _WITHIN.format('"', '`\\"` there', "'single")),
-        ("a: > b\n", (1, 4), "put it in quotes"),
-        ("a: - b\n", (1, 4), "put it in quotes"),
-        ("a:b\nc: d\n", (1, 1), "write `a: b`"),
-        ("- a:b\n  c: d\n", (1, 3), "write `a: b`"),
-        ("a: @home\n", (1, 4), "put it in quotes"),
-        ('a: "\\d"\n', (1, 5), "write a backslash twice, or the text in 'single quotes'"),
-        ("a: b\n  c: d\n", (2, 4), "check this line's indentation"),
-        ("a: *\n", (1, 4), "put it in quotes"),
-    ],
-)
-def test_syntax_faults_say_what_to_do(text: str, place: tuple[int, int], hint: str | None) -> None:
+SYNTAX_FAULTS_SAY_WHAT_TO_DO: list[tuple[str, tuple[int, int], str | None]] = [
+    ("a: [1, 2\nb: 3\n", (2, 2), "close the `[` of line 1, or put a `,` between its entries"),
+    ("a: {x: 1\nb: 3\n", (2, 2), "close the `{` of line 1, or put a `,` between its entries"),
+    ('a: "x" y\n', (1, 8), "the value before this has ended: put the whole text in quotes"),
+    ("a: 'it's'\n", (1, 8), _WITHIN.format("'", "it twice", '"double')),
+    ('a: "say "hi" now"\n', (1, 10), _WITHIN.format('"', '`\\"` there', "'single")),
+    ("a: > b\n", (1, 4), "put it in quotes"),
+    ("a: - b\n", (1, 4), "put it in quotes"),
+    ("a:b\nc: d\n", (1, 1), "write `a: b`"),
+    ("- a:b\n  c: d\n", (1, 3), "write `a: b`"),
+    ("a: @home\n", (1, 4), "put it in quotes"),
+    ('a: "\\d"\n', (1, 5), "write a backslash twice, or the text in 'single quotes'"),
+    ("a: b\n  c: d\n", (2, 4), "check this line's indentation"),
+    ("a: *\n", (1, 4), "put it in quotes"),
+]
+
+
+def test_syntax_faults_say_what_to_do() -> None:
     """What is not YAML is pointed at where a person made the mistake, with what mends it."""
-    with pytest.raises(YamlProblemError) as caught:
-        read_yaml(text, FILE)
-    found = caught.value.diagnostic
-    assert (found.line, found.column) == place
-    assert found.hint == hint
+    for text, place, hint in SYNTAX_FAULTS_SAY_WHAT_TO_DO:
+        with pytest.raises(YamlProblemError) as caught:
+            read_yaml(text, FILE)
+        found = caught.value.diagnostic
+        assert (found.line, found.column) == place
+        assert found.hint == hint

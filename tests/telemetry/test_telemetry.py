@@ -158,53 +158,45 @@ def test_a_collector_that_is_away_costs_nothing(run: Run, folder: Path, *, is_sl
     )
 
 
-def test_other_protocols_are_told_apart(run: Run, folder: Path) -> None:
-    """A protocol that is not supported is one remark, and the command does its work."""
-    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
-    done = run("plan", cwd=folder, env=environment)
-    assert (done.returncode, done.stderr) == (
-        0,
-        "No telemetry is exported: OTEL_EXPORTER_OTLP_PROTOCOL can only be http/protobuf.\n",
-    )
-
-
-@pytest.mark.parametrize(
-    "environment",
-    [
-        {},
-        {"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "otlp"},
-    ],
-)
-def test_nothing_is_imported_unless_asked_for(folder: Path, environment: dict[str, str]) -> None:
-    """Without telemetry in the environment, or with it switched off, OpenTelemetry is not even imported."""
-    code = (
-        "import sys; from runner.cli.main import run; run(['plan']); "
-        "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
-    )
-    done = subprocess.run(
+def run_script(folder: Path, *lines: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that may run commands by `run`."""
+    code = "import os, sys; from runner.cli.main import run\n" + "\n".join(lines)
+    return subprocess.run(
         [sys.executable, "-c", code],
         cwd=folder,
-        env={**os.environ, **environment},
+        env=dict(os.environ),
         capture_output=True,
         text=True,
         check=False,
+    )
+
+
+def test_nothing_is_imported_unless_asked_for(folder: Path) -> None:
+    """Without telemetry in the environment, or with it switched off, OpenTelemetry is not even imported."""
+    done = run_script(
+        folder,
+        "run(['plan'])",
+        "os.environ.update(OTEL_SDK_DISABLED='true', OTEL_TRACES_EXPORTER='otlp')",
+        "run(['plan'])",
+        "sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))",
     )
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_without_the_extra_a_remark_says_how_to_get_it(folder: Path) -> None:
-    """Where OpenTelemetry is not installed, the command does its work and names the extra."""
-    code = "import sys; sys.modules['opentelemetry'] = None; from runner.cli.main import run; sys.exit(run(['plan']))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
-        capture_output=True,
-        text=True,
-        check=False,
+def test_what_cannot_be_exported_is_one_remark(folder: Path) -> None:
+    """With another protocol, or without OpenTelemetry, the command does its work and says what is wrong."""
+    done = run_script(
+        folder,
+        "os.environ.update(OTEL_EXPORTER_OTLP_ENDPOINT='http://127.0.0.1:9')",
+        "os.environ.update(OTEL_EXPORTER_OTLP_PROTOCOL='grpc')",
+        "assert run(['plan']) == 0",
+        "del os.environ['OTEL_EXPORTER_OTLP_PROTOCOL']",
+        "sys.modules['opentelemetry'] = None",
+        "sys.exit(run(['plan']))",
     )
     assert done.returncode == 0
     assert done.stderr == (
+        "No telemetry is exported: OTEL_EXPORTER_OTLP_PROTOCOL can only be http/protobuf.\n"
         "No telemetry is exported, although OTEL_* variables ask for it; "
         "install the extra `telemetry`: in the clone, `pipx install --force '.[telemetry]'`.\n"
     )

@@ -12,45 +12,45 @@ LOS_ANGELES, TOLL_FREE, COLOGNE, LONDON = "+12135550101", "+18005550101", "+4917
 EASTERN = ("America/New_York",)
 
 
-@pytest.mark.parametrize(
-    ("written", "country", "region"),
-    [
-        ("US-FL", None, "US-FL"),
-        ("us-fl", None, "US-FL"),
-        (" us_fl ", None, "US-FL"),
-        ("USA/FL", None, "US-FL"),
-        ("US Florida", None, "US-FL"),
-        ("FL", "US", "US-FL"),
-        ("FL", None, "US-FL"),
-        ("Florida", None, "US-FL"),
-        ("Florida", "DE", "US-FL"),
-        ("NEW YORK", "US", "US-NY"),
-        ("Washington, D.C.", "US", "US-DC"),
-        ("CA-QC", "US", "CA-QC"),
-        ("Québec", None, "CA-QC"),
-        ("ON", "CA", "CA-ON"),
-        ("DE-BY", None, "DE-BY"),
-        ("US", None, "US"),
-        ("U.S.A.", None, "US"),
-        ("united states", None, "US"),
-        ("Germany", "US", "DE"),
-        ("Deutschland", None, "DE"),
-        ("UK", None, "GB"),
-        ("Côte d'Ivoire", None, "CI"),
-        ("US-PR", None, "PR"),
-        ("PR", "US", "PR"),
-        ("XK", None, "XK"),
-        ("CA", "US", "US-CA CA"),
-        ("CA", None, "CA US-CA"),
-        ("CA", "DE", "CA"),
-        ("Georgia", "US", "US-GA GE"),
-        ("Georgia", None, "GE US-GA"),
-        ("BC", None, "CA-BC"),
-    ],
-)
-def test_a_place_is_read_in_the_usual_spellings(written: str, country: str | None, region: str) -> None:
+A_PLACE_IS_READ_IN_THE_USUAL_SPELLINGS: list[tuple[str, str | None, str]] = [
+    ("US-FL", None, "US-FL"),
+    ("us-fl", None, "US-FL"),
+    (" us_fl ", None, "US-FL"),
+    ("USA/FL", None, "US-FL"),
+    ("US Florida", None, "US-FL"),
+    ("FL", "US", "US-FL"),
+    ("FL", None, "US-FL"),
+    ("Florida", None, "US-FL"),
+    ("Florida", "DE", "US-FL"),
+    ("NEW YORK", "US", "US-NY"),
+    ("Washington, D.C.", "US", "US-DC"),
+    ("CA-QC", "US", "CA-QC"),
+    ("Québec", None, "CA-QC"),
+    ("ON", "CA", "CA-ON"),
+    ("DE-BY", None, "DE-BY"),
+    ("US", None, "US"),
+    ("U.S.A.", None, "US"),
+    ("united states", None, "US"),
+    ("Germany", "US", "DE"),
+    ("Deutschland", None, "DE"),
+    ("UK", None, "GB"),
+    ("Côte d'Ivoire", None, "CI"),
+    ("US-PR", None, "PR"),
+    ("PR", "US", "PR"),
+    ("XK", None, "XK"),
+    ("CA", "US", "US-CA CA"),
+    ("CA", None, "CA US-CA"),
+    ("CA", "DE", "CA"),
+    ("Georgia", "US", "US-GA GE"),
+    ("Georgia", None, "GE US-GA"),
+    ("BC", None, "CA-BC"),
+]
+
+
+def test_a_place_is_read_in_the_usual_spellings() -> None:
     """Codes and names, in any case, with any separator; what may be a state and a country is both."""
-    assert check_region(written, country) == region
+    for written, country, region in A_PLACE_IS_READ_IN_THE_USUAL_SPELLINGS:
+        assert check_region(written, country) == region
 
 
 @pytest.mark.parametrize(
@@ -81,33 +81,31 @@ def test_every_country_is_read_by_its_code_and_its_name() -> None:
             assert str(check_region(written)).split()[0] == code, written
 
 
-@pytest.mark.parametrize(
-    ("phone", "region", "zones", "places"),
-    [
-        # A number of the region tells where in it.
-        (MIAMI, "US-FL", EASTERN, ("US-FL",)),
-        (NEW_YORK, "US", EASTERN, ("US-NY",)),
-        (COLOGNE, "DE-BY", ("Europe/Berlin",), ("DE-BY",)),
-        (LONDON, "GB", ("Europe/London",), ("GB",)),
-        # Any other number tells nothing: all zones of the region.
-        (NEW_YORK, "US-FL", ("America/Chicago", "America/New_York"), ("US-FL",)),
-        (NEW_YORK, "US-LA", ("America/Chicago",), ("US-LA",)),
-        (NEW_YORK, "IN", ("Asia/Kolkata",), ("IN",)),
-        (TOLL_FREE, "US-FL", ("America/Chicago", "America/New_York"), ("US-FL",)),
-        # Of two meanings, the number's.
-        (TORONTO, "US-CA CA", ("America/Toronto",), ("CA-ON",)),
-        (LOS_ANGELES, "US-CA CA", ("America/Los_Angeles",), ("US-CA",)),
-        (LOS_ANGELES, "CA US-CA", ("America/Los_Angeles",), ("US-CA",)),
-        (COLOGNE, "US-DE DE", ("Europe/Berlin",), ("DE",)),
-        (NEW_YORK, "US-DE DE", EASTERN, ("US-DE",)),
-        (NEW_YORK, "DE US-DE", ("America/New_York", "Europe/Berlin", "Europe/Busingen"), ("DE", "US-DE")),
-    ],
-)
-def test_region_and_number_tell_together_where_people_are(
-    phone: str, region: str, zones: tuple[str, ...], places: tuple[str, ...]
-) -> None:
+REGION_AND_NUMBER_TELL_TOGETHER_WHERE_PEOPLE_ARE: list[tuple[str, str, tuple[str, ...], tuple[str, ...]]] = [
+    # A number of the region tells where in it.
+    (MIAMI, "US-FL", EASTERN, ("US-FL",)),
+    (NEW_YORK, "US", EASTERN, ("US-NY",)),
+    (COLOGNE, "DE-BY", ("Europe/Berlin",), ("DE-BY",)),
+    (LONDON, "GB", ("Europe/London",), ("GB",)),
+    # Any other number tells nothing: all zones of the region.
+    (NEW_YORK, "US-FL", ("America/Chicago", "America/New_York"), ("US-FL",)),
+    (NEW_YORK, "US-LA", ("America/Chicago",), ("US-LA",)),
+    (NEW_YORK, "IN", ("Asia/Kolkata",), ("IN",)),
+    (TOLL_FREE, "US-FL", ("America/Chicago", "America/New_York"), ("US-FL",)),
+    # Of two meanings, the number's.
+    (TORONTO, "US-CA CA", ("America/Toronto",), ("CA-ON",)),
+    (LOS_ANGELES, "US-CA CA", ("America/Los_Angeles",), ("US-CA",)),
+    (LOS_ANGELES, "CA US-CA", ("America/Los_Angeles",), ("US-CA",)),
+    (COLOGNE, "US-DE DE", ("Europe/Berlin",), ("DE",)),
+    (NEW_YORK, "US-DE DE", EASTERN, ("US-DE",)),
+    (NEW_YORK, "DE US-DE", ("America/New_York", "Europe/Berlin", "Europe/Busingen"), ("DE", "US-DE")),
+]
+
+
+def test_region_and_number_tell_together_where_people_are() -> None:
     """The region says under which law, and with the number on which clocks."""
-    assert locate(phone, None, region) == (zones, places)
+    for phone, region, zones, places in REGION_AND_NUMBER_TELL_TOGETHER_WHERE_PEOPLE_ARE:
+        assert locate(phone, None, region) == (zones, places)
 
 
 def test_a_time_zone_that_is_given_stays() -> None:

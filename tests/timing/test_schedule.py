@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import pytest
-
 from runner.timing.schedule import Schedule, ScheduleProblem, read_schedule
 from runner.timing.window import WHOLE_WEEK
 
@@ -51,77 +49,75 @@ def test_of_a_time_that_comes_twice_the_careful_one_is_meant() -> None:
     assert early.expires == datetime(2026, 11, 1, 5, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
+A_MISTAKE_IS_TOLD_WITH_WHAT_TO_WRITE: list[tuple[dict[str, object], tuple[str, str, str]]] = [
+    (
+        {"timezone": "America/New_York", "not_before": "2026-03-08T02:30"},
         (
-            {"timezone": "America/New_York", "not_before": "2026-03-08T02:30"},
-            (
-                "not_before",
-                "clocks skip this time in America/New_York that day",
-                "write an hour earlier or later",
-            ),
+            "not_before",
+            "clocks skip this time in America/New_York that day",
+            "write an hour earlier or later",
         ),
+    ),
+    (
+        {"timezone": "America/New_York", "expires": "2026-12-05T18:00Z"},
         (
-            {"timezone": "America/New_York", "expires": "2026-12-05T18:00Z"},
-            (
-                "expires",
-                "it is no local date and time",
-                "write it as in 2026-12-01T09:00, without an offset",
-            ),
+            "expires",
+            "it is no local date and time",
+            "write it as in 2026-12-01T09:00, without an offset",
         ),
+    ),
+    (
+        {"timezone": "America/New_York", "expires": "2026-02-30T18:00"},
         (
-            {"timezone": "America/New_York", "expires": "2026-02-30T18:00"},
-            (
-                "expires",
-                "it is no local date and time",
-                "write it as in 2026-12-01T09:00, without an offset",
-            ),
+            "expires",
+            "it is no local date and time",
+            "write it as in 2026-12-01T09:00, without an offset",
         ),
+    ),
+    (
+        {"expires": "2026-12-05T18:00"},
+        ("expires", "it does not say in which time zone", "add `timezone`, such as America/New_York"),
+    ),
+    (
+        {**DESIGN, "expires": "2026-12-01T09:00"},
+        ("expires", "it is not after `not_before`", "nobody would be texted: move one of them"),
+    ),
+    (
+        {"send_between": ["21:00", "09:00"]},
         (
-            {"expires": "2026-12-05T18:00"},
-            ("expires", "it does not say in which time zone", "add `timezone`, such as America/New_York"),
+            "send_between",
+            "it does not end after it starts",
+            "no window goes past midnight: write the earlier time first",
         ),
-        (
-            {**DESIGN, "expires": "2026-12-01T09:00"},
-            ("expires", "it is not after `not_before`", "nobody would be texted: move one of them"),
-        ),
-        (
-            {"send_between": ["21:00", "09:00"]},
-            (
-                "send_between",
-                "it does not end after it starts",
-                "no window goes past midnight: write the earlier time first",
-            ),
-        ),
-        (
-            {"send_between": ["9:00", "20:00"]},
-            ("send_between", "it is no pair of times of day", 'write it as in ["09:00", "20:00"]'),
-        ),
-        (
-            {"send_between": "09:00-20:00"},
-            ("send_between", "it is no pair of times of day", 'write it as in ["09:00", "20:00"]'),
-        ),
-        ({"days": ["Monday"]}, ("days", "there is no day Monday", "did you mean mon?")),
-        (
-            {"days": ["xyz"]},
-            ("days", "there is no day xyz", "the days are mon, tue, wed, thu, fri, sat, sun"),
-        ),
-        (
-            {"days": []},
-            ("days", "there is no day in it", "list some of mon, tue, wed, thu, fri, sat, sun"),
-        ),
-        (
-            {"timezone": "New York"},
-            ("timezone", "there is no such time zone", "did you mean America/New_York?"),
-        ),
-    ],
-)
-def test_a_mistake_is_told_with_what_to_write(
-    written: dict[str, object], expected: tuple[str, str, str]
-) -> None:
+    ),
+    (
+        {"send_between": ["9:00", "20:00"]},
+        ("send_between", "it is no pair of times of day", 'write it as in ["09:00", "20:00"]'),
+    ),
+    (
+        {"send_between": "09:00-20:00"},
+        ("send_between", "it is no pair of times of day", 'write it as in ["09:00", "20:00"]'),
+    ),
+    ({"days": ["Monday"]}, ("days", "there is no day Monday", "did you mean mon?")),
+    (
+        {"days": ["xyz"]},
+        ("days", "there is no day xyz", "the days are mon, tue, wed, thu, fri, sat, sun"),
+    ),
+    (
+        {"days": []},
+        ("days", "there is no day in it", "list some of mon, tue, wed, thu, fri, sat, sun"),
+    ),
+    (
+        {"timezone": "New York"},
+        ("timezone", "there is no such time zone", "did you mean America/New_York?"),
+    ),
+]
+
+
+def test_a_mistake_is_told_with_what_to_write() -> None:
     """Each comes alone, at its key."""
-    assert problems_of(**written) == [expected]
+    for written, expected in A_MISTAKE_IS_TOLD_WITH_WHAT_TO_WRITE:
+        assert problems_of(**written) == [expected]
 
 
 def test_all_mistakes_are_told_at_once() -> None:

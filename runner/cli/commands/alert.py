@@ -1,4 +1,4 @@
-"""`runner alert`: one issue on the forge, open while something is wrong with a target's campaigns."""
+"""`runner alert`: one issue a target, open while there is something for a person to do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from runner.cli.options import Command, target_scope
-from runner.workflow.review.alert import keep_alert
-from runner.workflow.review.troubles import Outcome
+from runner.workflow.review.checklist import Outcome
+from runner.workflow.review.issue import keep_issue
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
@@ -33,16 +33,26 @@ if TYPE_CHECKING:
     help="The git remote that keeps the record.",
 )
 @click.option("--branch", metavar="NAME", help="The branch of the record. Default: as for `runner record`.")
-def command(scope: Scope, outcome: Outcome | None, remote: str, branch: str | None) -> int:
-    """Keep one GitHub issue that lists what is wrong with a target's campaigns. Sends nothing.
+@click.option(
+    "--show-replies",
+    is_flag=True,
+    envvar="CAMPAIGNS_REPLIES",
+    show_envvar=True,
+    help="Show the replies, shortened, with digits and addresses masked.",
+)
+def command(
+    scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, show_replies: bool
+) -> int:
+    """Keep one GitHub issue with what a person must do for a target's campaigns. Sends nothing.
 
-    The issue is opened when a job has failed, when people are held because it is not known what they got, or
-    when the record waits to be merged on the branch runner/record. It says what to do. It is edited in place,
-    gets a comment when things get worse, and is closed when all is well.
+    Its checklist: a job has failed, people are held because it is not known what they got, replies wait for
+    a decision, the record waits to be merged on the branch runner/record, a plan was denied. It says what to
+    do. It is edited in place, gets a comment when something is new, is closed when all is done, and opened
+    again.
 
     Run it as the last step of a GitHub job, whether the steps before succeeded or not, with GITHUB_TOKEN in
     the step's environment and the permission `issues: write`. Without that permission the text goes to the
     job's summary; outside of a job it is printed. It never fails because of the issue.
     """
-    keep_alert(scope, outcome, remote, branch)
+    keep_issue(scope, outcome, remote, branch, shows_words=show_replies)
     return 0

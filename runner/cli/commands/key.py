@@ -69,10 +69,9 @@ def rotate(
     """Move a target's records to a new state key.
 
     All records are moved, or none. The new key is in RUNNER_STATE_KEY, and the one that the records were made
-    with in RUNNER_OLD_STATE_KEY; records made without a key have a salt. Fingerprints cannot be turned back
-    into phones, so the phones are taken from audiences, from --phones, and from the service's lists of
-    launches. With the same key in both variables fingerprints stay as they are, and only unsigned records are
-    signed.
+    with in RUNNER_OLD_STATE_KEY, which stays unset for records made without one. Fingerprints cannot be
+    turned back into phones, so the phones are taken from audiences, from --phones, and from the service's
+    lists of launches.
 
     Nothing is moved while a record waits on the branch runner/record, because versions under two keys cannot
     be merged. If the move is interrupted, run it again. Git's history keeps what was made with the old key.

@@ -21,7 +21,7 @@ def command() -> None:
     """Copy the ledger to another database.
 
     Back it up by the database's own means: `VACUUM INTO` of SQLite, `pg_dump` of PostgreSQL. With `lockfile:
-    summary` in a campaign, only the ledger knows who was texted: back it up after each run.
+    counts` in a campaign, only the ledger knows who was texted: back it up after each run.
     """
 
 

@@ -11,7 +11,7 @@ import click
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
+from runner.cli.options import Group, format_option, ledger_scope
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
     decide_replies,
@@ -23,7 +23,6 @@ from runner.workflow.records.opt_outs import (
     review_opt_outs,
 )
 from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
-from runner.workflow.review.reply_issue import keep_reply_issue
 
 if TYPE_CHECKING:
     from runner.workflow.records.opt_outs import OptOutView
@@ -146,31 +145,9 @@ def review(scope: Scope) -> int:
 
 
 @command.command(
-    epilog="\b\nExamples:\n  runner reconcile && runner optouts issue\n"
-    "  runner optouts issue --show-replies --target live",
-)
-@recorded_scope
-@click.option(
-    "--show-replies", is_flag=True, help="Show the replies, shortened, with digits and addresses masked."
-)
-def issue(scope: Scope, show_replies: bool) -> int:
-    """Keep a GitHub issue that lists waiting replies.
-
-    The issue shows masked phones and explains how to decide: with the workflow's *Run workflow*, or in a
-    clone. It is edited in place, gets a comment when more replies wait, and is closed when none is left.
-
-    Run it in a GitHub job after a complete `runner reconcile`, with GITHUB_TOKEN in the step's environment
-    and the permission `issues: write`. Without that permission the text goes to the job's summary; outside of
-    a job it is printed.
-    """
-    keep_reply_issue(scope, shows_words=show_replies)
-    return 0
-
-
-@command.command(
     "import",
     epilog="\b\nExamples:\n  runner optouts import stopped.csv --phone-column Mobile --region US\n"
-    "  runner optouts import optouts.jsonl --target live",
+    "  runner optouts import optouts.json --target live",
 )
 @click.argument("file", type=_FILE)
 @ledger_scope
@@ -211,15 +188,14 @@ def import_(
     return _show_change("import", import_people(scope, file, reading), format_)
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.jsonl")
+@command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.json")
 @ledger_scope
 @click.option("--out", type=_OUT, metavar="FILE", help="Write to this file.  [default: standard output]")
 def export(scope: Scope, out: Path | None) -> int:
-    """Export all opt-outs as JSON Lines.
+    """Export all opt-outs, in the format of files of suppressions.
 
     Keep the file as a backup, or import it into another ledger. It has no phones in it. Without a
-    RUNNER_STATE_KEY it has the salt of the fingerprints, with which phones can be found by trying: then keep
-    the file as safe as a list of phones.
+    RUNNER_STATE_KEY phones can be found by trying: then keep the file as safe as a list of phones.
     """
     export_people(scope, out, partial(print_text, nl=False))
     return 0

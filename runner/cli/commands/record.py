@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.console import print_prose
-from runner.cli.guard import write_command
+from runner.cli.encoding import print_command
 from runner.cli.options import Command, path_scope
 from runner.cli.output.problems import job_warning
 from runner.errors import UsageError
@@ -85,7 +85,7 @@ def _report(recorded: Recorded, place: str) -> None:
         warn(text)
         if os.environ.get("GITHUB_ACTIONS") == "true":
             # The job succeeds, and nobody reads the log of a successful job.
-            write_command(job_warning("The record must be merged", text))
+            print_command(job_warning("The record must be merged", text))
     elif recorded.commit is None:
         print_prose("Nothing to record: the lockfiles are unchanged.")
     elif recorded.branch is None:

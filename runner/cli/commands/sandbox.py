@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
-from contextlib import closing, contextmanager
-from datetime import timedelta
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,20 +13,20 @@ import click
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.errors import RunnerError
-from runner.sandbox.clock import BACKWARDS, Clock, format_duration, parse_duration
+from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
-from runner.sandbox.rehearsal.participants import PERSONAS, PersonaHabits, parse_shares
+from runner.sandbox.rehearsal.participants import AVERAGE, Habits
 from runner.sandbox.sandbox_errors import SandboxError, explained_trouble
 from runner.sandbox.sessions import check_lifetime
 from runner.sandbox.webhooks.receiver import read_hosts
-from runner.wording import count_words
 from runner.workflow.workspace.folders import make_sandbox_database, sandbox_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from datetime import timedelta
 
     from runner.sandbox.model import ServiceAddress
-    from runner.sandbox.rehearsal.simulate import SimulationSummary
+    from runner.sandbox.rehearsal.controls import Controls
 
 
 Written = TypeVar("Written")
@@ -103,20 +101,20 @@ def find_db(db: Path | None) -> Path:
     return db or make_sandbox_database()
 
 
-_PERSONA_LIST = "\n".join(f"  {name:<10} {kind.says}" for name, kind in PERSONAS.items())
-_CROWD = PersonaHabits()
+_FILE = click.Path(dir_okay=False, path_type=Path)
 _RATES = {
     "response_rate": "Share of participants who reply at all.",
     "quit_rate": "Share of them who stop half-way.",
     "invalid_rate": "Share of choices that are answered wrongly at first.",
     "typo_rate": "Share of replies with a typing error.",
+    "stop_rate": "Share of those who reply who write STOP.",
 }
 
 
 def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
     """Add an option for each rate of the participants' habits."""
     for name, words in reversed(_RATES.items()):
-        default = getattr(_CROWD, name)
+        default = getattr(AVERAGE, name)
         option = click.option(
             f"--{name.replace('_', '-')}", type=SHARE, default=default, show_default=True, help=words
         )
@@ -124,49 +122,44 @@ def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.command(
-    epilog=f"""\b
-Personas:
-{_PERSONA_LIST}
+@click.group(name="sandbox")
+def command() -> None:
+    """Run the survey service on this machine: nobody is texted."""
 
-\b
+
+@command.command(
+    epilog="""\b
 Examples:
   runner sandbox simulate
-  runner sandbox simulate --seed 7 --response-rate 0.3 --format json
-  runner sandbox simulate --persona promoter=0.3 --persona leaver=0.02 --typo-rate 0.1
+  runner sandbox simulate --seed 7 --response-rate 0.3 --typo-rate 0.1 --format json
 """
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal participants.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Equal seeds give equal participants.",
+)
 @DB_OPTION
 @_rate_options
-@click.option(
-    "--persona",
-    "personas",
-    multiple=True,
-    metavar="NAME=SHARE",
-    callback=read_option(parse_shares),
-    help="Give this share of participants a persona; may be repeated. The rates are for all others.",
-)
 @FORMAT_OPTION
-def simulate(seed: int, db: Path | None, personas: dict[str, float], layout: str, **rates: Any) -> None:
+def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
     """Let participants answer all open sessions.
 
     They are simulated, in virtual time from now on, and the sandbox's clock follows them. The owners of magic
     numbers do what they always do, at their time.
     """
-    from runner.sandbox.rehearsal.simulate import simulate as simulate_sandbox
-
     if db is None and not sandbox_database().exists():
         raise RunnerError(
             f"there is no sandbox database {sandbox_database()}: nobody is being asked anything",
             hint="`runner apply` makes one in its project; --db names another",
         )
-    with explained():
-        summary = simulate_sandbox(find_db(db), seed=seed, personas=personas, **rates)
-    _show(layout, summary.to_dict(), _describe(summary))
+    with _controls(db) as controls:
+        _show(layout, *controls.simulate(seed, Habits(**rates)))
 
 
-@click.command(epilog="\b\nExamples:\n  runner sandbox numbers\n  runner sandbox numbers --format json")
+@command.command(epilog="\b\nExamples:\n  runner sandbox numbers\n  runner sandbox numbers --format json")
 @FORMAT_OPTION
 def numbers(layout: str) -> None:
     """List the magic numbers.
@@ -175,76 +168,52 @@ def numbers(layout: str) -> None:
     """
     from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
 
+    rows = [(each.phone, each.name, each.does) for each in MAGIC_NUMBERS.values()]
     if layout == "json":
-        shown = [
-            {"phone": each.phone, "name": each.name, "does": each.does} for each in MAGIC_NUMBERS.values()
-        ]
-        print_json({"numbers": shown})
+        print_json({"numbers": [dict(zip(("phone", "name", "does"), row, strict=True)) for row in rows]})
     else:
-        rows = [(each.phone, each.name, each.does) for each in MAGIC_NUMBERS.values()]
         print_table(("phone", "name", "what it does"), rows)
 
 
-def _describe(summary: SimulationSummary) -> str:
-    if not summary.participants:
-        return "Nobody is being asked anything."
-    asked = "participant was" if summary.participants == 1 else "participants were"
-    said = (
-        f"{summary.participants:,} {asked} being asked: {summary.answered:,} answered, "
-        f"{summary.silent:,} said nothing.\n"
-        f"{count_words(summary.results, 'result')} recorded, "
-        f"{count_words(summary.invalid_answers, 'invalid answer')}, "
-        f"{count_words(summary.sessions_completed, 'session')} completed."
-    )
-    if summary.opted_out:
-        said += f"\n{count_words(summary.opted_out, 'participant')} opted out."
-    if summary.ended > summary.started:
-        took = timedelta(seconds=math.ceil((summary.ended - summary.started).total_seconds()))
-        said += f"\nThat took them {format_duration(took)}: the sandbox's clock has moved on to then."
-    return said
+def _check_move(move: str | None) -> str | None:
+    if move not in {None, "next", "reset"}:
+        if move.startswith("-") and not move[1:2].isdigit():
+            raise click.NoSuchOption(move)
+        read_move(move, read_clock())
+    return move
 
 
-_BACKWARDS = re.compile(r"-\d.*", re.ASCII)
-_FILE = click.Path(dir_okay=False, path_type=Path)
-
-
-@click.command(
+@command.command(
     # So that `-1d` is no unknown option, but refused with its reason.
     context_settings={"ignore_unknown_options": True},
     epilog="""\b
 Examples:
   runner sandbox clock
   runner sandbox clock +2d
-  runner sandbox clock +1h30m
+  runner sandbox clock 2030-12-01T09:00
+  runner sandbox clock 09:00
+  runner sandbox clock next
   runner sandbox clock reset
 """,
 )
-@click.argument("change", required=False, metavar="[+DURATION|reset]")
+@click.argument(
+    "move", required=False, metavar="[+DURATION|DATE|TIME|next|reset]", callback=read_option(_check_move)
+)
 @DB_OPTION
 @FORMAT_OPTION
-def clock(change: str | None, db: Path | None, layout: str) -> None:
+def clock(move: str | None, db: Path | None, layout: str) -> None:
     """Show, advance or reset the service's time.
 
-    When the time moves forward, the owners of magic numbers do what falls due, and sessions expire; a running
-    service follows at once. Only `reset`, which sets the time to this machine's, moves it back, and only
-    while no record is later than that, because records are listed in the order of their creation.
+    It advances by a duration, to a date or a time of day (UTC), or to the `next` moment at which something is
+    due: a session expires, or the owner of a magic number writes. What falls due on the way happens, and a
+    running service follows at once. Only `reset`, which sets the time to this machine's, moves it back, and
+    only while no record is later than that, because records are listed in the order of their creation.
     """
-    advance = _read_advance(change)
-    from runner.sandbox.commits import Changes
-    from runner.sandbox.rehearsal.magic import AutoResponders
-    from runner.sandbox.service import Service
-    from runner.sandbox.store import open_store
-
-    with explained(), closing(open_store(find_db(db))) as store:
-        service_clock = Clock(store)
-        if change == "reset":
-            service_clock.reset()
-        elif advance is not None:
-            AutoResponders(Service(store), clock=service_clock, changes=Changes(store)).advance(advance)
-        _show_clock(service_clock, layout)
+    with _controls(db) as controls:
+        _show(layout, *(controls.show_clock() if move is None else controls.move_clock(move)))
 
 
-@click.command(
+@command.command(
     epilog="""\b
 Examples:
   runner sandbox snapshot before-reminder.sqlite
@@ -260,17 +229,15 @@ def snapshot(file: Path, db: Path | None, overwrite: bool, layout: str) -> None:
 
     The file has phones, texts and the api_key: keep it as private as the database.
     """
-    from runner.sandbox.rehearsal.snapshot import take_snapshot
-
     if file.exists() and not overwrite:
         raise click.BadParameter(f"there is a {file} already; --overwrite replaces it", param_hint="FILE")
-    with explained():
-        size = take_snapshot(find_db(db), file)
+    with _controls(db) as controls:
+        size = controls.copy_to(file)
     text = f"Wrote {file} ({size:,} bytes). `runner sandbox reset --to {file}` goes back to it."
     _show(layout, {"file": str(file), "bytes": size}, text)
 
 
-@click.command(
+@command.command(
     epilog="""\b
 Examples:
   runner sandbox reset
@@ -286,38 +253,19 @@ def reset(db: Path | None, file: Path | None, layout: str) -> None:
     Without --to everything that was sent and answered is deleted. The credentials stay, and a running service
     continues with the new state.
     """
-    from runner.sandbox.rehearsal.snapshot import restore_snapshot
-
-    with explained():
-        restore_snapshot(find_db(db), file)
+    with _controls(db) as controls:
+        controls.go_back(file)
     text = "The sandbox is empty." if file is None else f"The sandbox is as it was in {file}."
     _show(layout, {"reset_to": None if file is None else str(file)}, text)
 
 
-def _read_advance(change: str | None) -> timedelta | None:
-    """Read the distance of the clock's move, if there is one."""
-    if change is None or change == "reset":
-        return None
-    if _BACKWARDS.fullmatch(change):
-        reason = BACKWARDS
-    elif change.startswith("-"):
-        raise click.NoSuchOption(change)
-    elif not change.startswith("+"):
-        reason = "write `reset`, or a length of time after a plus, as in +2d"
-    else:
-        try:
-            return parse_duration(change[1:])
-        except ValueError as error:
-            reason = str(error)
-    raise click.BadParameter(reason, param_hint="clock")
+@contextmanager
+def _controls(db: Path | None) -> Iterator[Controls]:
+    # Late: the database would slow the start of every other command.
+    from runner.sandbox.rehearsal.controls import Controls
 
-
-def _show_clock(service_clock: Clock, layout: str) -> None:
-    now, offset = service_clock.now(), service_clock.offset()
-    rounded = timedelta(seconds=round(offset.total_seconds()))
-    ahead = f"{format_duration(rounded)} ahead of" if rounded else "that of"
-    document = {"time": now.isoformat(), "clock_offset_s": offset.total_seconds()}
-    _show(layout, document, f"{now:%Y-%m-%d %H:%M:%S} UTC, {ahead} this machine")
+    with explained():
+        yield Controls(find_db(db))
 
 
 def _show(layout: str, document: dict[str, Any], text: str) -> None:
@@ -336,11 +284,6 @@ def _read_lifetime(written: str | None) -> timedelta | None:
 
 def _read_latency(written: str) -> timedelta:
     return check_latency(parse_duration(written))
-
-
-@click.group(name="sandbox")
-def command() -> None:
-    """Run the survey service on this machine: nobody is texted."""
 
 
 @command.command(
@@ -427,10 +370,6 @@ def serve(
     with explained():
         database = db or make_sandbox_database()
         serve_sandbox(database, on_start=_show_address, faults=faults, **options)
-
-
-for _other in (simulate, numbers, clock, snapshot, reset):
-    command.add_command(_other)
 
 
 def _show_address(address: ServiceAddress) -> None:

@@ -9,7 +9,7 @@ import click
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.cli.options import Command, format_option, target_scope
-from runner.wording import count_words, inert, markdown_table, show_time
+from runner.wording import count_words, escape_markdown, show_time, write_table
 from runner.workflow.observer import note
 from runner.workflow.status import COUNTS, find_project_status
 
@@ -148,6 +148,6 @@ def _write_minute(moment: str | None) -> str:
 
 def _write_markdown(statuses: Sequence[CampaignStatus]) -> None:
     columns = _choose_columns(statuses)
-    print_text(markdown_table(_name_columns(columns), _rows(statuses, columns)), nl=False)
+    print_text(write_table(_name_columns(columns), _rows(statuses, columns)), nl=False)
     for line in _list_remarks(statuses):
-        print_text(f"\n{inert(line)}")
+        print_text(f"\n{escape_markdown(line)}")

@@ -1,4 +1,4 @@
-"""The comment on a pull request: the plan, its upper bounds where there is no key, or why there is none."""
+"""The comment on a pull request: the plan, what of it is known without the key, or why there is none."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from runner.cli.output.plan import (
     sum_up_later,
 )
 from runner.source.diagnostic import Problems
-from runner.wording import count_words, hide_phones, inert
+from runner.wording import count_words, escape_markdown, hide_phones, write_table
 from runner.workflow.campaigns import show_path
+from runner.workflow.review.plan_comment import count_pending
 from runner.workflow.review.publishing import (
     MOST_ROWS,
     CommentText,
     Piece,
     list_problem_pieces,
     write_failure_text,
-    write_nothing_text,
-    write_overview,
+    write_heading,
     write_problem_text,
-    write_table,
 )
 
 if TYPE_CHECKING:
@@ -51,12 +50,13 @@ def write_comment(findings: PlanFindings) -> CommentText:
         return write_failure_text(findings.failure, target, about, problems)
     problems = problems or Problems()
     if findings.texted is not None:
-        return _write_bounds(findings, problems, about)
+        return _write_keyless(findings, problems, about)
     if findings.planned:
         return _write_plan(findings, problems, about)
     if problems.error_count or findings.left_out:
         return write_problem_text(problems, target, about, findings.left_out)
-    return write_nothing_text(target, about)
+    head = f"{write_heading('No campaigns', target)}{about}There is no campaign: nothing is sent.\n"
+    return CommentText(head, ())
 
 
 def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> CommentText:
@@ -66,7 +66,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     title = "Campaign plan: stopped by a limit" if refused else "Campaign plan"
     if left_out:
         title += ", and not of all campaigns" if refused else " without some campaigns"
-    head = f"### {title} → {inert(findings.target_name)}\n\n{about}"
+    head = write_heading(title, findings.target_name) + about
     head += f"{_counts_line(planned, problems)}\n\n{_overview(planned)}"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += [Piece("Stopped", _refusals(planned), is_open=True)] if refused else []
@@ -77,23 +77,31 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
-def _write_bounds(findings: PlanFindings, problems: Problems, about: str) -> CommentText:
-    """Return the comment with upper bounds of the recipients of each message."""
-    rows = []
+def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> CommentText:
+    """Return the comment of a job without the key: of people on record it knows just how many they are."""
+    rows: list[tuple[str | int, ...]] = []
     for item, texted in zip(findings.planned, findings.texted or (), strict=True):
+        pending = count_pending(item, texted)
         for message in item.plan.messages:
             known = "not known" if texted is None else texted.get(message.id, 0)
-            rows.append((item.campaign.name, message.id, message.recipients, known, message.pending))
-    return write_overview(
-        "Campaign plan, at most",
-        findings.target_name,
-        f"{about}The jobs of pull requests don't have the state key. So it is not known here who of these "
-        "people was texted already, or has opted out: a plan reaches **at most** as many as this, and an "
-        "approved one says how many.\n\n",
-        (("campaign", "message", "recipients", "on record as texted", "to reach at most"), rows),
-        (problems, findings.left_out),
-        [piece for item in findings.planned for piece in _detail_pieces(item)],
+            rows.append((item.campaign.name, message.id, message.recipients, known, pending[message.id]))
+    counts = [
+        count_words(len(findings.planned), "campaign"),
+        f"{count_words(sum(int(row[-1]) for row in rows), 'text')} to send",
+        count_words(problems.error_count, "error"),
+    ]
+    head = write_heading("Campaign plan", findings.target_name) + about
+    head += f"**{' · '.join(counts)}**\n\n"
+    head += (
+        "The jobs of pull requests don't have the state key. So it is known here how many people were "
+        "texted, and not who of them is among these, or who has opted out: the plan after the merge says it."
+        "\n\n"
     )
+    header = ("campaign", "message", "recipients", "on record as texted", "to send, now or later")
+    head += write_table(header, rows, MOST_ROWS, "row")
+    pieces = [Piece("Left out", findings.left_out, is_open=True)] if findings.left_out else []
+    pieces += [piece for item in findings.planned for piece in _detail_pieces(item)]
+    return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
 def _detail_pieces(item: PlanResult) -> Iterator[Piece]:
@@ -139,7 +147,9 @@ def _overview(planned: Sequence[PlanResult]) -> str:
 
 def _refusals(planned: Sequence[PlanResult]) -> str:
     lines = [(item.plan.campaign.name, text) for item in planned for text in item.plan.refusals]
-    return "\n".join(f"- **Stopped:** {inert(name)}: {inert(text)}" for name, text in lines)
+    return "\n".join(
+        f"- **Stopped:** {escape_markdown(name)}: {escape_markdown(text)}" for name, text in lines
+    )
 
 
 def _plan_piece(item: PlanResult) -> Piece:
@@ -147,9 +157,9 @@ def _plan_piece(item: PlanResult) -> Piece:
     columns = choose_columns(plan)
     people = count_words(plan.recipients_to_send, "recipient")
     rows = [message_row(message, columns) for message in plan.messages]
-    body = f"{inert(show_path(plan.campaign.file))}\n\n"
+    body = f"{escape_markdown(show_path(plan.campaign.file))}\n\n"
     body += write_table(("message", *map(column_words, columns)), rows)
-    body += remarks_markdown(plan, inert)
+    body += remarks_markdown(plan, escape_markdown)
     body += f"\n\n{_write_coming(plan)}" if comes_later(plan) else ""
     later = sum_up_later([plan])
     return Piece(f"{plan.campaign.name}: {people} to send{f', {later}' if later else ''}", body)
@@ -158,7 +168,7 @@ def _plan_piece(item: PlanResult) -> Piece:
 def _write_coming(plan: CampaignPlan, *, at_most: bool = False) -> str:
     """Return a plan's texts, now and later, in Markdown; `at_most` as for `list_coming`."""
     text = write_table(COLUMNS, list(list_coming(plan, at_most=at_most)))
-    return text if at_most else f"{text}\n{inert(describe_people(plan))}"
+    return text if at_most else f"{text}\n{escape_markdown(describe_people(plan))}"
 
 
 def _example_piece(item: PlanResult) -> Piece:

@@ -16,7 +16,7 @@ from runner.text.include import include_folder
 from runner.text.preview import Bubble, Turn, iterate_bubbles, iterate_turns
 from runner.text.segment import advise
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
-from runner.wording import count_words, inert, printable
+from runner.wording import count_words, escape_markdown, printable
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
@@ -180,10 +180,10 @@ def example_markdown(campaign: Campaign) -> str:
     for message in campaign.messages:
         for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
             bubbles = tuple(iterate_bubbles(_define(varied, show)))
-            text += f"**{inert(_title(varied, arm))}**\n\n"
-            text += "".join(f"- {inert(line)}\n" for line in describe_timing(campaign, varied))
+            text += f"**{escape_markdown(_title(varied, arm))}**\n\n"
+            text += "".join(f"- {escape_markdown(line)}\n" for line in describe_timing(campaign, varied))
             for place in range(len(bubbles)):
-                text += _markdown_bubble(bubbles, place, "", is_text=False, write=inert)
+                text += _markdown_bubble(bubbles, place, "", is_text=False, write=escape_markdown)
             text += "\n"
     return text.strip()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.timing_words import describe_window
 from runner.cli.console import find_width, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.wording import markdown_table
+from runner.wording import write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def law_markdown(book: LawBook) -> str:
     """Return the legal sending hours as Markdown: tables, and the source of each law."""
     parts = [f"{_introduce(book)}\n"]
     for title, rules in _divide(book):
-        parts.append(f"\n## {title}\n\n{markdown_table(_COLUMNS, [_write_row(rule) for rule in rules])}\n")
+        parts.append(f"\n## {title}\n\n{write_table(_COLUMNS, [_write_row(rule) for rule in rules])}\n")
         parts += [f"{line}\n" for rule in rules for line in _describe(rule)]
     return "".join(parts)
 

@@ -16,7 +16,7 @@ from runner.plan.model import Disposition, Span
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
 from runner.timing.decision import count_due
-from runner.wording import count_words, inert, markdown_table, printable
+from runner.wording import count_words, escape_markdown, printable, write_table
 from runner.workflow.approval_coverage import find_status, list_sent
 from runner.workflow.campaigns import show_path
 from runner.workflow.documents import asks_again, list_notes
@@ -68,13 +68,13 @@ def plan_markdown(planned: Sequence[PlanResult], digest: str) -> str:
         plan = item.plan
         columns = choose_columns(plan)
         text += f"\n### {plan.campaign.name} → {plan.target}\n\n"
-        text += markdown_table(
+        text += write_table(
             ("message", *map(column_words, columns)),
             [message_row(message, columns) for message in plan.messages],
         )
         text += remarks_markdown(plan) + "\n"
         if comes_later(plan):
-            text += f"\n{markdown_table(COLUMNS, list(list_coming(plan)))}\n{describe_people(plan)}\n"
+            text += f"\n{write_table(COLUMNS, list(list_coming(plan)))}\n{describe_people(plan)}\n"
     text += "".join(f"\n> {line}\n" for line in list_notes(planned))
     return f"{text}\nPlan digest: `{digest}`\n"
 
@@ -87,8 +87,8 @@ def destination_line(target: Target) -> str:
     risk = ", **`insecure: true`**" if where["insecure"] else ""
     if where["insecure"] and where["address"].startswith("http:"):
         risk = f", **{_UNENCRYPTED}** (`insecure: true`)"
-    names = f"{inert(where['username_env'])} and {inert(where['api_key_env'])}"
-    return f"Goes to **{inert(where['address'])}**{risk}, with the credentials in {names}."
+    names = f"{escape_markdown(where['username_env'])} and {escape_markdown(where['api_key_env'])}"
+    return f"Goes to **{escape_markdown(where['address'])}**{risk}, with the credentials in {names}."
 
 
 def _write_human(planned: Sequence[PlanResult], _: str) -> None:
@@ -479,7 +479,7 @@ def write_coverage(coverages: Iterable[Coverage], format_: str) -> None:
     `format_` is the plan's format.
     """
     lines = [line for coverage in coverages for line in _describe_coverage(coverage)]
-    markdown = "".join(f"- {inert(line)}\n" for line in lines)
+    markdown = "".join(f"- {escape_markdown(line)}\n" for line in lines)
     if not lines or format_ == "json":
         return
     if format_ == "markdown":
@@ -507,8 +507,8 @@ def set_plan_outputs(plan: ProjectPlan, format_: str) -> None:
     if format_ == "github":
         asking = plan.asking
         if asking is not None and asking.words:
-            click.echo(asking.words)
-            append_summary(f"\n{inert(asking.words)}\n")
+            print_text(asking.words)
+            append_summary(f"\n{escape_markdown(asking.words)}\n")
         append_variables({DENIED_VARIABLE: ",".join(asking.denied_by) if asking is not None else ""})
         sent = [item for item in plan.planned if list_sent(item)]
         covered = [one.planned for one in plan.coverages if one.status == "covered"]

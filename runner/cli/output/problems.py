@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.encoding import fit_json, print_text
-from runner.cli.guard import write_command
+from runner.cli.encoding import fit_json, print_command, print_text
 from runner.github.job_summary import append_summary
-from runner.wording import Markdown, count_words, escape_steering, inert, markdown_table, printable
+from runner.wording import count_words, escape_markdown, escape_steering, printable
 from runner.workflow.campaigns import show_path
+from runner.workflow.failures import write_problem_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,19 +73,10 @@ def problems_markdown(problems: Problems, files: int) -> str:
     """Return the problems of a number of files as Markdown: their counts, and a table of them."""
     verdict = "Invalid" if problems.error_count else "Valid"
     text = f"## {verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}\n"
-    rows = [
-        (
-            d.severity,
-            Markdown(inert(f"{show_path(d.file)}:{d.line}:{d.column}")),
-            printable(d.message),
-            printable(d.hint or ""),
-        )
-        for d in problems
-    ]
-    if rows:
-        text += "\n" + markdown_table(("severity", "where", "what", "what to do"), rows)
+    if found := list(problems):
+        text += f"\n{write_problem_table(found)}"
     for code, file, count in problems.omitted():
-        text += f"\n{inert(show_path(file))}: and {count:,} more ({code})\n"
+        text += f"\n{escape_markdown(show_path(file))}: and {count:,} more ({code})\n"
     return text
 
 
@@ -181,7 +172,7 @@ def write_markdown(found: Validation) -> None:
 def write_github(found: Validation) -> None:
     """Write annotations, the problems beyond their number, and a summary of the job."""
     for command in list_annotations(found.problems):
-        write_command(command)
+        print_command(command)
     for line in _human_lines(list_unannotated(found.problems)):
         print_text(line)
     append_summary(problems_markdown(found.problems, len(found.files)))

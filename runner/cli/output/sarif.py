@@ -5,7 +5,6 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html, cited below by
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import os
@@ -24,13 +23,11 @@ if TYPE_CHECKING:
 
     from runner.source.diagnostic import Diagnostic, Problems
 
-MOST_RESULTS = 25_000
-"""GitHub's limit for results of a run; it shows the 5,000 gravest.
+MOST_RESULTS = 5_000
+"""GitHub shows no more, the gravest first, and takes 25,000 in 10 MB compressed.
 
 https://docs.github.com/code-security/code-scanning/troubleshooting-sarif-uploads/results-exceed-limit
 """
-MOST_BYTES = 10_000_000
-"""GitHub's limit for a file, compressed with gzip; it refuses bigger ones."""
 _ROOT = "%SRCROOT%"
 _SEVERITIES = ("error", "warning", "note")
 """The severities, gravest first; they are SARIF's levels as well (3.27.10)."""
@@ -39,22 +36,16 @@ _LINK = re.compile(r"\[(?=[^\[\]]*\]\()")
 _PLACE_WORDS = re.compile(r"\b(lines?|rows?) [\d,]+")
 
 
-def sarif_text(problems: Problems, *, most_results: int = MOST_RESULTS, most_bytes: int = MOST_BYTES) -> str:
+def sarif_text(problems: Problems) -> str:
     """Return problems as a SARIF document that code scanning takes, the gravest first.
 
-    Problems beyond a limit (results, or bytes of the compressed document), and those that were counted but
-    not kept, are counted in the run's notifications.
+    Problems beyond the most results, and those that were counted but not kept, are counted in the run's
+    notifications.
     """
     kept = sorted(problems, key=lambda one: _SEVERITIES.index(one.severity))
     root = Path(os.environ.get("GITHUB_WORKSPACE") or repository_root(Path.cwd()))
-    most = min(most_results, len(kept))
-    while True:
-        document = _document(kept[:most], _count_left_out(problems, kept[most:], root), root)
-        text = json.dumps(document, ensure_ascii=False, indent=2)
-        # Compression never makes it longer by more than a few bytes: most documents need no trial.
-        if not most or len(text) * 4 < most_bytes or len(gzip.compress(text.encode())) <= most_bytes:
-            return text
-        most //= 2
+    left_out = _count_left_out(problems, kept[MOST_RESULTS:], root)
+    return json.dumps(_document(kept[:MOST_RESULTS], left_out, root), ensure_ascii=False, indent=2)
 
 
 def _document(shown: Sequence[Diagnostic], left_out: list[dict[str, Any]], root: Path) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from runner.ledger.files.lockfile import Lockfile
@@ -64,18 +65,16 @@ class Advance:
         earlier = None if before is None else parse_lockfile(file, before).lockfile
         return cls(parse_lockfile(file, after).lockfile, earlier)
 
-    def list_fresh(self) -> dict[str, str]:
-        """Return the times of the launches that the earlier version lacks, by their guids."""
-        known = set() if self.earlier is None else _list_guids(self.earlier)
-        fresh = {normalize_guid(one.project_launch_guid): one.sent_at for one in self.lockfile.launches}
-        return {guid: at for guid, at in fresh.items() if guid not in known}
+    def list_fresh(self) -> set[str]:
+        """Return the guids of the launches that the earlier version lacks."""
+        return _list_guids(self.lockfile) - (set() if self.earlier is None else _list_guids(self.earlier))
 
-    def find_gain(self, known: Collection[str]) -> LockfileDiff:
+    def find_gain(self, known: AbstractSet[str]) -> LockfileDiff:
         """Return the launches that the later version adds, except known ones.
 
         `known` has guids, written as by `normalize_guid`, of launches in other files or deleted versions.
         """
-        fresh = self.list_fresh().keys() - known
+        fresh = self.list_fresh() - known
         gain = LockfileDiff(self.lockfile.campaign, self.lockfile.target, {}, {})
         for launch in self.lockfile.launches:
             if normalize_guid(launch.project_launch_guid) in fresh:

@@ -15,8 +15,8 @@ from typing import IO, TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
+from runner.atomic_write import drafting, write_whole
 from runner.errors import LockfileError
-from runner.ledger.atomic_write import drafting, write_whole
 from runner.ledger.files.sealed import (
     FileKind,
     is_sealed,

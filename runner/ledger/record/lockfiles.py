@@ -21,7 +21,7 @@ from runner.ledger.files.lockfile import (
     save_lockfile,
 )
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import find_campaign, find_record, iterate_accepted
+from runner.ledger.record.deliveries import find_record, iterate_accepted
 from runner.ledger.record.entry import absorb_launches
 from runner.ledger.record.recorded import CampaignRecord
 from runner.ledger.record.renaming import (
@@ -162,16 +162,15 @@ def compose_lockfile(
 def _gather_contents(
     connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool
 ) -> LockfileContents | None:
-    # By the name: a campaign that was entered again may have another number.
-    row = None if record.campaign_id is None else find_campaign(connection, identity.target, identity.name)
-    if row is None:
+    if record.campaign_id is None:
         return None
-    dismissed = read_dismissed(connection, row.id)
-    further = (dismissed, list_former_names(connection, row.id), read_runs(connection, row.id))
-    count, last = _count_launches(connection, row.id)
+    campaign_id = record.campaign_id
+    dismissed = read_dismissed(connection, campaign_id)
+    further = (dismissed, list_former_names(connection, campaign_id), read_runs(connection, campaign_id))
+    count, last = _count_launches(connection, campaign_id)
     if identity.keeps_counts and last is not None:
         return LockfileContents(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
-    accepted = iterate_accepted(connection, row.id, read_forgotten(connection, row.id))
+    accepted = iterate_accepted(connection, campaign_id, read_forgotten(connection, campaign_id))
     first = next(accepted, None)
     if not (first or dismissed or keeps_empty):
         return None

@@ -1,34 +1,37 @@
-"""Pages of the inbox: templates that escape every value, and headers that restrict browsers."""
+"""Pages of the inbox: templates that escape every value, and headers that restrict browsers.
+
+Segments of a text, which carriers charge for, are counted by the standards, independently of the runner's
+count; a test compares the two.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import unicodedata
+import re
 from dataclasses import dataclass
-from functools import cache
+from datetime import timedelta
+from functools import cache, lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from runner.sandbox.inbox.folding import find_matches
-from runner.sandbox.inbox.phones import UNREAD_MAX
-from runner.sandbox.sandbox_errors import RefusalError, find_trouble
+from runner.sandbox.clock import format_duration, parse_time
+from runner.sandbox.inbox.views import UNREAD_MAX
+from runner.sandbox.web.refusals import add_retry, explain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     from jinja2 import Environment
     from markupsafe import Markup
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from runner.sandbox.inbox.phones import Phone
-    from runner.sandbox.inbox.threads import Launch
-    from runner.sandbox.model import Plan
+    from runner.sandbox.inbox.views import View
     from runner.sandbox.web.refusals import Endpoint
 
 STATIC = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -42,27 +45,50 @@ HEADERS = {
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_RETRY_S = "2"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+_TITLES = {500: "The sandbox failed", 503: "The sandbox cannot do that now"}
+# 3GPP TS 23.038: the default alphabet (6.2.1), and the extension table (6.2.1.1), reached by an escape.
+_ALPHABET = frozenset(
+    "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
+    "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
+)
+_EXTENSION = frozenset("\f^{}\\[~]|€")
+# 3GPP TS 23.040, 9.2.3.24: the header that joins segments takes 7 septets, or 3 units, of each.
+_SEPTETS = (160, 153)
+_UNITS = (70, 67)
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """The head of every page: the plan's use, the service's time, and how far its clock is ahead."""
+class BubbleSegments:
+    """Encoding ("GSM-7", or "UCS-2" where needed) and number of segments of a text, at least 1."""
 
-    plan: Plan
-    renders: int
-    now: datetime
-    ahead: timedelta
+    encoding: str
+    segments: int
 
-    @property
-    def is_used_up(self) -> bool:
-        """True if further sends are refused."""
-        return self.renders >= self.plan.renders_max
+
+@lru_cache(maxsize=4096)  # a launch renders the same texts for everybody
+def measure_text(text: str) -> BubbleSegments:
+    """Count a text's segments; escape sequences and surrogate pairs are not split."""
+    if _ALPHABET.union(_EXTENSION).issuperset(text):
+        return BubbleSegments(
+            "GSM-7", _fill([1 + (character in _EXTENSION) for character in text], *_SEPTETS)
+        )
+    units = [len(character.encode("utf-16-be")) // 2 for character in text]
+    return BubbleSegments("UCS-2", _fill(units, *_UNITS))
+
+
+def _fill(widths: list[int], single: int, joined: int) -> int:
+    if sum(widths) <= single:
+        return 1
+    segments, used = 1, 0
+    for width in widths:
+        if used + width > joined:
+            segments, used = segments + 1, 0
+        used += width
+    return segments
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -76,28 +102,27 @@ def read_static(name: str) -> bytes:
     return (_FOLDER / name).read_bytes()
 
 
-def write_request(launch: Launch, phones: Sequence[str]) -> str:
+def write_request(launch: View, phones: Sequence[str]) -> str:
     """Return the body of the send that made a launch, with these of its phones."""
     return json.dumps(
-        {"phone": phones, **json.loads(launch.definition.document)}, indent=2, ensure_ascii=False
+        {"phone": phones, **json.loads(launch["definition"].document)}, indent=2, ensure_ascii=False
     )
 
 
 def mark_found(text: str, wanted: str, length: int) -> Markup:
-    """Return escaped HTML of a text with all matches marked, cut to `length` characters around the first."""
+    """Return escaped HTML of a text, cut to `length` characters around its first match; all are marked."""
     from markupsafe import Markup, escape  # noqa: PLC0415  comes with the templates, and as late
 
-    text = unicodedata.normalize("NFC", text)
-    matches = list(find_matches(text, wanted))
-    begin = max(0, min(matches[0][0] - length // 4, len(text) - length)) if matches else 0
-    end, place, found = min(begin + length, len(text)), begin, Markup()
-    for start, stop in matches:
-        if start < end and stop > begin:
-            found += escape(text[place : max(start, place)])
-            found += Markup("<mark>{}</mark>").format(text[max(start, begin) : min(stop, end)])
-            place = stop
-    found += escape(text[place:end])
-    return Markup("{}{}{}").format("…" if begin else "", found, "…" if end < len(text) else "")
+    found = re.compile(re.escape(wanted), re.IGNORECASE | re.ASCII)
+    first = found.search(text)
+    begin = max(0, min(first.start() - length // 4, len(text) - length)) if first and wanted else 0
+    shown = text[begin : begin + length]
+    pieces, place = [escape("…" if begin else "")], 0
+    for match in found.finditer(shown) if wanted else ():
+        pieces += [escape(shown[place : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
+        place = match.end()
+    end = "…" if begin + length < len(text) else ""
+    return Markup().join([*pieces, escape(shown[place:]), end])
 
 
 @cache
@@ -119,46 +144,38 @@ def _build_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(static=_link_static, write_unread=_write_unread)
+    environment.globals.update(static=_link_static, unread_max=UNREAD_MAX)
     environment.filters.update(
         count="{:,}".format,
         when=_write_moment,
-        ahead=write_ahead,
+        ahead=_write_ahead,
         iso=_write_machine_time,
         bar=_measure_bar,
         plural=_write_plural,
         request=write_request,
         mark=mark_found,
+        airtime=measure_text,
+        document=partial(json.dumps, indent=2, ensure_ascii=False),
     )
     return environment
 
 
-def _write_moment(moment: datetime, now: datetime | None = None) -> str:
+def _write_moment(stored: datetime | str, now: datetime | None = None) -> str:
     """Return a moment in UTC: the time alone if it is on the day of `now`."""
+    moment = parse_time(stored) if isinstance(stored, str) else stored
     if now is not None and moment.date() == now.date():
         return f"{moment:%H:%M}"
     return f"{moment.day} {moment:%b %H:%M}" if now else f"{moment.day} {moment:%b %Y, %H:%M}"
 
 
-def _write_machine_time(moment: datetime) -> str:
+def _write_machine_time(stored: datetime | str) -> str:
     """Return a moment as HTML's `datetime` has it: at most milliseconds (HTML, section 2.3.5)."""
+    moment = parse_time(stored) if isinstance(stored, str) else stored
     return moment.isoformat(timespec="milliseconds")
 
 
-def write_ahead(length: timedelta) -> str:
-    """Return a duration in words: its largest unit and the next one, as in `5 days 11 hours`."""
-    seconds = abs(length.total_seconds())
-    for size, unit in ((_HOUR, _DAY), (_MINUTE, _HOUR)):
-        # What is smaller than the second unit is rounded, and may fill up the first.
-        rounded = round(seconds / size) * size
-        if rounded >= unit:
-            whole, rest = divmod(rounded, unit)
-            name, small = ("day", "hour") if unit == _DAY else ("hour", "minute")
-            written = _write_plural(whole, name)
-            return f"{written} {_write_plural(rest // size, small)}" if rest else written
-    if round(seconds) < _MINUTE:
-        return _write_plural(round(seconds), "second")
-    return _write_plural(round(seconds / _MINUTE), "minute")
+def _write_ahead(length: timedelta) -> str:
+    return format_duration(timedelta(minutes=round(length.total_seconds() / 60)))
 
 
 def _measure_bar(part: int, whole: int) -> int:
@@ -168,10 +185,6 @@ def _measure_bar(part: int, whole: int) -> int:
 
 def _write_plural(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {several or f'{noun}s'}"
-
-
-def _write_unread(phone: Phone) -> str:
-    return f"{UNREAD_MAX}+" if phone.unread > UNREAD_MAX else str(phone.unread)
 
 
 def answer_html(page: str, status: int = HTTPStatus.OK) -> Response:
@@ -185,26 +198,17 @@ def redirect(path: str) -> Response:
 
 
 def explained(endpoint: Endpoint) -> Endpoint:
-    """Answer refusals and errors of an endpoint with a page for people.
-
-    A refusal keeps its status and message; an unavailable database is a 503; anything else is a 500 without
-    details, which may hold a phone or a text.
-    """
+    """Answer refusals and errors of an endpoint with a page for people."""
 
     async def call(request: Request) -> Response:
         try:
             return await endpoint(request)
-        except RefusalError as refusal:
-            return _answer_problem(refusal.status, "That was not done", refusal.message)
         except Exception as error:  # noqa: BLE001  whatever it is, who reads a page is not shown JSON
-            trouble = find_trouble(error)
-        if trouble is None:
-            message = "This is a fault of the sandbox, and not of what you did."
-            return _answer_problem(HTTPStatus.INTERNAL_SERVER_ERROR, "The sandbox failed", message)
-        message = f"Its database {trouble.words}: {trouble.advice}. Nothing was stored."
-        answer = _answer_problem(HTTPStatus.SERVICE_UNAVAILABLE, "The sandbox cannot do that now", message)
-        answer.headers["Retry-After"] = _RETRY_S
-        return answer
+            refusal = explain(error)
+        said = " ".join((refusal.message, *refusal.problems))
+        return add_retry(
+            _answer_problem(refusal.status, _TITLES.get(refusal.status, "That was not done"), said)
+        )
 
     return call
 

@@ -9,52 +9,33 @@ from contextlib import closing, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qs
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
+from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from runner.sandbox.inbox.access import TOO_LONG, Access, is_foreign, read_form
-from runner.sandbox.inbox.controls import CONTROLS_PATH, WEBHOOKS_PATH, Controls
-from runner.sandbox.inbox.folding import add_folding
-from runner.sandbox.inbox.launches import (
-    find_only_phones,
-    forecast_launch,
-    list_filtered,
-    list_groups,
-    list_texts,
-    read_filter,
-)
+from runner.sandbox.inbox import views
+from runner.sandbox.inbox.access import guard, is_foreign
 from runner.sandbox.inbox.pages import (
     HEADERS,
     STATIC,
     STATIC_PATH,
-    Usage,
     answer_html,
     explained,
     read_static,
     redirect,
     render_page,
 )
-from runner.sandbox.inbox.phones import (
-    is_news,
-    list_phones,
-    mark_all_seen,
-    mark_seen,
-    search_launches,
-    search_lines,
-    search_phones,
-)
-from runner.sandbox.inbox.threads import (
-    find_launch,
-    find_thread,
-    list_first_phones,
-    list_sessions,
-)
+from runner.sandbox.rehearsal.faults import FAULTS
+from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
-from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_newest_webhooks
+from runner.sandbox.web.control import ACTIONS, ControlRoutes, read_values
+from runner.sandbox.web.refusals import read_body
+from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -62,9 +43,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from runner.sandbox.commits import Changes, Writer
-    from runner.sandbox.inbox.launches import TagGroup
-    from runner.sandbox.inbox.threads import Batch, Launch, Thread
-    from runner.sandbox.rehearsal.faults import Faults
+    from runner.sandbox.inbox.views import View
     from runner.sandbox.store import Store
     from runner.sandbox.web.refusals import Account, Endpoint
 
@@ -76,11 +55,12 @@ _RETRY_MS = 1000
 _WEBHOOKS = 100
 _FIRST_PHONES = 3  # of a launch, in the JSON of its request
 _TEXT_MAX = 10_000  # characters
+_FORM_BYTES_MAX = 64 * 1024
+_TOO_LONG = "That is too long for a text; nothing was done."
 _QUERY_MAX = 200  # characters
 _ID_DIGITS = 15
 _READERS = 2  # one slow search leaves room for a page
 _Found = TypeVar("_Found")
-_Values = dict[str, Any]
 
 
 class Reader:
@@ -99,7 +79,7 @@ class Reader:
     def _read(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
         # Opened each time, which takes less than a template, so that nothing needs closing at the end.
         with closing(sqlite3.connect(self._uri, uri=True, isolation_level=None)) as connection:
-            add_folding(connection)
+            connection.row_factory = sqlite3.Row
             connection.execute("BEGIN")
             return read(connection)
 
@@ -137,55 +117,49 @@ class Events:
             await asyncio.sleep(_BETWEEN_EVENTS_S)
 
 
-def inbox_routes(writer: Writer, account: Account, faults: Faults) -> list[Route]:
-    """Return the routes of the inbox, at the root of the service.
-
-    The inbox asks for the account's api_key, and never shows it, unless a request is from this machine. A
-    reverse proxy on this machine has to control access itself.
-    """
-    token = writer.service.store.keep_secret("inbox_token")
-    access = Access(token, account)
-    controls = Controls(writer, faults, token)
-    inbox = _Inbox(writer, account.username, access, controls, token)
-    pages: list[tuple[str, Endpoint]] = [
-        ("/", inbox.show_launches),
-        ("/launches/{guid}", inbox.show_launch),
-        ("/phones", inbox.show_phones),
-        ("/phones/{guid}", inbox.show_thread),
-        ("/search", inbox.show_search),
-        (CONTROLS_PATH, inbox.show_controls),
-        (WEBHOOKS_PATH, inbox.show_webhooks),
-    ]
+def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
+    """Return the routes of the inbox, at the root of the service; see `access.guard` for who may use it."""
+    inbox = _Inbox(writer, account.username, control)
+    pages: dict[str, Endpoint] = {
+        "/": inbox.show_launches,
+        "/launches/{guid}": inbox.show_launch,
+        "/phones": inbox.show_phones,
+        "/phones/{guid}": inbox.show_thread,
+        "/search": inbox.show_search,
+        "/controls": inbox.show_controls,
+        "/webhooks": inbox.show_webhooks,
+    }
+    forms: dict[str, Endpoint] = {
+        "/phones/{guid}": inbox.reply,
+        "/_sandbox/inbox/seen": inbox.see_all,
+        **{f"/_sandbox/inbox/{name}": inbox.act(name) for name in ACTIONS},
+    }
+    follow = explained(guard(inbox.follow, account))
     return [
         *(
-            Route(path, explained(access.guard_page(inbox.bring_up_to_date(endpoint))), methods=["GET"])
-            for path, endpoint in pages
+            Route(
+                path, explained(guard(inbox.bring_up_to_date(page), account, is_page=True)), methods=["GET"]
+            )
+            for path, page in pages.items()
         ),
-        *access.routes(),
-        Route("/_sandbox/inbox/events", explained(access.guard_stream(inbox.follow)), methods=["GET"]),
+        *(Route(path, explained(guard(form, account)), methods=["POST"]) for path, form in forms.items()),
+        Route("/_sandbox/inbox/events", follow, methods=["GET"]),
         Route(f"{STATIC_PATH}/{{name}}", _answer_static, methods=["GET"]),
-        Route("/phones/{guid}", explained(access.guard_form(inbox.reply)), methods=["POST"]),
-        Route("/_sandbox/inbox/seen", explained(access.guard_form(inbox.see_all)), methods=["POST"]),
-        *(
-            Route(path, explained(access.guard_form(form)), methods=["POST"])
-            for path, form in controls.list_forms().items()
-        ),
     ]
 
 
 class _Inbox:
     """The endpoints."""
 
-    def __init__(self, writer: Writer, username: str, access: Access, controls: Controls, token: str) -> None:
+    def __init__(self, writer: Writer, username: str, control: ControlRoutes) -> None:
         self._writer = writer
-        self._access = access
-        self._controls = controls
+        self._control = control
         self._service = writer.service
         self._username = username
         self._reader = Reader(writer.service.store)
         self._events = Events(writer.changes)
-        # Kept, so that an open page survives a restart of the service.
-        self.token = token
+        # By page: what its last form did since the service started.
+        self._outcomes: dict[str, str] = {}
 
     def bring_up_to_date(self, endpoint: Endpoint) -> Endpoint:
         """Expire due sessions before an endpoint reads."""
@@ -198,16 +172,12 @@ class _Inbox:
 
     async def show_launches(self, request: Request) -> Response:
         """Show the launches by their tags, or a list of those that a filter leaves."""
-        before, limits = _read_id(request, "before"), read_filter(request.query_params)
+        before, limits = _read_id(request, "before"), views.read_filter(request.query_params)
 
-        def read(connection: sqlite3.Connection) -> _Values:
-            groups = None if limits.is_set else list_groups(connection, before)
-            found = list_filtered(connection, limits, before) if groups is None else None
-            shown = found.items if found else _list_rows(groups)
+        def read(connection: sqlite3.Connection) -> View:
             return {
-                "groups": groups,
-                "launches": found,
-                "only_phones": find_only_phones(connection, shown),
+                "groups": None if limits.is_set else views.list_groups(connection, before),
+                "launches": views.list_filtered(connection, limits, before) if limits.is_set else None,
                 "limits": limits,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
@@ -218,10 +188,17 @@ class _Inbox:
 
     async def show_controls(self, request: Request) -> Response:
         """Show the clock, the simulation, the faults and the snapshots."""
-        state = self._controls.describe()
+        controls = self._control.controls
+        shown = {
+            "outcome": self._outcomes.get("/controls", ""),
+            "habits": asdict(Habits()),
+            "faults": FAULTS,
+            "set_faults": controls.faults,
+            "snapshots": [file.stem for file in controls.list_snapshots()],
+        }
 
-        def read(connection: sqlite3.Connection) -> _Values:
-            return {"state": state, "webhooks": count_webhooks(connection)}
+        def read(connection: sqlite3.Connection) -> View:
+            return {**shown, "webhooks": count_webhooks(connection)}
 
         return await self._answer_page(request, "controls", read)
 
@@ -229,10 +206,10 @@ class _Inbox:
         """Show the webhooks, the newest first, with their last problem and a button to send them again."""
         before, asked = _read_id(request, "before"), request.query_params.get("state", "")
         state = asked if asked in WEBHOOK_STATES else None
-        outcome = self._controls.read_outcome(WEBHOOKS_PATH)
+        outcome = self._outcomes.get("/webhooks", "")
 
-        def read(connection: sqlite3.Connection) -> _Values:
-            found = list_newest_webhooks(connection, state, before=before, limit=_WEBHOOKS)
+        def read(connection: sqlite3.Connection) -> View:
+            found = list_webhooks(connection, state, before=before, limit=_WEBHOOKS, newest_first=True)
             return {
                 "outcome": outcome,
                 "counts": count_webhooks(connection),
@@ -247,22 +224,22 @@ class _Inbox:
     async def show_launch(self, request: Request) -> Response:
         """Show one launch: its progress, its request and its sessions."""
         guid, after = request.path_params["guid"], _read_id(request, "after")
-        limits = read_filter(request.query_params)
+        limits = views.read_filter(request.query_params)
 
-        def read(connection: sqlite3.Connection) -> _Values | None:
-            launch = find_launch(connection, guid)
+        def read(connection: sqlite3.Connection) -> View | None:
+            launch = views.find_launch(connection, guid)
             if launch is None:
                 return None
-            condition = limits.write_session_condition()
-            sessions, rest = list_sessions(connection, launch.id, after, condition)
+            condition = limits.write_condition(of_sessions=True)
+            sessions, rest = views.list_sessions(connection, launch["id"], after, condition)
             return {
                 "launch": launch,
-                "phones_shown": list_first_phones(connection, launch.id, _FIRST_PHONES),
+                "phones_shown": views.list_first_phones(connection, launch["id"], _FIRST_PHONES),
                 "sessions": sessions,
                 "after": rest,
                 "limits": limits,
-                "texts": list_texts(launch.definition),
-                "forecast": forecast_launch(connection, launch),
+                "texts": views.list_texts(launch["definition"]),
+                "forecast": views.forecast_launch(connection, launch),
             }
 
         return await self._answer_page(request, "launch", read)
@@ -275,17 +252,18 @@ class _Inbox:
         """Show the conversation with one phone, and mark its lines as seen."""
         guid, before = request.path_params["guid"], _read_id(request, "before")
         if before is None and not is_foreign(request):
-            thread = await self._reader.run(lambda connection: find_thread(connection, guid))
-            if thread and is_news(self._service.store, thread.participant_id, thread.last_id):
+            thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
+            if thread and views.is_news(self._service.store, thread["id"], thread["last_id"]):
                 await self._see(thread)
 
-        def read(connection: sqlite3.Connection) -> _Values | None:
-            thread = find_thread(connection, guid, before)
+        def read(connection: sqlite3.Connection) -> View | None:
+            thread = views.find_thread(connection, guid, before)
             if thread is None:
                 return None
-            launches = [stretch.launch for stretch in thread.stretches if stretch.launch]
+            launches = [each["launch"] for each in thread["stretches"] if each["launch"]]
             phones = {
-                launch.id: list_first_phones(connection, launch.id, _FIRST_PHONES) for launch in launches
+                launch["id"]: views.list_first_phones(connection, launch["id"], _FIRST_PHONES)
+                for launch in launches
             }
             return {"thread": thread, "phones_shown": phones, "is_latest": before is None}
 
@@ -300,56 +278,75 @@ class _Inbox:
             "search",
             lambda connection: {
                 "query": query,
-                "found_phones": search_phones(connection, query, _read_id(request, "phones_before")),
-                "found_launches": search_launches(connection, query, _read_id(request, "launches_before")),
-                "hits": search_lines(connection, query, before),
+                "found_phones": views.search_phones(connection, query, _read_id(request, "phones_before")),
+                "found_launches": views.search_launches(
+                    connection, query, _read_id(request, "launches_before")
+                ),
+                "hits": views.search_lines(connection, query, before),
                 "is_first_page": before is None,
             },
         )
 
     async def follow(self, request: Request) -> Response:
         """Stream the changes after what the page shows."""
-        if is_foreign(request):
-            return Response(status_code=403, headers=HEADERS)
         seen = request.headers.get("last-event-id") or request.query_params.get("seen", "")
         return self._events.stream(seen)
 
     async def reply(self, request: Request) -> Response:
         """Receive a text as if the phone's owner had sent it."""
-        form = await read_form(request, self.token)
+        form = await _read_form(request)
         guid = request.path_params["guid"]
-        thread = await self._reader.run(lambda connection: find_thread(connection, guid))
+        thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
         if thread is None:
             raise RefusalError(404, "not_found", "There is no such phone; nothing was done.")
         # Browsers send line breaks of a form as CRLF, phones as LF.
         text = form.get("text", "").replace("\r\n", "\n")
         if len(text) > _TEXT_MAX:
-            raise RefusalError(413, "body_too_large", TOO_LONG)
+            raise RefusalError(413, "body_too_large", _TOO_LONG)
         if text.strip():
-            await self._writer.receive(thread.number, text)
-        return redirect(f"/phones/{thread.guid}")
+            await self._writer.receive(thread["number"], text)
+        return redirect(f"/phones/{thread['guid']}")
 
-    async def see_all(self, request: Request) -> Response:
+    def act(self, name: str) -> Endpoint:
+        """Return the form of a control, whose fields are those of its request; a dot leads into an object."""
+        page = "/webhooks" if name == "webhooks/resend" else "/controls"
+
+        async def call(request: Request) -> Response:
+            form = await _read_form(request)
+            if name == "reset" and form.pop("sure", "") != "yes":
+                raise RefusalError(400, "not_confirmed", "Tick the box that confirms it; nothing was reset.")
+            values: dict[str, Any] = {}
+            for field, written in form.items():
+                outer, _, inner = field.partition(".")
+                if inner and written.strip():
+                    values.setdefault(outer, {})[inner] = written.strip()
+                elif written.strip():
+                    values[field] = written.strip()
+            outcome = await self._control.act(read_values(values, ACTIONS[name]))
+            self._outcomes[page] = outcome.words
+            return redirect(page)
+
+        return call
+
+    async def see_all(self, _request: Request) -> Response:
         """Mark all lines so far as seen."""
-        await read_form(request, self.token)
-        await self._writer.write(lambda: mark_all_seen(self._service.store))
+        await self._writer.write(lambda: views.mark_all_seen(self._service.store))
         return redirect("/phones")
 
-    async def _see(self, thread: Thread) -> None:
+    async def _see(self, thread: View) -> None:
         # Readers don't wait for another process that holds the database: the line stays unread.
         with suppress(sqlite3.OperationalError):
             await self._writer.write(
-                lambda: mark_seen(self._service.store, thread.participant_id, thread.last_id), patience_s=0
+                lambda: views.mark_seen(self._service.store, thread["id"], thread["last_id"]), patience_s=0
             )
 
     async def _answer_page(
-        self, request: Request, template: str, read: Callable[[sqlite3.Connection], _Values | None]
+        self, request: Request, template: str, read: Callable[[sqlite3.Connection], View | None]
     ) -> Response:
         """Answer with a page of the result of `read`, inside the frame of all pages."""
-        usage_now, ahead = self._writer.clock.now(), self._writer.clock.offset()
+        now, ahead = self._writer.clock.now(), self._writer.clock.offset()
         # Before the read: changes meanwhile are shown twice rather than never.
         mark = self._events.mark()
-        is_logged_in = self._access.has_session(request)
         phones_before = _read_id(request, "before") if template == "phones" else None
 
         def render(connection: sqlite3.Connection) -> tuple[str, bool]:
@@ -357,11 +354,9 @@ class _Inbox:
             (renders,) = connection.execute("SELECT renders FROM totals").fetchone()
             page = render_page(
                 "missing" if found is None else template,
-                phones=list_phones(connection, phones_before),
-                usage=Usage(self._service.plan, renders, usage_now, ahead),
+                phones=views.list_phones(connection, phones_before),
+                usage={"plan": self._service.plan, "renders": renders, "now": now, "ahead": ahead},
                 mark=mark,
-                is_logged_in=is_logged_in,
-                token=self.token,
                 **(found or {}),
             )
             return page, found is not None
@@ -370,10 +365,11 @@ class _Inbox:
         return answer_html(page, HTTPStatus.OK if is_found else HTTPStatus.NOT_FOUND)
 
 
-def _list_rows(groups: Batch[TagGroup] | None) -> list[Launch]:
-    """Return the launches that stand alone in their row of the page of groups."""
-    rows = [row for group in groups.items for row in (group, *group.messages)] if groups else []
-    return [row.newest for row in rows if row.launches == 1]
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form; of a repeated field, the last value."""
+    body = await read_body(request, _FORM_BYTES_MAX, _TOO_LONG)
+    fields = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
+    return {name: values[-1] for name, values in fields.items()}
 
 
 async def _answer_static(request: Request) -> Response:

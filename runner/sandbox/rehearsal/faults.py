@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from random import Random
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import format_duration
-from runner.sandbox.sandbox_errors import SandboxError, require_name
+from runner.sandbox.sandbox_errors import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -96,21 +97,21 @@ class Faults:
         slow_for: timedelta = _SLOW_FOR,
         late_by: timedelta = _LATE_BY,
     ) -> None:
-        self.latency = check_latency(latency)
         self.slow_for = slow_for
         self.late_by = late_by
         self.injected: Counter[str] = Counter()
         self.rates: dict[str, float] = {}
         self._seed = seed
         self._random = _make_streams(seed)
-        self.replace(rates or {})
+        self.replace(rates or {}, latency)
 
-    def replace(self, rates: Mapping[str, float]) -> None:
-        """Replace all probabilities; faults that are not named end.
+    def replace(self, rates: Mapping[str, float], latency: timedelta = NO_LATENCY) -> None:
+        """Replace all probabilities and the latency; faults that are not named end.
 
         Raises:
-            SandboxError: unknown fault or invalid probability; nothing has changed.
+            SandboxError: unknown fault, invalid probability or latency; nothing has changed.
         """
+        check_latency(latency)
         for place in FaultPlace:
             total = sum(
                 _check_rate(name, rate) for name, rate in rates.items() if find_fault(name).place == place
@@ -120,6 +121,7 @@ class Faults:
                     f"the faults of a {place} add up to {total:g}; together they are 1 at most"
                 )
         self.rates = {name: rate for name, rate in rates.items() if rate > 0}
+        self.latency = latency
 
     def start_over(self) -> None:
         """End every fault and the latency, and restart the random decisions."""
@@ -148,7 +150,10 @@ def find_fault(name: str) -> Fault:
     Raises:
         SandboxError: there is none; the message names the known ones.
     """
-    require_name("fault", name, FAULTS)
+    if name not in FAULTS:
+        near = get_close_matches(name, FAULTS, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(FAULTS)}"
+        raise SandboxError(f"there is no fault {name!r}: {meant}")
     return FAULTS[name]
 
 

@@ -1,73 +1,32 @@
-"""Simulated participants: kinds of people, and their habits, replies, moods and typos, drawn from a seed."""
+"""Simulated participants: their habits, replies, moods and typos, drawn from a seed."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
 
 from runner.sandbox.conversation import is_scale, match_response
-from runner.sandbox.sandbox_errors import SandboxError, require_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
 
     from runner.sandbox.model import Prompt, ServiceQuestion
 
 
-WHOLE_MOOD = (0.0, 1.0)
-_TOLERANCE = 1e-9  # tolerance, since three thirds written in decimals are everybody
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _NEIGHBOURS = {
     "a": "sq", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo",
     "j": "hk", "k": "jl", "l": "k", "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "wa", "r": "et",
     "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x",
 }  # fmt: skip
-PRAISE = (
-    "Support answered within minutes, thank you!",
-    "Love it 😍 use it every day",
-    "Easy to set up and it just works",
-    "The new app is so much faster",
-    "Great people. Great service.",
-    "best one i've tried so far 👍👍",
-    "Muy contenta con el servicio, ¡gracias!",
-    "Très bon accueil, rien à redire",
-    "Schnelle Lieferung, sehr zufrieden",
-    "Atendimento excelente, recomendo",
-    "とても使いやすいです",
-    "Всё отлично, спасибо",
-    "خدمة ممتازة",
-    "5 stars ⭐⭐⭐⭐⭐",
-)
-MIXED = (
-    "It's ok, nothing special",
-    "Good product but the price went up again",
-    "fine I guess",
-    "Works well most of the time, sometimes slow in the evening",
-    "Bien, pero la app podría ser más clara",
-    "Correct, mais un peu cher",
-    "Ganz gut, die Rechnung war unklar",
-    "Bom, mas falta um chat em português",
-    "まあまあです",
-    "no opinion",
-    "Better than last year 🙂",
-    "The website says one thing, the store another",
-)
-COMPLAINTS = (
-    "Waited 40 minutes on hold and nobody could help me",
-    "Too expensive for what it is",
-    "App crashes every time I open my bill 😡",
-    "delivery was late, twice",
-    "I was charged two times in March",
-    "No me resolvieron el problema",
-    "Service client injoignable...",
-    "Seit dem Update geht nichts mehr",
-    "Péssimo, vou cancelar",
-    "対応が遅すぎる",
-    "Не работает уже неделю",
-    "Nobody calls back 👎",
-)
+_COMMENTS: dict[str, list[str]] = json.loads(Path(__file__).with_name("comments.json").read_bytes())
 EVASIONS = ("maybe", "not sure 🤷", "who is this?", "idk", "what do you mean", "?")
 _FIRST_REPLY_MEDIAN = timedelta(minutes=9)
 _NEXT_REPLY_MEDIAN = timedelta(seconds=45)
@@ -81,8 +40,7 @@ _FAREWELLS = ("STOP", "stop", "Stop.", "unsubscribe")
 _NUMBER_RATE = 0.5  # of the choices, share of replies by number
 
 
-@dataclass(frozen=True, slots=True)
-class PersonaHabits:
+class Habits(msgspec.Struct, frozen=True):
     """People's habits; shares from 0 to 1.
 
     Attributes:
@@ -91,84 +49,13 @@ class PersonaHabits:
         invalid_rate: of the choices, those that follow an invalid reply.
         typo_rate: of the replies, those with a typo.
         stop_rate: of those who reply, those who write STOP instead of an answer.
-        mood: the range of moods, from 0 (upset) to 1 (glad).
-        pace: factor on the time that they take.
     """
 
-    response_rate: float = 0.6
-    quit_rate: float = 0.12
-    invalid_rate: float = 0.08
-    typo_rate: float = 0.0
-    stop_rate: float = 0.0
-    mood: tuple[float, float] = WHOLE_MOOD
-    pace: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class PersonaKind:
-    """A kind of people, described in one line, with its own habits."""
-
-    says: str
-    habits: PersonaHabits
-
-
-_WILLING = PersonaHabits(response_rate=1.0, quit_rate=0.0, invalid_rate=0.0)
-
-# The moods give 9 and 10, 7 and 8, and at most 6 on a scale from 0 to 10: the three kinds of NPS.
-PERSONAS: Mapping[str, PersonaKind] = {
-    "promoter": PersonaKind("glad, answers everything", replace(_WILLING, mood=(0.9, 1.0))),
-    "passive": PersonaKind("content, answers everything", replace(_WILLING, mood=(0.66, 0.8))),
-    "detractor": PersonaKind("upset, answers everything", replace(_WILLING, mood=(0.0, 0.6))),
-    "hurried": PersonaKind(
-        "answers within seconds and with typos, often gives up",
-        replace(_WILLING, quit_rate=0.5, typo_rate=0.3, pace=0.1),
-    ),
-    "careful": PersonaKind("takes hours, answers everything", replace(_WILLING, pace=20.0)),
-    "muddled": PersonaKind("answers wrongly first", replace(_WILLING, invalid_rate=0.8, typo_rate=0.4)),
-    "quitter": PersonaKind("stops half-way", replace(_WILLING, quit_rate=1.0)),
-    "leaver": PersonaKind("writes STOP", replace(_WILLING, stop_rate=1.0)),
-    "silent": PersonaKind("never replies", replace(_WILLING, response_rate=0.0)),
-}
-"""Every kind by its name."""
-
-
-def parse_shares(written: Iterable[str]) -> dict[str, float]:
-    """Return shares of all participants, each written as in `promoter=0.3`; all others are the crowd.
-
-    Raises:
-        SandboxError: a share is malformed or repeated, a kind is unknown, or the sum is above 1.
-    """
-    shares: dict[str, float] = {}
-    for each in written:
-        name, _, share = each.partition("=")
-        require_name("persona", name, PERSONAS)
-        if name in shares:
-            raise SandboxError(f"the persona {name} is named twice")
-        shares[name] = _read_share(each, share)
-    if sum(shares.values()) > 1 + _TOLERANCE:
-        raise SandboxError(f"the personas add up to {sum(shares.values()):g}; together they are 1 at most")
-    return shares
-
-
-def choose_habits(seed: int, phone: str, crowd: PersonaHabits, shares: Mapping[str, float]) -> PersonaHabits:
-    """Return the habits of a phone's (E.164) owner, by kind or the crowd's, independent of all others."""
-    drawn = Random(f"{seed}/{phone}/kind").random()
-    for name, share in shares.items():
-        if drawn < share:
-            return PERSONAS[name].habits
-        drawn -= share
-    return crowd
-
-
-def _read_share(written: str, share: str) -> float:
-    try:
-        number = float(share)
-    except ValueError:
-        number = -1.0
-    # This form also refuses NaN.
-    if not 0 <= number <= 1:
-        raise SandboxError(f"{written!r} is no persona with its share: write it as in promoter=0.3")
-    return number
+    response_rate: Share = 0.6
+    quit_rate: Share = 0.12
+    invalid_rate: Share = 0.08
+    typo_rate: Share = 0.0
+    stop_rate: Share = 0.0
 
 
 def mistype(random: Random, text: str) -> str:
@@ -178,22 +65,25 @@ def mistype(random: Random, text: str) -> str:
         return text
     place = random.choice(places)
     before, letter, after = text[:place], text[place], text[place + 1 :]
-    slips = (
+    typos = (
         before + after,
         before + letter * 2 + after,
         before + after[:1] + letter + after[1:],
         before + random.choice(_NEIGHBOURS[letter.lower()]) + after,
     )
-    return random.choice(slips)
+    return random.choice(typos)
+
+
+AVERAGE = Habits()
 
 
 @dataclass(frozen=True, slots=True)
-class Persona:
+class Person:
     """One simulated participant.
 
     Attributes:
         identity: the seed of their randomness.
-        habits: those of their kind.
+        habits: those of all.
         is_silent: True if they never reply.
         quits_after: share of a survey after which they stop; None if they answer everything.
         mood: from 0 (upset) to 1 (glad).
@@ -202,7 +92,7 @@ class Persona:
     """
 
     identity: str = field(repr=False)
-    habits: PersonaHabits
+    habits: Habits
     is_silent: bool
     quits_after: float | None
     mood: float
@@ -218,18 +108,17 @@ class Reply:
     delay: timedelta
 
 
-def draw_persona(seed: int, phone: str, habits: PersonaHabits) -> Persona:
+def draw_person(seed: int, phone: str, habits: Habits) -> Person:
     """Return the participant of a phone, independent of all others."""
     identity = f"{seed}/{phone}"
     random = Random(identity)
     is_silent = random.random() >= habits.response_rate
     quits = random.random() < habits.quit_rate
     quits_after = random.uniform(0.2, 0.9)
-    lowest, highest = habits.mood
-    mood = lowest + (highest - lowest) * random.betavariate(*_MOOD_SHAPE)
-    pace = habits.pace * random.lognormvariate(0, 0.5)
+    mood = random.betavariate(*_MOOD_SHAPE)
+    pace = random.lognormvariate(0, 0.5)
     leaves = random.random() < habits.stop_rate
-    return Persona(
+    return Person(
         identity=identity,
         habits=habits,
         is_silent=is_silent,
@@ -240,43 +129,43 @@ def draw_persona(seed: int, phone: str, habits: PersonaHabits) -> Persona:
     )
 
 
-def plan_replies(persona: Persona, prompt: Prompt, session_number: int) -> tuple[Reply, ...]:
+def plan_replies(person: Person, prompt: Prompt, session_number: int) -> tuple[Reply, ...]:
     """Return a participant's replies to a question in order: several if the first are invalid, perhaps none.
 
     `session_number` counts the participant's sessions from 1. With the question's position it makes a
     repeated simulation continue as it would have.
     """
-    if persona.is_silent or _has_quit(persona, prompt):
+    if person.is_silent or _has_quit(person, prompt):
         return ()
-    random = Random(f"{persona.identity}/{session_number}/{prompt.position}")
+    random = Random(f"{person.identity}/{session_number}/{prompt.position}")
     is_first = prompt.position == 0
-    delay = _draw_delay(random, persona.pace, _FIRST_REPLY_MEDIAN if is_first else _NEXT_REPLY_MEDIAN)
-    if persona.leaves_after is not None and prompt.position >= persona.leaves_after:
+    delay = _draw_delay(random, person.pace, _FIRST_REPLY_MEDIAN if is_first else _NEXT_REPLY_MEDIAN)
+    if person.leaves_after is not None and prompt.position >= person.leaves_after:
         return (Reply(random.choice(_FAREWELLS), delay),)
-    valid = _choose_answer(random, persona, prompt.question)
-    first = _slip(persona, random, prompt.question, valid)
-    if first is None and random.random() < persona.habits.invalid_rate:
+    valid = _choose_answer(random, person, prompt.question)
+    first = _mistype_answer(person, random, prompt.question, valid)
+    if first is None and random.random() < person.habits.invalid_rate:
         first = _choose_invalid(random, prompt.question)
     if first is None:
         return (Reply(valid, delay),)
-    return Reply(first, delay), Reply(valid, _draw_delay(random, persona.pace, _NEXT_REPLY_MEDIAN))
+    return Reply(first, delay), Reply(valid, _draw_delay(random, person.pace, _NEXT_REPLY_MEDIAN))
 
 
-def _slip(persona: Persona, random: Random, question: ServiceQuestion, text: str) -> str | None:
+def _mistype_answer(person: Person, random: Random, question: ServiceQuestion, text: str) -> str | None:
     """Return the text with a typo, or None; the right answer follows a typo that is no answer."""
     # Nothing is drawn without typos, so that earlier simulations keep their results.
-    if persona.habits.typo_rate == 0 or random.random() >= persona.habits.typo_rate:
+    if person.habits.typo_rate == 0 or random.random() >= person.habits.typo_rate:
         return None
-    slip = mistype(random, text)
+    typo = mistype(random, text)
     # A typo must not become another answer.
-    is_other = bool(question.responses) and match_response(question.responses, slip) is not None
-    return None if slip == text or is_other else slip
+    is_other = bool(question.responses) and match_response(question.responses, typo) is not None
+    return None if typo == text or is_other else typo
 
 
-def _has_quit(persona: Persona, prompt: Prompt) -> bool:
-    if persona.quits_after is None:
+def _has_quit(person: Person, prompt: Prompt) -> bool:
+    if person.quits_after is None:
         return False
-    answered = math.ceil(persona.quits_after * len(prompt.definition.questions))
+    answered = math.ceil(person.quits_after * len(prompt.definition.questions))
     return prompt.position >= max(1, answered)
 
 
@@ -286,13 +175,12 @@ def _draw_delay(random: Random, pace: float, median: timedelta) -> timedelta:
     return min(max(delay, shortest), longest)
 
 
-def _choose_answer(random: Random, persona: Persona, question: ServiceQuestion) -> str:
+def _choose_answer(random: Random, person: Person, question: ServiceQuestion) -> str:
     if not question.responses:
-        return random.choice(_choose_comments(persona.mood))
+        return random.choice(_choose_comments(person.mood))
     count = len(question.responses)
     if is_scale(question.responses):
-        lowest, highest = persona.habits.mood
-        mood = min(max(persona.mood + random.gauss(0, _SCORE_NOISE), lowest), highest)
+        mood = min(max(person.mood + random.gauss(0, _SCORE_NOISE), 0.0), 1.0)
         return _vary_case(random, question.responses[round(mood * (count - 1))])
     # Earlier responses are chosen more often.
     (index,) = random.choices(range(count), weights=range(count, 0, -1))
@@ -303,9 +191,7 @@ def _choose_answer(random: Random, persona: Persona, question: ServiceQuestion) 
 
 
 def _choose_comments(mood: float) -> Sequence[str]:
-    if mood >= _GLAD:
-        return PRAISE
-    return COMPLAINTS if mood < _UPSET else MIXED
+    return _COMMENTS["praise" if mood >= _GLAD else "complaints" if mood < _UPSET else "mixed"]
 
 
 def _vary_case(random: Random, response: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,21 +13,13 @@ from runner.sandbox.commits import Changes
 from runner.sandbox.definition import load_definition
 from runner.sandbox.model import Keyword, Prompt
 from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS, AutoResponders
-from runner.sandbox.rehearsal.participants import (
-    Persona,
-    PersonaHabits,
-    Reply,
-    choose_habits,
-    draw_persona,
-    plan_replies,
-)
+from runner.sandbox.rehearsal.participants import AVERAGE, Habits, Person, Reply, draw_person, plan_replies
 from runner.sandbox.rehearsal.snapshot import read_state
 from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import Store, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -86,15 +79,7 @@ class SimulationSummary:
 
 
 def simulate(
-    db: Path,
-    *,
-    seed: int,
-    now: datetime | None = None,
-    response_rate: float = 0.6,
-    quit_rate: float = 0.12,
-    invalid_rate: float = 0.08,
-    typo_rate: float = 0.0,
-    personas: Mapping[str, float] | None = None,
+    db: Path, *, seed: int, now: datetime | None = None, habits: Habits = AVERAGE
 ) -> SimulationSummary:
     """Let participants answer all waiting questions, until nobody has anything left to say.
 
@@ -106,23 +91,13 @@ def simulate(
         db: the service's database; a service may be running on it.
         seed: of the participants' choices.
         now: start of the virtual time, with its time zone. Default: the service's.
-        response_rate: share of the participants who reply at all, from 0 to 1.
-        quit_rate: share of those who stop half-way, from 0 to 1.
-        invalid_rate: share of the choices that are invalid at first, from 0 to 1.
-        typo_rate: share of the replies with a typo, from 0 to 1.
-        personas: shares from `parse_shares`; the rates are for everybody else.
+        habits: the participants' habits.
 
     Raises:
         SandboxError: the database cannot be used, or was reset meanwhile.
     """
-    store = open_store(db)
-    try:
-        crowd = PersonaHabits(response_rate, quit_rate, invalid_rate, typo_rate)
-
-        def draw(phone: str) -> Persona:
-            return draw_persona(seed, phone, choose_habits(seed, phone, crowd, personas or {}))
-
-        simulation = _Simulation(store, draw, now)
+    with closing(open_store(db)) as store:
+        simulation = _Simulation(store, seed, habits, now)
         simulation.begin()
         # Only read: of many people, that takes a while.
         with store.read():
@@ -134,8 +109,6 @@ def simulate(
             time.sleep(max(_SHORTEST_PAUSE_S, (time.monotonic() - began) * _PAUSE))
         store.checkpoint()
         return simulation.summarise()
-    finally:
-        store.close()
 
 
 class _DueText(NamedTuple):
@@ -150,16 +123,17 @@ class _DueText(NamedTuple):
 class _Simulation:
     """The participants' side of all conversations: a queue of texts in virtual time."""
 
-    def __init__(self, store: Store, draw: Callable[[str], Persona], now: datetime | None) -> None:
+    def __init__(self, store: Store, seed: int, habits: Habits, now: datetime | None) -> None:
         self._store = store
         self._service = Service(store)
         self._clock = Clock(store)
         self._auto_responders = AutoResponders(self._service, clock=self._clock, changes=Changes(store))
-        self._draw = draw
+        self._seed = seed
+        self._habits = habits
         self._started = self._time = now or self._clock.now()
         self._state: str | None = None
         self.queue: list[_DueText] = []
-        self._personas: dict[str, Persona] = {}
+        self._people: dict[str, Person] = {}
         self._session_numbers: dict[int, int] = {}
         self._wrote: set[str] = set()
         self._answered: set[str] = set()
@@ -182,7 +156,7 @@ class _Simulation:
                 continue
             self._session_numbers[session_id] = number
             if position is not None:
-                self._personas[phone] = self._draw(phone)
+                self._people[phone] = draw_person(self._seed, phone, self._habits)
                 prompt = Prompt(session_id, load_definition(document), position)
                 self._ask(phone, prompt, max(self._time, parse_time(updated)))
 
@@ -218,9 +192,9 @@ class _Simulation:
     def summarise(self) -> SimulationSummary:
         """Return the counts."""
         return SimulationSummary(
-            participants=len(self._personas),
+            participants=len(self._people),
             answered=len(self._answered),
-            silent=len(self._personas) - len(self._wrote),
+            silent=len(self._people) - len(self._wrote),
             invalid_answers=self._invalid,
             results=self._results,
             sessions_completed=self._completed,
@@ -233,7 +207,7 @@ class _Simulation:
         # A session launched since the start has no number yet, and waits for the next simulation.
         if prompt is not None and prompt.session_id in self._session_numbers:
             number = self._session_numbers[prompt.session_id]
-            self._queue_replies(phone, plan_replies(self._personas[phone], prompt, number), at)
+            self._queue_replies(phone, plan_replies(self._people[phone], prompt, number), at)
 
     def _queue_replies(self, phone: str, replies: tuple[Reply, ...], at: datetime) -> None:
         if replies:

@@ -12,8 +12,8 @@ from runner.sandbox.clock import make_guid
 from runner.sandbox.sandbox_errors import BusyError, SandboxError
 from runner.sandbox.store import Store, open_store, read_setting
 
-# Settings that running services and open pages keep in memory, and the service's start options.
-_LASTING = ("api_key", "inbox_token", "webhook_hosts", "session_lifetime_s")
+# Settings that running services keep in memory, and the service's start options.
+_LASTING = ("api_key", "session_lifetime_s")
 _STATE = "state"
 # A simulation releases the database for a hundredth of a second at a time.
 _PAUSE_S = 0.01

@@ -16,21 +16,15 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from runner.sandbox.inbox.pages import answer_unknown, wants_page
+from runner.sandbox.inbox.pages import answer_html, answer_unknown, render_page, wants_page
 from runner.sandbox.inbox.routes import inbox_routes
 from runner.sandbox.store import find_database
-from runner.sandbox.web.control import Control
-from runner.sandbox.web.description import (
-    PAGE_HEADERS,
-    load_description,
-    read_description,
-    render_description,
-)
+from runner.sandbox.web.control import ControlRoutes
+from runner.sandbox.web.description import load_description, read_description
 from runner.sandbox.web.endpoints import Api
-from runner.sandbox.web.inspection import Inspection
 from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
 from runner.sandbox.web.request_log import RequestLog
 
@@ -64,7 +58,7 @@ def open_routes(store: Store) -> list[Route]:
         return JSONResponse(load_description())
 
     async def show_docs(_request: Request) -> Response:
-        return HTMLResponse(render_description(load_description()), headers=PAGE_HEADERS)
+        return answer_html(render_page("docs", **load_description()))
 
     async def live(_request: Request) -> Response:
         return JSONResponse({"status": "live"})
@@ -155,14 +149,14 @@ def make_app(
     `listens_on` is the service's host, `allowed_hosts` are its further names.
     """
     requests = RequestLog(account.api_key)
+    control = ControlRoutes(writer, faults, requests)
     app = Starlette(
         # The API first: routes are tried in their order.
         routes=[
             *Api(writer, faults).routes(account),
-            *Control(writer, faults, requests).routes(account),
-            *Inspection(writer, requests).routes(account),
+            *control.routes(account),
             *open_routes(writer.service.store),
-            *inbox_routes(writer, account, faults),
+            *inbox_routes(writer, account, control),
         ],
         exception_handlers=ERROR_HANDLERS,
     )

@@ -1,4 +1,4 @@
-"""Control routes for tests and rehearsals, below `/_sandbox/`, and the reading of their requests.
+"""Control routes for tests and rehearsals, below `/_sandbox/`: they show what happened, and change it.
 
 They take the API's credentials, but real services have none of them.
 """
@@ -6,31 +6,29 @@ They take the API's credentials, but real services have none of them.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
+from contextlib import nullcontext
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
+import msgspec
+from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from runner.sandbox.clock import BACKWARDS, TooLongError, parse_duration
-from runner.sandbox.definition import explain_json, normalise_phone
+from runner.sandbox.clock import parse_duration, parse_time
+from runner.sandbox.definition import normalise_phone
+from runner.sandbox.model import Kind
 from runner.sandbox.records import RecordList
-from runner.sandbox.rehearsal.faults import NO_LATENCY, check_latency
-from runner.sandbox.rehearsal.magic import AutoResponders
-from runner.sandbox.rehearsal.participants import PersonaHabits, parse_shares
-from runner.sandbox.rehearsal.simulate import simulate
-from runner.sandbox.rehearsal.snapshot import restore_snapshot, take_snapshot
-from runner.sandbox.sandbox_errors import BusyError, RefusalError, SandboxError
+from runner.sandbox.rehearsal.controls import ControlOutcome, Controls
+from runner.sandbox.rehearsal.participants import Habits, Share
+from runner.sandbox.sandbox_errors import RefusalError, SandboxError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.refusals import read_body
-from runner.sandbox.webhooks.queue import count_webhooks
+from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from starlette.requests import Request
 
@@ -41,111 +39,194 @@ if TYPE_CHECKING:
 
 
 _MAX_BYTES = 64 * 1024
-_COUNT = re.compile(r"[0-9]{1,12}", re.ASCII)
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
-FORMAT_VERSION = "1.0"
-AWAITED = ("launches", "results", "sessions_complete")
-_PATIENCE = timedelta(seconds=10)
-_MOST_PATIENCE = timedelta(minutes=5)
-_SNAPSHOT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
+_VERSION = {"format_version": "1.0"}
+_CREDENTIALS = {"username", "api_key"}
+_LONGEST_WAIT = timedelta(minutes=5)
+_SELECT_MESSAGES = """
+SELECT transcript.id, at, kind, text, launch.guid, project_tag
+FROM transcript
+LEFT JOIN session ON session.id = session_id
+LEFT JOIN launch ON launch.id = launch_id
+WHERE transcript.participant_id = (SELECT id FROM participant WHERE phone = ?) AND transcript.id > ?
+ORDER BY transcript.id LIMIT ?
+"""
+# Within the numbers of SQLite.
+_Count = Annotated[int, Meta(ge=0, lt=2**60)]
+_Id = Annotated[int, Meta(ge=1, lt=2**60)]
+_Text = Annotated[str, Meta(min_length=1)]
+# A name, not a path: clients of a service may not write anywhere on its machine.
+_Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")]
+_Read = TypeVar("_Read", bound=Struct)
 
 
-async def read_object(request: Request, known: Collection[str]) -> dict[str, Any]:
-    """Return a request's body as a JSON object with known keys; an empty body is an empty object.
+class _Wait(Struct, forbid_unknown_fields=True):
+    """The query of `wait`: the least counts, and how long to wait for them."""
 
-    Raises:
-        RefusalError: 400, it is no JSON object or has other keys; 413, it is larger than 64 KiB.
-    """
-    raw = await read_body(request, _MAX_BYTES)
-    try:
-        body = json.loads(raw or b"{}")
-    except (ValueError, RecursionError) as error:
-        raise RefusalError(400, "invalid_body", explain_json(error)) from None
-    if not isinstance(body, dict):
-        raise RefusalError(400, "invalid_body", "The body must be a JSON object.")
-    require_known(body, known)
-    return body
+    launches: _Count | None = None
+    results: _Count | None = None
+    sessions_complete: _Count | None = None
+    timeout: str = "10"
 
 
-def require_known(given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse unknown names: a wait for a misspelt one would never end."""
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        shown = ", ".join(sorted(set(known) - {"username", "api_key"}))
-        message = "There is a key or parameter that means nothing here."
-        raise RefusalError(400, "unknown_name", message, [f"known are {shown}"])
+class _Page(Struct, forbid_unknown_fields=True):
+    """The query of a list: a page of it."""
+
+    after: _Count = 0
+    limit: _Id = 1000
+
+    @property
+    def size(self) -> int:
+        return min(self.limit, 1000)
 
 
-def read_text(body: dict[str, Any], name: str) -> str:
-    """Return a text of the body.
-
-    Raises:
-        RefusalError: 400, it is missing, empty or no text.
-    """
-    value = body.get(name)
-    # A lone surrogate is valid JSON, but cannot be stored.
-    if not isinstance(value, str) or not value or any("\ud800" <= char <= "\udfff" for char in value):
-        raise RefusalError(400, "invalid_body", f"{name}: must be text.")
-    return value
+class _MessagePage(_Page):
+    phone: str = ""
 
 
-def read_count(written: str, name: str) -> int:
-    """Return a whole number of a query.
-
-    Raises:
-        RefusalError: 400, it isn't one.
-    """
-    if not _COUNT.fullmatch(written):
-        raise RefusalError(400, "invalid_parameter", f"{name}: must be a whole number.")
-    return int(written)
+class _WebhookPage(_Page):
+    state: Literal[WEBHOOK_STATES] | None = None  # type: ignore[valid-type]  # a constant
 
 
-def read_duration(written: str, name: str) -> timedelta:
-    """Return a duration: a number of seconds, or as in `50ms` or `2d`, with or without a `+`.
-
-    Raises:
-        RefusalError: 400, it isn't one.
-    """
-    text = written.removeprefix("+")
-    try:
-        return parse_duration(f"{text}s" if _SECONDS.fullmatch(text) else text)
-    except TooLongError:
-        raise RefusalError(400, "invalid_duration", f"{name}: is longer than 100 years.") from None
-    except ValueError:
-        message = f"{name}: must be a length of time, as in 30, 90s, 1h30m or 2d."
-        raise RefusalError(400, "invalid_duration", message) from None
+class _RequestPage(Struct, forbid_unknown_fields=True):
+    method: str | None = None
+    path: str | None = None
+    status: str | None = None
+    after: _Count = 0
 
 
-class Control:
-    """The control routes of one running service."""
+class _Reply(Struct, forbid_unknown_fields=True):
+    phone: _Text
+    text: _Text
+
+
+class _Move(Struct, forbid_unknown_fields=True):
+    """The body of `clock`."""
+
+    advance: str = ""
+    reset: bool = False
+
+    def act(self, controls: Controls) -> ControlOutcome:
+        if bool(self.advance) == self.reset:
+            raise RefusalError(400, "invalid_body", 'Say {"advance": "2d"} or {"reset": true}.')
+        return controls.move_clock(self.advance or "reset")
+
+
+class _Simulate(Habits, forbid_unknown_fields=True, frozen=True):
+    """The body of `simulate`."""
+
+    seed: _Count = 1
+
+    def act(self, controls: Controls) -> ControlOutcome:
+        return controls.simulate(self.seed, self)
+
+
+class _SetFaults(Struct, forbid_unknown_fields=True):
+    """The body of `faults`."""
+
+    rates: dict[str, Share] = {}
+    latency: str = "0"
+
+    def act(self, controls: Controls) -> ControlOutcome:
+        return controls.set_faults(self.rates, _read_duration(self.latency, "latency"))
+
+
+class _TakeSnapshot(Struct, forbid_unknown_fields=True):
+    """The body of `snapshot`."""
+
+    name: _Name
+
+    def act(self, controls: Controls) -> ControlOutcome:
+        return controls.take_snapshot(self.name)
+
+
+class _Reset(Struct, forbid_unknown_fields=True):
+    """The body of `reset`."""
+
+    to: _Name | None = None
+    all: bool = False
+
+    def act(self, controls: Controls) -> ControlOutcome:
+        if self.to is not None and self.all:
+            raise RefusalError(400, "invalid_body", 'Say {"to": "name"} or {"all": true}, or nothing.')
+        return controls.reset(self.to, removes_all=self.all)
+
+
+class _Resend(Struct, forbid_unknown_fields=True):
+    """The body of `webhooks/resend`."""
+
+    id: _Id | None = None
+    state: Literal["FAILED"] | None = None
+
+    def act(self, controls: Controls) -> ControlOutcome:
+        if (self.id is None) == (self.state is None):
+            raise RefusalError(400, "invalid_body", 'Say {"id": 3} or {"state": "FAILED"}.')
+        return controls.resend_webhooks(self.id)
+
+
+Action = _Move | _Simulate | _SetFaults | _TakeSnapshot | _Reset | _Resend
+ACTIONS: Mapping[str, type[Action]] = {
+    "clock": _Move,
+    "simulate": _Simulate,
+    "faults": _SetFaults,
+    "snapshot": _TakeSnapshot,
+    "reset": _Reset,
+    "webhooks/resend": _Resend,
+}
+"""By name: the body of each control's request."""
+_SHOWING_STATE = ("clock", "faults", "reset")
+
+
+class ControlRoutes:
+    """The controls of one running service, and their routes."""
 
     def __init__(self, writer: Writer, faults: Faults, requests: RequestLog) -> None:
         self._writer = writer
-        self._store = writer.service.store
-        self._clock = writer.clock
-        self._changes = writer.changes
-        self._auto_responders = AutoResponders(writer.service, clock=writer.clock, changes=writer.changes)
-        self._faults = faults
+        self._connection = writer.service.store.connection
+        self.controls = Controls(find_database(writer.service.store), faults)
         self._requests = requests
         self._simulating = asyncio.Lock()
-        self._listing = RecordList(self._store, plan=writer.service.plan)
+        self._listing = RecordList(writer.service.store, plan=writer.service.plan)
 
     def routes(self, account: Account) -> list[Route]:
         """Return the routes, with the credentials of `account`."""
         endpoints: list[tuple[str, str, Endpoint]] = [
             ("GET", "state", self.show_state),
             ("GET", "wait", self.wait),
+            ("GET", "messages", self.list_messages),
+            ("GET", "requests", self.list_requests),
+            ("GET", "webhooks", self.list_webhooks),
             ("POST", "reply", self.reply),
-            ("POST", "clock", self.move_clock),
-            ("POST", "simulate", self.simulate),
-            ("POST", "faults", self.set_faults),
-            ("POST", "snapshot", self.take_snapshot),
-            ("POST", "reset", self.reset),
+            *(("POST", name, self._answer(name, action)) for name, action in ACTIONS.items()),
         ]
         return [
             Route(f"/_sandbox/{name}", account.guard(endpoint), methods=[method])
             for method, name, endpoint in endpoints
         ]
+
+    async def act(self, action: Action) -> ControlOutcome:
+        """Do what a request asks for, beside the event loop.
+
+        Raises:
+            RefusalError: it cannot be done so.
+            SandboxError: the database cannot be used, or the action is impossible.
+        """
+        # Simulations take turns: several at once would leave no time for sends.
+        async with self._simulating if isinstance(action, _Simulate) else nullcontext():
+            outcome = await asyncio.to_thread(action.act, self.controls)
+        if isinstance(action, _Reset):
+            self._requests.clear()
+        self._writer.changes.note()
+        return outcome
+
+    def _answer(self, name: str, action: type[Action]) -> Endpoint:
+        async def call(request: Request) -> Response:
+            outcome = await self.act(await _read_body(request, action))
+            return JSONResponse(
+                self._describe() if name in _SHOWING_STATE else {**_VERSION, **outcome.document}
+            )
+
+        return call
 
     async def show_state(self, _request: Request) -> Response:
         """Show the time, the counts and the faults."""
@@ -154,13 +235,13 @@ class Control:
 
     async def wait(self, request: Request) -> Response:
         """Answer once the query's counts are reached: 200 with the state, or 408."""
-        require_known(request.query_params, (*AWAITED, "timeout", "username", "api_key"))
-        query = request.query_params
-        wanted = {name: read_count(query[name], name) for name in AWAITED if name in query}
+        query = _read_query(request, _Wait)
+        asked = {name: getattr(query, name) for name in ("launches", "results", "sessions_complete")}
+        wanted = {name: count for name, count in asked.items() if count is not None}
         if not wanted:
-            raise RefusalError(400, "nothing_awaited", f"Say what to wait for: one of {', '.join(AWAITED)}.")
-        patience = read_duration(query["timeout"], "timeout") if "timeout" in query else _PATIENCE
-        if patience > _MOST_PATIENCE:
+            raise RefusalError(400, "nothing_awaited", f"Say what to wait for: one of {', '.join(asked)}.")
+        patience = _read_duration(query.timeout, "timeout")
+        if patience > _LONGEST_WAIT:
             raise RefusalError(400, "timeout_too_long", "The timeout is 5 minutes at most: 300 or 5m.")
         if await self._reach(wanted, patience.total_seconds()):
             return JSONResponse(self._describe())
@@ -168,108 +249,54 @@ class Control:
         lacking = [f"{name}: {counts[name]} of {count}" for name, count in wanted.items()]
         raise RefusalError(408, "not_reached", "What was waited for did not come in time.", lacking)
 
+    async def list_messages(self, request: Request) -> Response:
+        """List what a phone received and sent, in order."""
+        query = _read_query(request, _MessagePage)
+        # In a query, the plus of a number that nobody escaped is a blank.
+        phone = _read_phone(query.phone.strip())
+        await self._writer.expire_sessions()
+        rows = self._connection.execute(_SELECT_MESSAGES, (phone, query.after, query.size))
+        found = [
+            {
+                "id": number,
+                "at": parse_time(at).isoformat(),
+                "direction": "from_phone" if kind == Kind.INBOUND else "to_phone",
+                "kind": kind,
+                "text": text,
+                "project_launch_guid": guid,
+                "project_tag": tag,
+            }
+            for number, at, kind, text, guid, tag in rows
+        ]
+        return _answer_page("messages", found, query.size, phone=phone)
+
+    async def list_requests(self, request: Request) -> Response:
+        """List the last requests of clients, in the order of their arrival."""
+        query = _read_query(request, _RequestPage)
+        asked = {"method": query.method, "path": query.path, "status": query.status}
+        wanted = {name: value for name, value in asked.items() if value is not None}
+        found = self._requests.select(wanted, after=query.after)
+        return JSONResponse({**_VERSION, "total": self._requests.total, "requests": found})
+
+    async def list_webhooks(self, request: Request) -> Response:
+        """List the results that have a webhook, with their deliveries, in order of creation."""
+        query = _read_query(request, _WebhookPage)
+        found = list_webhooks(self._connection, query.state, after=query.after, limit=query.size)
+        return _answer_page("webhooks", found, query.size, counts=count_webhooks(self._connection))
+
     async def reply(self, request: Request) -> Response:
         """Take a text from a participant, as if their phone had sent it."""
-        body = await read_object(request, ("phone", "text"))
-        phone = normalise_phone(read_text(body, "phone"))
-        if phone is None:
-            raise RefusalError(400, "invalid_body", "phone: is no phone number of 7 to 15 digits.")
-        receipt = await self._writer.receive(phone, read_text(body, "text"))
-        asked = receipt.prompt.question.text if receipt.prompt else None
+        body = await _read_body(request, _Reply)
+        receipt = await self._writer.receive(_read_phone(body.phone), body.text)
         return JSONResponse(
             {
                 "was_expected": receipt.was_expected,
                 "result_guid": receipt.result_guid,
                 "keyword": receipt.keyword,
                 "sessions_completed": receipt.completed,
-                "asked": asked,
+                "asked": receipt.prompt.question.text if receipt.prompt else None,
             }
         )
-
-    async def move_clock(self, request: Request) -> Response:
-        """Move the service's clock forward, or set it to the machine's."""
-        body = await read_object(request, ("advance", "reset"))
-        if body.get("reset") is True and "advance" not in body:
-            await self._writer.write(self._clock.reset)
-        elif "advance" in body and "reset" not in body:
-            written = read_text(body, "advance")
-            if written.lstrip().startswith("-"):
-                raise SandboxError(BACKWARDS)
-            length = read_duration(written, "advance")
-            await self._writer.write(lambda: self._auto_responders.advance(length))
-        else:
-            raise RefusalError(400, "invalid_body", 'Say {"advance": "2d"} or {"reset": true}.')
-        return JSONResponse(self._describe())
-
-    async def simulate(self, request: Request) -> Response:
-        """Let simulated participants answer every open session, then return their actions."""
-        body = await read_object(request, ("seed", "response_rate", "personas"))
-        seed, rate = body.get("seed", 1), body.get("response_rate", PersonaHabits().response_rate)
-        shares = body.get("personas", {})
-        if (
-            type(seed) is not int
-            or not isinstance(shares, dict)
-            or not all(map(_is_share, (rate, *shares.values())))
-        ):
-            message = 'Say it as in {"seed": 7, "response_rate": 0.6, "personas": {"promoter": 0.3}}.'
-            raise RefusalError(400, "invalid_body", message)
-        personas = parse_shares(f"{name}={share}" for name, share in shares.items())
-        db = find_database(self._store)
-        answering = partial(simulate, db, seed=seed, response_rate=rate, personas=personas)
-        # One after the other: several at once would leave no time for sends.
-        async with self._simulating:
-            summary = await asyncio.to_thread(answering)
-        self._changes.note()
-        return JSONResponse(summary.to_dict())
-
-    async def set_faults(self, request: Request) -> Response:
-        """Set the rates of faults, and the latency; faults that are not named end."""
-        body = await read_object(request, ("rates", "latency"))
-        rates = body.get("rates", {})
-        if not isinstance(rates, dict) or not all(_is_share(rate) for rate in rates.values()):
-            raise RefusalError(400, "invalid_body", 'rates: must be from 0 to 1, as in {"drop": 0.05}.')
-        latency = read_duration(read_text(body, "latency"), "latency") if "latency" in body else NO_LATENCY
-        check_latency(latency)
-        self._faults.replace(rates)
-        self._faults.latency = latency
-        return JSONResponse(self._describe())
-
-    async def take_snapshot(self, request: Request) -> Response:
-        """Save the state under a name, in the folder `snapshots` beside the database."""
-        file = self._find_snapshot(read_text(await read_object(request, ("name",)), "name"))
-        file.parent.mkdir(mode=0o700, exist_ok=True)
-        size = await asyncio.to_thread(take_snapshot, find_database(self._store), file)
-        return JSONResponse({"name": file.stem, "bytes": size})
-
-    async def reset(self, request: Request) -> Response:
-        """Restore a snapshot by its name, or the initial state, with `all` also snapshots and faults."""
-        body = await read_object(request, ("to", "all"))
-        if body.get("all", True) is not True or len(body) > 1:
-            raise RefusalError(400, "invalid_body", 'Say {"to": "name"} or {"all": true}, or nothing.')
-        file = self._find_snapshot(read_text(body, "to")) if "to" in body else None
-        if file is not None and not file.is_file():
-            raise RefusalError(404, "not_found", "There is no snapshot of this name.")
-        try:
-            await asyncio.to_thread(restore_snapshot, find_database(self._store), file)
-        except BusyError:
-            message = "The database is locked by another process; nothing was reset."
-            raise RefusalError(503, "busy", message) from None
-        self._requests.clear()
-        if "all" in body:
-            self._faults.start_over()
-            for snapshot in self._snapshots().glob("*.sqlite"):
-                snapshot.unlink(missing_ok=True)
-        self._changes.note()
-        return JSONResponse(self._describe())
-
-    def _find_snapshot(self, name: str) -> Path:
-        # A name, not a path: clients of a service may not write anywhere on its machine.
-        if not _SNAPSHOT_NAME.fullmatch(name):
-            raise RefusalError(400, "invalid_body", "The name must be letters, digits, - and _, 64 at most.")
-        return self._snapshots() / f"{name}.sqlite"
-
-    def _snapshots(self) -> Path:
-        return find_database(self._store).with_name("snapshots")
 
     async def _reach(self, wanted: dict[str, int], timeout_s: float) -> bool:
         """Wait for all counts; return True if they were reached."""
@@ -277,13 +304,13 @@ class Control:
         ends = loop.time() + timeout_s
         while True:
             await self._writer.expire_sessions()
-            revision = self._changes.revision
+            revision = self._writer.changes.revision
             counts = self._count()
             if all(counts[name] >= count for name, count in wanted.items()):
                 return True
             if (left := ends - loop.time()) <= 0:
                 return False
-            await self._changes.wait(revision, left)
+            await self._writer.changes.wait(revision, left)
 
     def _count(self) -> dict[str, int]:
         totals = self._listing.list_stats({}, 0, 0).additions["totals"]
@@ -297,19 +324,60 @@ class Control:
         }
 
     def _describe(self) -> dict[str, Any]:
+        clock, faults = self._writer.clock, self.controls.faults
         return {
-            "format_version": FORMAT_VERSION,
-            "time": self._clock.now().isoformat(),
-            "clock_offset_s": self._clock.offset().total_seconds(),
+            **_VERSION,
+            "time": clock.now().isoformat(),
+            "clock_offset_s": clock.offset().total_seconds(),
             **self._count(),
-            "webhooks": count_webhooks(self._store.connection),
+            "webhooks": count_webhooks(self._connection),
             "faults": {
-                "rates": dict(self._faults.rates),
-                "latency_s": self._faults.latency.total_seconds(),
-                "injected": dict(self._faults.injected),
+                "rates": dict(faults.rates),
+                "latency_s": faults.latency.total_seconds(),
+                "injected": dict(faults.injected),
             },
         }
 
 
-def _is_share(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+def read_values(values: Mapping[str, object], wanted: type[_Read]) -> _Read:
+    """Return the values of a query or form, whose numbers are texts.
+
+    Raises:
+        RefusalError: 400, with what is wrong.
+    """
+    try:
+        return msgspec.convert(values, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusalError(400, "invalid_parameter", "What was asked cannot be read.", [str(error)]) from None
+
+
+def _read_query(request: Request, wanted: type[_Read]) -> _Read:
+    given = {name: value for name, value in request.query_params.items() if value}
+    return read_values({name: given[name] for name in given.keys() - _CREDENTIALS}, wanted)
+
+
+async def _read_body(request: Request, wanted: type[_Read]) -> _Read:
+    try:
+        return msgspec.json.decode(await read_body(request, _MAX_BYTES) or b"{}", type=wanted)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RefusalError(400, "invalid_body", "The body cannot be read.", [str(error)]) from None
+
+
+def _read_phone(written: str) -> str:
+    phone = normalise_phone(written)
+    if phone is None:
+        raise RefusalError(400, "invalid_parameter", "phone: is no phone number of 7 to 15 digits.")
+    return phone
+
+
+def _read_duration(written: str, name: str) -> timedelta:
+    """Return a duration: a number of seconds, or as in `50ms` or `2d`."""
+    try:
+        return parse_duration(f"{written}s" if _SECONDS.fullmatch(written) else written)
+    except ValueError as error:
+        raise SandboxError(f"{name}: {error}") from None
+
+
+def _answer_page(name: str, found: list[dict[str, Any]], limit: int, **further: object) -> Response:
+    rest = found[-1]["id"] if len(found) == limit else None
+    return JSONResponse({**_VERSION, **further, name: found, "next_after": rest})

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from runner.sandbox.sandbox_errors import RefusalError, SandboxError, find_trouble
+from runner.sandbox.sandbox_errors import BusyError, RefusalError, SandboxError, find_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,18 +78,35 @@ def answer_error(status: int, code: str, message: str, problems: Sequence[str] =
     return JSONResponse(document, status_code=status)
 
 
-async def _answer_refusal(_request: Request, error: RefusalError) -> Response:
-    answer = answer_error(error.status, error.code, error.message, error.problems)
-    if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+def explain(error: Exception) -> RefusalError:
+    """Return what is said of an error: a refusal, a user's mistake, the database's trouble, or our fault.
+
+    The exception of a fault may contain a phone or a text, so it is not shown.
+    """
+    if isinstance(error, RefusalError):
+        return error
+    if isinstance(error, SandboxError):
+        message = str(error)
+        sentence = f"{message[:1].upper()}{message[1:]}" + ("" if message.endswith("?") else ".")
+        return RefusalError(
+            *((503, "busy") if isinstance(error, BusyError) else (400, "impossible")), sentence
+        )
+    if (trouble := find_trouble(error)) is not None:
+        message = f"The database {trouble.words}: {trouble.advice}. Nothing was stored."
+        return RefusalError(503, trouble.code, message)
+    return RefusalError(500, "internal_error", "The service failed; this is a fault of the sandbox.")
+
+
+def add_retry(answer: Response) -> Response:
+    """Add to an answer that the service is unavailable when to try again."""
+    if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:
         answer.headers["Retry-After"] = _RETRY_S
     return answer
 
 
-async def _answer_mistake(request: Request, error: SandboxError) -> Response:
-    """Answer 400 for a mistake of the sandbox's user."""
-    message = str(error)
-    sentence = f"{message[:1].upper()}{message[1:]}" + ("" if message.endswith("?") else ".")
-    return await _answer_refusal(request, RefusalError(400, "impossible", sentence))
+async def _answer(_request: Request, error: Exception) -> Response:
+    refusal = explain(error)
+    return add_retry(answer_error(refusal.status, refusal.code, refusal.message, refusal.problems))
 
 
 async def _answer_http_error(_request: Request, error: HTTPException) -> Response:
@@ -99,25 +116,8 @@ async def _answer_http_error(_request: Request, error: HTTPException) -> Respons
     return answer
 
 
-async def _answer_database_error(request: Request, error: sqlite3.OperationalError) -> Response:
-    """Answer 503 when the database cannot be used: nothing was stored."""
-    trouble = find_trouble(error)
-    if trouble is None:
-        raise error
-    message = f"The database {trouble.words}; nothing was stored."
-    return await _answer_refusal(request, RefusalError(503, trouble.code, message))
-
-
-async def _answer_fault(_request: Request, _error: Exception) -> Response:
-    # The exception may contain a phone or a text, so it is not shown.
-    return answer_error(500, "internal_error", "The service failed; this is a fault of the sandbox.")
-
-
 ERROR_HANDLERS: Mapping[type[Exception], Handler] = {
-    RefusalError: _answer_refusal,
-    SandboxError: _answer_mistake,
+    **dict.fromkeys((RefusalError, SandboxError, sqlite3.OperationalError, Exception), _answer),
     HTTPException: _answer_http_error,
-    sqlite3.OperationalError: _answer_database_error,
-    Exception: _answer_fault,
 }
 """Handlers by exception; Starlette looks for the nearest class."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -27,43 +26,6 @@ _SECRET = ("username", "api_key")
 _MASK = "***"
 
 
-@dataclass(slots=True)
-class LoggedRequest:
-    """A request, with its answer's `status` once there is one; read only when somebody asks for it."""
-
-    id: int
-    at: str
-    method: str
-    path: str
-    query: bytes = field(repr=False)
-    body: bytearray | None = field(default_factory=bytearray, repr=False)
-    status: int | None = None
-
-    def to_dict(self, secret: str) -> dict[str, Any]:
-        """Return the values as JSON has them, without the credentials; `secret` is masked wherever it is."""
-        pairs = parse_qsl(self.query.decode("latin-1"), keep_blank_values=True)
-        return {
-            "id": self.id,
-            "at": self.at,
-            "method": self.method,
-            "path": self.path.replace(secret, _MASK),
-            "query": {name: value.replace(secret, _MASK) for name, value in pairs if name not in _SECRET},
-            "body": self._read_body(secret),
-            "status": self.status,
-        }
-
-    def _read_body(self, secret: str) -> Any:
-        if not self.body or secret.encode() in self.body:
-            return None
-        try:
-            document = json.loads(self.body)
-            # What the parser takes beyond JSON, such as NaN and half a surrogate pair, cannot be shown.
-            json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
-        except (ValueError, RecursionError):
-            return None
-        return document
-
-
 class RequestLog:
     """The last requests of one running service, in the order of their arrival.
 
@@ -73,22 +35,42 @@ class RequestLog:
 
     def __init__(self, api_key: str) -> None:
         self.total = 0
-        self._api_key = api_key
+        self._secret = api_key
         self._last_id = 0
-        self._kept: deque[LoggedRequest] = deque(maxlen=MOST_REQUESTS)
+        # As they came: a request costs more only when somebody asks for it.
+        self._kept: deque[dict[str, Any]] = deque(maxlen=MOST_REQUESTS)
 
     def watch(self, app: ASGIApp) -> ASGIApp:
         """Return an application that logs the requests of another one."""
 
         async def call(scope: Scope, receive: Receive, send: Send) -> None:
-            request = LoggedRequest(
-                0, read_clock().isoformat(), scope["method"], scope["path"], scope["query_string"]
-            )
-            is_call = request.path.startswith(_API)
+            request: dict[str, Any] = {
+                "at": read_clock(),
+                "method": scope["method"],
+                "path": scope["path"],
+                "query": scope["query_string"],
+                "body": bytearray(),
+                "status": None,
+            }
+
+            async def read() -> Message:
+                message = await receive()
+                if message["type"] == "http.request" and request["body"] is not None:
+                    request["body"] += message.get("body", b"")
+                    if len(request["body"]) > MOST_BODY_BYTES:
+                        request["body"] = None
+                return message
+
+            async def answer(message: Message) -> None:
+                if message["type"] == "http.response.start":
+                    request["status"] = message["status"]
+                await send(message)
+
+            is_call = scope["path"].startswith(_API)
             if is_call:
                 self._keep(request)
             try:
-                await app(scope, _read_into(request, receive), _answer_into(request, send))
+                await app(scope, read, answer)
             finally:
                 # What no route takes is a client's mistake in the address.
                 if not is_call and "endpoint" not in scope:
@@ -103,7 +85,7 @@ class RequestLog:
             wanted: required `method`, `path` or `status`; a final slash of a path does not matter.
             after: an id; 0 for all.
         """
-        found = (each.to_dict(self._api_key) for each in self._kept if each.id > after)
+        found = (self._describe(**each) for each in self._kept if each["id"] > after)
         return [
             each
             for each in found
@@ -115,32 +97,33 @@ class RequestLog:
         self.total = 0
         self._kept.clear()
 
-    def _keep(self, request: LoggedRequest) -> None:
+    def _keep(self, request: dict[str, Any]) -> None:
         self.total += 1
         self._last_id += 1
-        request.id = self._last_id
+        request["id"] = self._last_id
         self._kept.append(request)
 
+    def _describe(self, *, query: bytes, body: bytearray | None, **shown: Any) -> dict[str, Any]:
+        pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        return {
+            **shown,
+            "at": shown["at"].isoformat(),
+            "path": shown["path"].replace(self._secret, _MASK),
+            "query": {
+                name: value.replace(self._secret, _MASK) for name, value in pairs if name not in _SECRET
+            },
+            "body": None if not body or self._secret.encode() in body else _read_json(body),
+        }
 
-def _read_into(request: LoggedRequest, receive: Receive) -> Receive:
-    async def read() -> Message:
-        message = await receive()
-        if message["type"] == "http.request" and request.body is not None:
-            request.body += message.get("body", b"")
-            if len(request.body) > MOST_BODY_BYTES:
-                request.body = None
-        return message
 
-    return read
-
-
-def _answer_into(request: LoggedRequest, send: Send) -> Send:
-    async def answer(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            request.status = message["status"]
-        await send(message)
-
-    return answer
+def _read_json(body: bytearray) -> Any:
+    try:
+        document = json.loads(body)
+        # What the parser takes beyond JSON, such as NaN and half a surrogate pair, cannot be shown.
+        json.dumps(document, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError):
+        return None
+    return document
 
 
 def _plain(value: str | int | None) -> str:

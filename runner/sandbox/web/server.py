@@ -27,7 +27,7 @@ from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.app import make_app
 from runner.sandbox.web.refusals import Account
-from runner.sandbox.webhooks.receiver import keep_hosts, read_hosts
+from runner.sandbox.webhooks.receiver import read_hosts
 from runner.sandbox.webhooks.sender import WebhookSender
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from starlette.types import ASGIApp
-
-    from runner.sandbox.store import Store
 
     Background = Callable[[asyncio.Event], Awaitable[None]]
 
@@ -200,9 +198,8 @@ class ServiceOptions(TypedDict, total=False):
         session_lifetime: time from the last turn to a session's expiry; default the database's, at first
             `sessions.DEFAULT_LIFETIME`.
         faults: faults of requests; default none.
-        webhook_hosts: names and addresses that webhooks may lead to, beside loopback ones. A value, even
-            empty, replaces that of other services on the database, and gives up results for their hosts.
-            None, the default, leaves other hosts to those services.
+        webhook_hosts: names and addresses that webhooks may lead to, beside loopback ones.
+        sends_webhooks: False leaves webhooks to another service on the database; default True.
         allowed_hosts: further names of the service, beside `host` and this machine's own.
     """
 
@@ -213,7 +210,8 @@ class ServiceOptions(TypedDict, total=False):
     plan_renders: int | None
     session_lifetime: timedelta | None
     faults: Faults | None
-    webhook_hosts: Collection[str] | None
+    webhook_hosts: Collection[str]
+    sends_webhooks: bool
     allowed_hosts: Collection[str]
 
 
@@ -238,7 +236,7 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
             network_url=_write_url(network_host, port) if network_host else None,
         )
         webhooks = WebhookSender(
-            store, allowed_hosts=_read_webhook_hosts(store, options), secret=address.api_key
+            store, allowed_hosts=read_hosts(options.get("webhook_hosts", ())), secret=address.api_key
         )
         renders = options.get("plan_renders")
         service = Service(store, plan=DEFAULT_PLAN if renders is None else Plan(renders_max=renders))
@@ -254,9 +252,10 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
         )
         # From here on, writes wait on the event loop and try again.
         store.wait_at_most(_BUSY_S)
-        with serving(
-            app, listener, (webhooks.run, AutoResponders(service, clock=clock, changes=changes).run)
-        ):
+        tasks = [AutoResponders(service, clock=clock, changes=changes).run]
+        if options.get("sends_webhooks", True):
+            tasks.append(webhooks.run)
+        with serving(app, listener, tasks):
             yield address
 
 
@@ -285,15 +284,6 @@ def serve(db: Path, *, on_start: Callable[[ServiceAddress], None], **options: Un
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-
-
-def _read_webhook_hosts(store: Store, options: ServiceOptions) -> tuple[str, ...]:
-    written = options.get("webhook_hosts")
-    if written is None:
-        return ()
-    hosts = read_hosts(written)
-    keep_hosts(store, hosts)
-    return hosts
 
 
 def _listen(host: str, port: int) -> socket.socket:

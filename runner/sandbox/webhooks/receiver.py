@@ -1,13 +1,10 @@
 """Webhook addresses: their URLs, and the hosts that they may lead to.
 
-Webhooks lead to this machine. Beyond it they lead only to hosts that the person who starts a service by hand
-allows, for all services on one file: services that other programs run beside it must neither call those hosts
-nor give up results for them.
+Webhooks lead to this machine, and beyond it only to hosts that the person who starts a service allows.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -16,15 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from runner.sandbox.sandbox_errors import SandboxError
-from runner.sandbox.store import read_setting, write_setting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from runner.sandbox.store import Store
 
-
-_SETTING = "webhook_hosts"
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?![0-9])")  # RFC 3986, section 3.1
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_.])?")
@@ -123,17 +116,6 @@ def read_hosts(written: Iterable[str]) -> tuple[str, ...]:
         SandboxError: one is no host, as with a scheme or a port.
     """
     return tuple(_read_host(host) for host in written)
-
-
-def keep_hosts(store: Store, hosts: Collection[str]) -> None:
-    """Store the hosts from `read_hosts` that the latest service with a setting may call."""
-    with store.write() as connection:
-        write_setting(connection, _SETTING, json.dumps([*hosts]))
-
-
-def is_kept(store: Store, host: str) -> bool:
-    """Return whether the latest service with a setting may call a receiver's host."""
-    return host.rstrip(".") in json.loads(read_setting(store.connection, _SETTING) or "[]")
 
 
 def _read_host(written: str) -> str:

@@ -1,17 +1,19 @@
-"""Background sending of each result to its question's webhook, until it is accepted or given up.
+"""Delivery of results to the webhooks of their questions.
 
-POSTs must not lead the sandbox into inside networks.
+A POST has the result's record and `numeric_response`, and a signature as version 1 of the Standard Webhooks
+specification (standardwebhooks.com).
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import hmac
 import json
 import re
 import socket
 import sqlite3
 import ssl
-from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
@@ -21,21 +23,21 @@ from typing import TYPE_CHECKING
 from runner.sandbox.clock import read_clock
 from runner.sandbox.commits import CommitGroup
 from runner.sandbox.records import RecordList
-from runner.sandbox.webhooks.queue import RetrySchedule, Webhook, WebhookQueue
-from runner.sandbox.webhooks.receiver import choose_addresses, is_kept, parse_receiver
-from runner.sandbox.webhooks.signature import sign
+from runner.sandbox.webhooks.queue import Webhook, list_due_webhooks, settle_webhook
+from runner.sandbox.webhooks.receiver import choose_addresses, parse_receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from runner.sandbox.store import Store
     from runner.sandbox.webhooks.receiver import Receiver
 
 
+TIMEOUT = timedelta(seconds=5)
+WAITS = (timedelta(seconds=1), timedelta(seconds=10))
+"""The waits between the three tries of a webhook."""
 _AT_ONCE = 32
-_AT_ONCE_EACH = 8  # to one receiver, so that a hanging one leaves room for others
-_LEFT_FOR = timedelta(seconds=5)  # after which the other service may be gone
 _POLL_S = 0.2  # other processes on the same file record results, too
 _LAST_WAIT_S = 1.0
 _MOST_DROPPED = 64 * 1024  # bytes of an answer that nobody reads
@@ -43,17 +45,11 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?\r?\n")
 
 
 class DeliveryError(Exception):
-    """A failed delivery, explained without the address.
+    """A failed delivery, explained without the address; `is_final` if trying again cannot help."""
 
-    Attributes:
-        is_final: True if trying again cannot help.
-        forbidden_host: the receiver's host, if this service may not call it.
-    """
-
-    def __init__(self, problem: str, *, is_final: bool = False, forbidden_host: str | None = None) -> None:
+    def __init__(self, problem: str, *, is_final: bool = False) -> None:
         super().__init__(problem)
         self.is_final = is_final
-        self.forbidden_host = forbidden_host
 
 
 class WebhookClient:
@@ -104,43 +100,40 @@ class WebhookClient:
             raise DeliveryError(f"answered {status}")
 
     async def _exchange(self, receiver: Receiver, body: bytes, headers: Mapping[str, str]) -> int:
-        ends = asyncio.get_running_loop().time() + self._timeout_s
-        async with asyncio.timeout_at(ends):
-            reader, writer = await self._connect(receiver, ends)
-        try:
-            async with asyncio.timeout_at(ends):
+        async with asyncio.timeout(self._timeout_s):
+            reader, writer = await self._connect(receiver)
+            try:
                 writer.write(_write_head(receiver, len(body), headers) + body)
                 await writer.drain()
                 status = await _read_status(reader)
+            except BaseException:
+                writer.transport.abort()
+                raise
+        try:
             await _drop_rest(reader, min(_LAST_WAIT_S, self._timeout_s))
-            return status
         finally:
             writer.close()
             if receiver.is_secure:
                 # TLS would wait for the receiver's goodbye, perhaps beyond the end of the loop.
                 writer.transport.abort()
+        return status
 
-    async def _connect(
-        self, receiver: Receiver, ends: float
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the receiver's first address that accepts; each has its share of the time."""
+    async def _connect(self, receiver: Receiver) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to the receiver's first address that accepts."""
         addresses = choose_addresses(receiver, await _resolve(receiver), self._allowed_hosts)
-        loop = asyncio.get_running_loop()
         for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
             try:
-                async with asyncio.timeout((ends - loop.time()) / left):
-                    return await asyncio.open_connection(
-                        address,
-                        receiver.port,
-                        ssl=self._tls if receiver.is_secure else None,
-                        server_hostname=receiver.host if receiver.is_secure else None,
-                    )
+                return await asyncio.open_connection(
+                    address,
+                    receiver.port,
+                    ssl=self._tls if receiver.is_secure else None,
+                    server_hostname=receiver.host if receiver.is_secure else None,
+                )
             except OSError as error:
                 # An untrusted certificate is worth reporting.
                 if left == 1 or isinstance(error, ssl.SSLError):
                     raise
-        problem = "the host is neither on loopback nor allowed"
-        raise DeliveryError(problem, is_final=True, forbidden_host=receiver.host)
+        raise DeliveryError("the host is neither on loopback nor allowed", is_final=True)
 
 
 async def _resolve(receiver: Receiver) -> list[str]:
@@ -183,18 +176,36 @@ async def _drop_rest(reader: asyncio.StreamReader, seconds: float) -> None:
                 left -= len(dropped)
 
 
+def sign(key: bytes, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
+    """Return the headers that prove a body's origin and age.
+
+    Args:
+        key: shared with the receiver.
+        message_id: the same in every try, so that receivers recognise repetitions; without a full stop.
+        at: the moment of this try.
+        body: as it is sent.
+    """
+    timestamp = str(int(at.timestamp()))
+    signed = b".".join((message_id.encode(), timestamp.encode(), body))
+    digest = hmac.digest(key, signed, "sha256")
+    return {
+        "webhook-id": message_id,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
+    }
+
+
 class WebhookSender:
     """The background task of a service that empties the store's queue of webhooks.
 
-    Several services on one file share the work. Results come in no order, and perhaps twice, with the same
-    `result_guid`.
+    Results come in no order, and perhaps twice, with the same `result_guid`.
 
     Args:
         store: the service's state; used on the event loop alone.
-        allowed_hosts: names and addresses, from `receiver.read_hosts`, that may always be called. Others
-            must be loopback, or are left to another service on the file that may call them.
+        allowed_hosts: names and addresses, from `receiver.read_hosts`, that may be called beside loopback.
         secret: key of the signatures, as the bytes of its UTF-8; without one nothing is signed.
-        patience: the retry schedule.
+        timeout: of a try, up to the first line of the answer; `TIMEOUT` if None.
+        waits: between the tries; after one more than these a webhook is given up.
         clock: the machine's clock, since the service's may be moved.
     """
 
@@ -204,91 +215,54 @@ class WebhookSender:
         *,
         allowed_hosts: Collection[str] = (),
         secret: str | None = None,
-        patience: RetrySchedule | None = None,
+        timeout: timedelta | None = None,
+        waits: Sequence[timedelta] = WAITS,
         clock: Callable[[], datetime] = read_clock,
     ) -> None:
-        patience = patience or RetrySchedule()
         self._store = store
         self._commits = CommitGroup(store)
-        self._queue = WebhookQueue(store, patience)
-        self._client = WebhookClient(allowed_hosts=allowed_hosts, timeout=patience.timeout)
+        self._client = WebhookClient(allowed_hosts=allowed_hosts, timeout=timeout or TIMEOUT)
+        self._waits = waits
         self._listing = RecordList(store)
         self._clock = clock
         self._key = None if secret is None else secret.encode(errors="replace")
-        # Receivers that are left to other services, and until when. Postponing their webhooks would not do:
-        # of services that look equally often, the same one would always be first.
-        self._left: dict[str, datetime] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send due webhooks until `stop` is set; the current ones then have a second left."""
-        under_way: dict[asyncio.Task[None], Webhook] = {}
+        under_way: dict[int, asyncio.Task[None]] = {}
         stopped = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 # Another process may hold the file's lock for too long; nothing is lost by waiting.
                 with suppress(sqlite3.OperationalError):
-                    for webhook in self._claim_beside([*under_way.values()]):
-                        under_way[asyncio.create_task(self._deliver(webhook))] = webhook
-                await asyncio.wait(
-                    {stopped, *under_way}, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED
-                )
-                under_way = {task: webhook for task, webhook in under_way.items() if not task.done()}
+                    free = _AT_ONCE - len(under_way)
+                    due = list_due_webhooks(self._store.connection, self._clock(), under_way, free)
+                    under_way |= {each.id: asyncio.create_task(self._deliver(each)) for each in due}
+                tasks = {stopped, *under_way.values()}
+                await asyncio.wait(tasks, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED)
+                under_way = {key: task for key, task in under_way.items() if not task.done()}
             if under_way:
-                await asyncio.wait(under_way, timeout=_LAST_WAIT_S)
+                await asyncio.wait(under_way.values(), timeout=_LAST_WAIT_S)
         finally:
-            await self._break_off(stopped, under_way)
-
-    def _claim_beside(self, under_way: Iterable[Webhook]) -> Iterator[Webhook]:
-        """Claim further webhooks in steps that fit every receiver's limit."""
-        counts = Counter(webhook.receiver for webhook in under_way)
-        while (free := _AT_ONCE - counts.total()) > 0:
-            now = self._clock()
-            self._left = {receiver: until for receiver, until in self._left.items() if until > now}
-            busy = [receiver for receiver, count in counts.items() if count >= _AT_ONCE_EACH]
-            # All due webhooks may be for the busiest receiver.
-            most = max((count for count in counts.values() if count < _AT_ONCE_EACH), default=0)
-            step = min(free, _AT_ONCE_EACH - most)
-            claimed = self._queue.claim(step, now, [*busy, *self._left])
-            yield from claimed
-            if len(claimed) < step:
-                return
-            counts.update(webhook.receiver for webhook in claimed)
-
-    async def _break_off(
-        self, stopped: asyncio.Task[bool], under_way: dict[asyncio.Task[None], Webhook]
-    ) -> None:
-        broken_off = {task: webhook for task, webhook in under_way.items() if not task.done()}
-        for task in (stopped, *broken_off):
-            task.cancel()
-        await asyncio.gather(stopped, *broken_off, return_exceptions=True)
-        if broken_off:
-            with suppress(sqlite3.OperationalError):
-                await self._commits.write(
-                    lambda: self._queue.release(broken_off.values(), self._clock()), patience_s=_LAST_WAIT_S
-                )
+            for task in (stopped, *under_way.values()):
+                task.cancel()
+            await asyncio.gather(stopped, *under_way.values(), return_exceptions=True)
 
     async def _deliver(self, webhook: Webhook) -> None:
-        # A try whose outcome could not be written counts as lost and is repeated.
+        # A try whose outcome could not be written is repeated.
         with suppress(sqlite3.OperationalError):
-            settle = await self._try(webhook)
-            await self._commits.write(settle)
-
-    async def _try(self, webhook: Webhook) -> Callable[[], None]:
-        """Try once, and return the function that records the outcome."""
-        problem, is_final = None, False
-        try:
-            await self._post(webhook)
-        except DeliveryError as error:
-            if error.forbidden_host is not None and is_kept(self._store, error.forbidden_host):
-                # Another service on the file may call it.
-                self._left[webhook.receiver] = self._clock() + _LEFT_FOR
-                return lambda: self._queue.release([webhook], self._clock())
-            problem, is_final = str(error), error.is_final
-        except sqlite3.OperationalError:
-            raise
-        except Exception as error:  # noqa: BLE001  our own mistake counts as a try, or it is made for ever
-            problem = f"the sandbox failed ({type(error).__name__})"
-        return lambda: self._queue.settle(webhook, problem, self._clock(), is_final=is_final)
+            problem, is_final, retry_at = None, False, None
+            try:
+                await self._post(webhook)
+            except DeliveryError as error:
+                problem, is_final = str(error), error.is_final
+            except sqlite3.OperationalError:
+                raise
+            except Exception as error:  # noqa: BLE001  our own mistake counts as a try, or it is made for ever
+                problem = f"the sandbox failed ({type(error).__name__})"
+            if problem and not is_final and webhook.tries < len(self._waits):
+                retry_at = self._clock() + self._waits[webhook.tries]
+            await self._commits.write(lambda: settle_webhook(self._store, webhook, problem, retry_at))
 
     async def _post(self, webhook: Webhook) -> None:
         receiver = parse_receiver(webhook.question.webhook or "")

@@ -126,10 +126,11 @@ class RemoteIntents:
             yield from group
 
     def keep(self, campaign: Campaign, record: CampaignRecord) -> None:
-        """Push a campaign's record to the remote; only unresolved launches stay reserved.
+        """Bring a campaign's record to the remote, when the ref is let go.
 
-        After a failure the user is warned and `is_behind` is True: ledger and lockfile are complete, and the
-        next run looks up the reservations. The run must hold the campaign's lock.
+        Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True:
+        ledger and lockfile are complete, and the next run looks up the reservations. The run must hold the
+        campaign's lock.
         """
         if self._state is None:
             return
@@ -194,7 +195,7 @@ class RemoteIntents:
             text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
             suppressions = compose_suppressions(connection, identity.key)
         unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
-        state.replace(identity.names, text, [*unknown, *reserved], suppressions)
+        state.replace(identity.names, text, [*unknown, *reserved], suppressions, is_urgent=bool(reserved))
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""

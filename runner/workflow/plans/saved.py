@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from runner.atomic_write import write_private
 from runner.campaign.model import InlineRecipient
 from runner.errors import (
     OnHoldError,
@@ -28,7 +29,6 @@ from runner.errors import (
     UnusableListError,
     UsageError,
 )
-from runner.ledger.atomic_write import write_private
 from runner.ledger.fingerprint import TargetKey
 from runner.plan.digest import plan_digest
 from runner.plan.manifest import RENEWAL, dump_manifest, parse_manifest

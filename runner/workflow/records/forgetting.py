@@ -175,7 +175,7 @@ def _list_states(workspace: Workspace, campaigns: Sequence[Campaign], done: Forg
     else:
         yield (
             f"earlier states of {state.ref} hold their fingerprints: the ref no longer leads there, but the "
-            "remote keeps them until it removes what no ref leads to (git gc --prune=now there; a forge may "
+            "remote keeps them until it removes what no ref leads to (git gc --prune=now there; GitHub may "
             "have to be asked), and so do clones that have used the ref, caches of CI, and backups"
         )
     told = {one.campaign for one in done.campaigns if one.target == workspace.target.name}

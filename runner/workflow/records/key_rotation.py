@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.audience.audience import AudienceTally, iterate_audience, list_forms
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.renumbering import list_forms
 from runner.errors import ConfigurationError, MissingKeyError, RunnerError
 from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.git.recording import ASIDE
@@ -209,7 +210,9 @@ class _Rotation:
                 f"{OLD_STATE_KEY} is not set",
                 hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
             )
-        files = replace(self.workspace.files, key=self.old, skips_other_keys=True, campaigns={}, unread={})
+        files = replace(
+            self.workspace.files, key=self.old, skips_other_keys=True, campaigns={}, unread={}, _named={}
+        )
         files.fill(self.ledger)
         for _, error in files.unread.values():
             raise error
@@ -272,4 +275,4 @@ class _Rotation:
 def _list_phones(campaign: Campaign) -> Iterator[str]:
     """Yield the phones in a campaign's audience, up to the first error."""
     for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
-        yield from list_forms(recipient)
+        yield from list_forms(recipient.phone)

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
 from runner.errors import RunnerError
-from runner.ledger.atomic_write import write_private
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import dump_book, parse_book
 from runner.ledger.people.opt_outs import (
@@ -35,6 +35,7 @@ from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
+from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def review_opt_outs(
     """
     workspace = Workspace.open_known(scope)
     target = workspace.target.name
-    with workspace.open_ledger() as ledger:
+    with workspace.open_ledger(needs_shared=False) as ledger:
 
         def decide(guid: str, state: State) -> None:
             with ledger.writing() as connection:
@@ -197,6 +198,7 @@ def review_opt_outs(
         with ledger.reading() as connection:
             view = read_view(connection, target, with_texts=True)
         decided = ask(view, decide)
+        share_suppressions(workspace, ledger)
         with ledger.reading() as connection:
             return decided, read_view(connection, target)
 
@@ -295,7 +297,10 @@ def _change(
     `change` makes the changes and returns their number, which is returned with the new state.
     """
     key = workspace.key
-    with workspace.open_ledger() as ledger, ledger.writing() as connection:
-        enter_key(connection, key)
-        changed = change(connection, key, workspace.now_text())
-        return changed, read_view(connection, key.target)
+    with workspace.open_ledger(needs_shared=False) as ledger:
+        with ledger.writing() as connection:
+            enter_key(connection, key)
+            changed = change(connection, key, workspace.now_text())
+            view = read_view(connection, key.target)
+        share_suppressions(workspace, ledger)
+    return changed, view

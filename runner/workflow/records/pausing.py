@@ -11,6 +11,7 @@ from runner.campaign.load import read_names
 from runner.errors import UsageError
 from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
+from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -57,14 +58,16 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
     files = tuple(Path(campaign) for campaign in campaigns if _is_file(campaign))
     workspace = Workspace.open(replace(scope, paths=files))
     target = workspace.target
-    with workspace.open_ledger() as ledger, ledger.writing() as connection:
-        changed = []
-        for names in found:
-            # A renamed campaign may have been paused under a former name.
-            meant = names[:1] if words is not None else names
-            at = workspace.now_text()
-            changed.append(sum(set_pause(connection, workspace.key, name, words, at) for name in meant) > 0)
-        pauses = read_pauses(connection, target.name)
+    with workspace.open_ledger(needs_shared=False) as ledger:
+        with ledger.writing() as connection:
+            changed, at = [], workspace.now_text()
+            for names in found:
+                # A renamed campaign may have been paused under a former name.
+                meant = names[:1] if words is not None else names
+                done = [set_pause(connection, workspace.key, name, words, at) for name in meant]
+                changed.append(any(done))
+            pauses = read_pauses(connection, target.name)
+        share_suppressions(workspace, ledger)
     items = [
         PausedCampaign(names[0], is_changed, next((pauses[name] for name in names if name in pauses), None))
         for names, is_changed in zip(found, changed, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from runner.audience.phone import PhoneProblem, mask_written, parse_phone
@@ -72,7 +73,9 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
                     yield from phones.read(cells[index], line)
             phones.note_findings()
     except TableProblemError as error:
-        problems.add(error.diagnostic)
+        problem = error.diagnostic
+        is_foreign = problem.code == "csv-encoding-unknown"
+        problems.add(replace(problem, hint="save it as “CSV UTF-8”") if is_foreign else problem)
 
 
 def _no_column(table: Table, column: str) -> Diagnostic:

@@ -1,15 +1,12 @@
 """The record in git: its files and their merging, and the commit that tells what is new in them.
 
-Launches are new if no lockfile has recorded them before, not even one of the campaign's former name or place,
-or one that was deleted or restored meanwhile.
+Launches are new if no lockfile on the branch has them, not even one of the campaign's former name or place.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -55,8 +52,6 @@ _NAMED = 2
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
 _NOBODY = "runner", "runner@localhost"
 _GUID = '"project_launch_guid":"[^"]*"'
-_CLOCKS_APART = timedelta(days=1)
-"""Tolerated difference of machines' clocks, by which a commit may precede its sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +96,7 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
 
 def _push(clone: Clone, scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> PushedRecord:
     failures = Failures()
-    source = remote if is_pushed else None
-    recorder = _make_recorder(clone, scope, failures, source)
+    recorder = _make_recorder(clone, scope, failures)
     if recorder is None:
         return PushedRecord(None, "", has_files=False, code=0)
     if is_pushed:
@@ -125,7 +119,7 @@ def _find_clone() -> Clone:
     return Clone(Git(root), root)
 
 
-def _make_recorder(clone: Clone, scope: Scope, failures: Failures, remote: str | None) -> Recorder | None:
+def _make_recorder(clone: Clone, scope: Scope, failures: Failures) -> Recorder | None:
     """Return the recorder of the campaigns' files; None if there are none."""
     git, root, environ = clone.git, clone.root, scope.environ
     paths = scope.paths or (DEFAULT_FOLDER,)
@@ -136,7 +130,7 @@ def _make_recorder(clone: Clone, scope: Scope, failures: Failures, remote: str |
     head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
     named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in environ
     author = {} if named else choose_author(environ)
-    describe = partial(_describe, clone, environ, head, remote)
+    describe = partial(_describe, clone, environ, head)
     return Recorder(
         clone,
         files,
@@ -203,19 +197,17 @@ def _describe(
     clone: Clone,
     environment: Mapping[str, str],
     head: str,
-    remote: str | None,
     tips: Sequence[str],
     changes: Sequence[RecordedFile],
 ) -> str:
-    told = ToldRecord(clone, tips, remote)
     lockfiles = [one for one in changes if one.path.endswith(_LOCKFILE)]
     advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
-    known = told.find_guids({guid: at for advance in advances for guid, at in advance.list_fresh().items()})
+    known = _find_recorded(clone, tips) if any(one.list_fresh() for one in advances) else set()
     gains = []
     for advance in advances:
         gains.append(advance.find_gain(known))
         # A moved campaign may have two lockfiles in one commit.
-        known.update(advance.list_fresh())
+        known |= advance.list_fresh()
     suppressions = [
         find_suppression_gain(clone.root / one.path, one.before, one.after)
         for one in changes
@@ -397,46 +389,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-class ToldRecord:
-    """The record in some commits and their ancestors.
-
-    More history can be fetched from `remote`, unless it is None.
-    """
-
-    def __init__(self, clone: Clone, tips: Sequence[str], remote: str | None) -> None:
-        self._clone = clone
-        self._tips = tips
-        self._remote = remote
-
-    def find_guids(self, sent: Mapping[str, str]) -> set[str]:
-        """Return the recorded ones among launches.
-
-        `sent` maps guids, in the form of `normalize_guid`, to times of sending (UTC, ISO 8601).
-        """
-        told: set[str] = set()
-        for tip in self._tips if sent else ():
-            told |= sent.keys() & _read_guids("\n".join(self._clone.search(tip, _GUID, _LOCKFILE)))
-        left = sent.keys() - told
-        if not left:
-            return told
-        # Commits before the first of these launches cannot have recorded them.
-        since = _leave_room(min(sent[guid] for guid in left))
-        for tip in self._tips:
-            self._deepen(tip, since)
-            told |= left & _read_guids(self._clone.read_patches(tip, since, _LOCKFILE))
-        return told
-
-    def _deepen(self, tip: str, since: str) -> None:
-        if self._remote is not None:
-            self._clone.deepen(self._remote, tip, since)
-
-
-def _read_guids(text: str) -> set[str]:
-    return {normalize_guid(json.loads(found.partition(":")[2])) for found in re.findall(_GUID, text)}
-
-
-def _leave_room(at: str) -> str:
-    return (datetime.fromisoformat(at) - _CLOCKS_APART).isoformat()
+def _find_recorded(clone: Clone, tips: Sequence[str]) -> set[str]:
+    """Return the guids of all launches in the lockfiles of some commits."""
+    texts = (one for tip in tips for one in clone.search(tip, _GUID, _LOCKFILE))
+    return {normalize_guid(json.loads(one.partition(":")[2])) for one in texts}
 
 
 def name_target(path: str) -> str:

@@ -6,9 +6,8 @@ import os
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runner.campaign.model import DEFAULT_REVIEW_MARGIN
 from runner.errors import LimitError, RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.github.job_summary import DENIED_VARIABLE, append_variables
@@ -17,18 +16,17 @@ from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import format_moment
 from runner.plan.approval import Approval, find_gap
 from runner.wording import hide_phones
-from runner.workflow.approval_coverage import ApprovalShelf, require_sealed
+from runner.workflow.approval_coverage import ApprovalStore, require_sealed
 from runner.workflow.observer import note
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.review.reviewers import Decisions, ask_forge, find_run, read_decisions
+from runner.workflow.review.reviewers import ask_github, find_run, read_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from fractions import Fraction
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.github.pull_requests import MergedPullRequest, MessageNumbers, PlanNumbers
+    from runner.github.pull_requests import MergedPullRequest, PlanNumbers
     from runner.github.rest import Repository
     from runner.plan.approval import ApprovalRequest
     from runner.workflow.approval_coverage import Coverage
@@ -38,11 +36,11 @@ if TYPE_CHECKING:
 
 _LONGEST_NAME = 100
 _OTHERWISE = (
-    f"let people approve the run: give the environment `{ENVIRONMENT}` required reviewers; where the forge "
+    f"let people approve the run: give the environment `{ENVIRONMENT}` required reviewers; where GitHub "
     "has none for this repository, take the merge of a reviewed pull request for the approval: --merge"
 )
 _BY_HAND = (
-    f"give the environment `{ENVIRONMENT}` required reviewers; where the forge has none for this repository, "
+    f"give the environment `{ENVIRONMENT}` required reviewers; where GitHub has none for this repository, "
     "do it from a machine of your own: see `runner resolve --help` and `runner resume --help`"
 )
 _REVIEW_FIRST = (
@@ -51,8 +49,7 @@ _REVIEW_FIRST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """A campaign of the plan to approve, with its entry; `request` is None without a state key."""
 
     campaign: Campaign
@@ -94,11 +91,11 @@ def approve_run() -> tuple[str, ...]:
         RunnerError: GitHub does not answer.
         UsageError: this is not a job.
     """
-    decisions = _ask_for_run(None, _BY_HAND)
-    if not decisions.approved_by:
-        raise LimitError(f"{', '.join(decisions.denied_by)} denied it: nothing was recorded")
-    _hand_over(_Approvers(decisions.approved_by))
-    return decisions.approved_by
+    names, denied_by = read_decisions(None, _BY_HAND)
+    if not names:
+        raise LimitError(f"{', '.join(denied_by)} denied it: nothing was recorded")
+    _hand_over(_Approvers(names))
+    return names
 
 
 def approve_plan(
@@ -123,13 +120,13 @@ def approve_plan(
     scope = replace(scope, paths=tuple(saved.paths()))
     workspace = Workspace.open(scope)
     saved.require_target(workspace.target)
-    shelf = ApprovalShelf(workspace.target)
-    asked = _list_asked(saved, scope, shelf)
+    store = ApprovalStore(workspace.target)
+    asked = _list_asked(saved, scope, store)
     if not asked:
         return None
     approvers = _find_word(saved, asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
     _hand_over(approvers)
-    _record(saved, asked, approvers, shelf)
+    _record(saved, asked, approvers, store)
     if approvers.denied_by:
         raise LimitError(
             f"{', '.join(approvers.denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
@@ -138,7 +135,7 @@ def approve_plan(
             "--plan FILE --by NAME` in a clone, then `runner record`",
         )
     campaigns = tuple(one.campaign.name for one in asked)
-    return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=shelf.key is not None)
+    return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=store.key is not None)
 
 
 def _clean(names: Sequence[str]) -> tuple[str, ...]:
@@ -148,7 +145,7 @@ def _clean(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(sorted({name.strip() for name in names}))
 
 
-def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_Asked]:
+def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_Asked]:
     """Return the campaigns of a plan with something not approved yet.
 
     Raises:
@@ -157,16 +154,16 @@ def _list_asked(saved: SavedPlan, scope: Scope, shelf: ApprovalShelf) -> list[_A
     campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
     asked = []
     for entry in saved.made.campaigns:
-        request = require_sealed(entry, saved, shelf)
+        request = require_sealed(entry, saved, store)
         campaign = campaigns.get(entry["name"])
         if campaign is None:
             raise RunnerError(f"{entry['file']} is not the campaign {entry['name']} that was planned")
         if entry["refusals"]:
             continue
-        if request is None or shelf.key is None:
+        if request is None or store.key is None:
             is_open = any(message["to_send"] for message in entry["messages"])
         else:
-            approvals = shelf.list_approvals(shelf.find_file(campaign), shelf.key)
+            approvals = store.list_approvals(store.find_file(campaign), store.key)
             is_open = find_gap(request, approvals, request.messages) is not None
         if is_open:
             asked.append(_Asked(campaign, entry, request))
@@ -185,7 +182,7 @@ def _find_word(
             hint="name them with --by; in a job, give the step GITHUB_TOKEN",
         )
     if not names:
-        names, denied_by = _ask_for_run(saved.made.earlier, _OTHERWISE)
+        names, denied_by = read_decisions(saved.made.earlier, _OTHERWISE)
         if not names:
             return _Approvers((), denied_by=denied_by)
     try:
@@ -196,20 +193,6 @@ def _find_word(
     if review is None:
         return _Approvers(names)
     return _Approvers(names, review.pull.url or None, review.reviewers)
-
-
-def _ask_for_run(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions:
-    """Return what the reviewers of this job's run decided; `otherwise` is the advice if they are missing.
-
-    Raises:
-        LimitError: nobody decided in this attempt, or there are no required reviewers.
-        RunnerError: the forge does not answer.
-        UsageError: this is not a job.
-    """
-    decisions = read_decisions(earlier, otherwise)
-    if not any(decisions):
-        raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
-    return decisions
 
 
 def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approvers:
@@ -232,15 +215,13 @@ def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approv
             "not known",
             hint="have `runner comment` run in the pull request's job, or say who approved it with --by",
         )
-    sendings = [
-        ReviewedCampaign(
-            one.campaign.name,
-            one.campaign.policy.review_margin,
-            {message["id"]: message["to_send"] + message["forecast"] for message in one.entry["messages"]},
-        )
-        for one in asked
-    ]
-    growth = review.find_growth(sendings)
+    growth = {}
+    for one in asked:
+        pending = {
+            message["id"]: message["to_send"] + message["forecast"] for message in one.entry["messages"]
+        }
+        if more := review.find_growth(one.campaign, pending):
+            growth[one.campaign.name] = more
     if growth:
         words = "; ".join(f"{name}: {text}" for name, text in growth.items())
         raise LimitError(
@@ -251,16 +232,16 @@ def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approv
     return _Approvers(review.reviewers, review.pull.url or None, review.reviewers)
 
 
-def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, shelf: ApprovalShelf) -> None:
-    key = shelf.key
+def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, store: ApprovalStore) -> None:
+    key = store.key
     if key is None:
         return
     run_url = hide_credentials(find_run_url(os.environ) or "") or None
     by_file: dict[Path, list[Approval]] = {}
     for one in asked:
         if one.request is not None:
-            file = shelf.find_file(one.campaign)
-            now = _find_moment(shelf.list_approvals(file, key))
+            file = store.find_file(one.campaign)
+            now = _find_moment(store.list_approvals(file, key))
             approval = Approval(
                 one.request,
                 saved.digest,
@@ -273,7 +254,7 @@ def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, sh
             )
             by_file.setdefault(file, []).append(approval)
     for file, approvals in by_file.items():
-        shelf.record(file, approvals, key)
+        store.record(file, approvals, key)
 
 
 def _find_moment(approvals: Iterable[Approval]) -> str:
@@ -295,21 +276,6 @@ def _hand_over(approvers: _Approvers) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewedCampaign:
-    """The reviewed deliveries of a campaign.
-
-    Attributes:
-        name: the campaign's.
-        margin: allowed growth since the review.
-        pending: recipients to send to now or later, by message.
-    """
-
-    name: str
-    margin: Fraction
-    pending: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
 class MergeReview:
     """A merged pull request, its approvers, and the plan's numbers in its comments."""
 
@@ -317,51 +283,30 @@ class MergeReview:
     reviewers: tuple[str, ...]
     said: tuple[PlanNumbers, ...]
 
-    def find_growth(self, sendings: Sequence[ReviewedCampaign]) -> dict[str, str]:
-        """Return descriptions of campaigns that exceed the comments' numbers, by name."""
-        listed = [numbers.campaigns for numbers in self.said if numbers.campaigns is not None]
-        found, unlisted = {}, []
-        for one in sendings:
-            # If several comments cover a campaign, each must allow enough.
-            told = [campaigns[name] for campaigns in listed if (name := hide_phones(one.name)) in campaigns]
-            if not told and len(listed) < len(self.said):
-                unlisted.append(one)
-            elif gaps := list(self._find_gaps(one, told)):
-                found[one.name] = "; ".join(gaps)
-        return found | self._compare_sums(unlisted)
+    def find_growth(self, campaign: Campaign, pending: Mapping[str, int]) -> str:
+        """Return how a campaign's plan exceeds the comments' numbers; empty if it does not.
 
-    def _find_gaps(
-        self, one: ReviewedCampaign, told: Sequence[Mapping[str, MessageNumbers]]
-    ) -> Iterator[str]:
-        for message, pending in one.pending.items():
-            numbers = (messages.get(hide_phones(message)) for messages in told)
-            counts = (0 if said is None else said.to_send + said.later for said in numbers)
-            reviewed = min(counts, default=0)
-            if pending > reviewed + int(reviewed * one.margin):
-                yield (
-                    f"`{message}` may reach {pending:,} more, and the comment on #{self.pull.number} "
+        `pending` has the recipients to send to now or later, by message.
+        """
+        name = hide_phones(campaign.name)
+        # If several comments cover a campaign, each must allow enough.
+        listed = [one.campaigns[name] for one in self.said if name in one.campaigns]
+        gaps = []
+        for message, count in pending.items():
+            reviewed = min((numbers.get(hide_phones(message), 0) for numbers in listed), default=0)
+            if count > reviewed + int(reviewed * campaign.policy.review_margin):
+                gaps.append(
+                    f"`{message}` may reach {count:,} more, and the comment on #{self.pull.number} "
                     f"said {reviewed:,}"
                 )
-
-    def _compare_sums(self, sendings: Sequence[ReviewedCampaign]) -> dict[str, str]:
-        # For very many campaigns a comment only has room for the total.
-        sums = [numbers for numbers in self.said if numbers.campaigns is None]
-        reviewed = sum(numbers.to_send + numbers.later for numbers in sums)
-        total = sum(sum(one.pending.values()) for one in sendings)
-        if total <= reviewed + int(reviewed * DEFAULT_REVIEW_MARGIN):
-            return {}
-        words = (
-            f"the plan may send {total:,} texts in the end, and the comment on #{self.pull.number} said "
-            f"{reviewed:,}"
-        )
-        return {one.name: words for one in sendings}
+        return "; ".join(gaps)
 
 
 def _read_merge_review(target: str) -> MergeReview | None:
     """Return the review of the pull request that merged the current commit, or None.
 
     Raises:
-        RunnerError: this is not a job, or the forge does not answer.
+        RunnerError: this is not a job, or GitHub does not answer.
     """
     commit, branch = _find_commit(), os.environ.get("GITHUB_REF_NAME", "")
 
@@ -372,7 +317,7 @@ def _read_merge_review(target: str) -> MergeReview | None:
         reviewers = list_reviewers(repository, pull)
         return MergeReview(pull, reviewers, tuple(list_said(repository, pull, target)))
 
-    return ask_forge(read)
+    return ask_github(read)
 
 
 def _find_commit() -> str:
@@ -388,7 +333,7 @@ def _find_commit() -> str:
 def add_growth(coverages: Sequence[Coverage]) -> list[Coverage]:
     """Add to coverages the growth since the pull request, for approvers to see.
 
-    This happens in jobs only; a forge that does not answer stops no plan.
+    This happens in jobs only; GitHub that does not answer stops no plan.
     """
     needed = [coverage for coverage in coverages if coverage.status == "needed"]
     if not needed or not os.environ.get("GITHUB_TOKEN"):
@@ -401,16 +346,12 @@ def add_growth(coverages: Sequence[Coverage]) -> list[Coverage]:
         review = None
     if review is None or not review.said:
         return list(coverages)
-    sendings = [
-        ReviewedCampaign(
-            item.campaign.name,
-            item.campaign.policy.review_margin,
-            {message.id: message.pending for message in item.plan.messages},
-        )
-        for item in (coverage.planned for coverage in needed)
-    ]
-    growth = review.find_growth(sendings)
-    return [
-        replace(coverage, gap=f"{coverage.gap}; {growth[name]}") if name in growth else coverage
-        for coverage, name in ((one, one.planned.campaign.name) for one in coverages)
-    ]
+    return [_add_growth(coverage, review) for coverage in coverages]
+
+
+def _add_growth(coverage: Coverage, review: MergeReview) -> Coverage:
+    item = coverage.planned
+    if coverage.status != "needed":
+        return coverage
+    growth = review.find_growth(item.campaign, {one.id: one.pending for one in item.plan.messages})
+    return replace(coverage, gap=f"{coverage.gap}; {growth}") if growth else coverage

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.git.recording import ASIDE
 from runner.github.comments import write_marker
-from runner.github.job import is_of_pull_request, lacks_secrets, read_pull_request_job
-from runner.github.pull_requests import MessageNumbers, PlanNumbers, write_numbers
+from runner.github.job import NoJobError, is_of_pull_request, lacks_secrets, read_github_job
+from runner.github.pull_requests import PlanNumbers, write_numbers
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from runner.wording import hide_phones
@@ -22,12 +22,10 @@ from runner.workflow.plans.differences import find_differences
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
     count_texted,
-    count_to_send,
     leave_out_refused,
     plan_campaigns,
     plan_without_key,
 )
-from runner.workflow.plans.saved import digest_plans
 from runner.workflow.review.publishing import comment, open_repository, publish
 from runner.workflow.review.review import Review, write_unknown
 from runner.workflow.workspace.folders import name_folder
@@ -36,6 +34,7 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.ledger.database import Ledger
     from runner.service.target import Target
     from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
@@ -53,7 +52,7 @@ class PlanFindings:
         remarks: Markdown on the pull request's changes beside the plan, and on the unmerged record.
         planned: the plans, if any could be made.
         differences: between campaigns and what they have sent.
-        texted: for upper bounds, the number of people on record by message, for each plan; None for others.
+        texted: without the key, the number of people on record by message (None if not known), for each plan.
         problems: all problems; None if the campaigns were not read.
         left_out: a Markdown table of the campaigns that could not be planned.
         failure: the reason why nothing could be planned.
@@ -92,15 +91,17 @@ def find_plan(scope: Scope, remote: str) -> PlanFindings:
     return findings
 
 
-def keep_plan_comment(findings: PlanFindings, text: CommentText, name: str | None, *, quiet: bool) -> None:
-    """Keep one comment on the pull request; without a forge, write it elsewhere. `name` is `--id`."""
+def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool) -> None:
+    """Keep one comment on the pull request; without GitHub, write it elsewhere."""
     if findings.planned:
-        text = replace(text, numbers=write_numbers(_count(findings.planned)))
+        text = replace(text, numbers=_write_numbers(findings))
 
     def keep() -> None:
-        job = read_pull_request_job(os.environ)
+        job = read_github_job(os.environ)
+        if not job.number:
+            raise NoJobError("this is no job of a pull request")
         tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
-        marker = write_marker(findings.target_name, name or name_folder())
+        marker = write_marker(findings.target_name, name_folder())
         comment(
             open_repository(job), job.number, marker, replace(text, tail=tail), head=job.head, quiet=quiet
         )
@@ -129,21 +130,26 @@ def _count_waiting(findings: PlanFindings, review: Review, workspace: Workspace)
         findings.remarks.append(write_unknown(what, error))
 
 
+def plan_on_record(
+    workspace: Workspace, scope: Scope, ledger: Ledger, failures: Failures
+) -> list[PlanResult]:
+    """Return the plans of what is left to send; failed ones go to `failures`."""
+    return plan_campaigns(
+        workspace,
+        scope,
+        PlanOptions(recipients_per_send=workspace.target.recipients_per_send),
+        lambda campaign: workspace.read_record(ledger, campaign),
+        PlanContextReader(workspace, ledger, workspace.now()),
+        failures,
+        names=RecordNames(workspace, ledger),
+    )
+
+
 def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
     failures = Failures()
-    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     try:
         with workspace.open_ledger_for_reading() as ledger:
-            reader = PlanContextReader(workspace, ledger, workspace.now())
-            planned = plan_campaigns(
-                workspace,
-                scope,
-                options,
-                lambda c: workspace.read_record(ledger, c),
-                reader,
-                failures,
-                names=RecordNames(workspace, ledger),
-            )
+            planned = plan_on_record(workspace, scope, ledger, failures)
             differences = find_differences(ledger, planned, None)
         missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
     except MissingKeyError as error:
@@ -165,31 +171,34 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
 
 
 def _find_bounds(findings: PlanFindings, workspace: Workspace, scope: Scope, missing: RunnerError) -> None:
-    """Find upper bounds of a plan for a job without the key to read the record."""
+    """Plan without the key to read the record, in which people can just be counted."""
     failures = Failures()
     planned = plan_without_key(workspace, scope, failures)
     if not planned:
         raise missing
-    warn(f"planned as if nothing was sent, since this pull request gets no secrets: {missing.message}")
+    warn(
+        f"planned without knowing who was texted, since this pull request gets no secrets: {missing.message}"
+    )
     findings.texted = [count_texted(workspace, item.campaign) for item in planned]
     findings.planned = planned
     findings.problems, findings.left_out = failures.problems, failures.markdown()
     findings.code = failures.find_exit_code(0)
 
 
-def _count(planned: Sequence[PlanResult]) -> PlanNumbers:
-    """Return the numbers of plans for comparison with later ones."""
+def count_pending(item: PlanResult, texted: Mapping[str, int] | None = None) -> dict[str, int]:
+    """Return how many people get each message, now or later; without those who are `texted`, by message."""
+    return {one.id: max(0, one.pending - (texted or {}).get(one.id, 0)) for one in item.plan.messages}
+
+
+def _write_numbers(findings: PlanFindings) -> str:
+    texted = findings.texted or [None] * len(findings.planned)
     campaigns = {
-        hide_phones(item.plan.campaign.name): {
-            hide_phones(one.id): MessageNumbers(one.to_send, one.recipients, one.forecast)
-            for one in item.plan.messages
+        hide_phones(item.campaign.name): {
+            hide_phones(message): count for message, count in count_pending(item, known).items() if count
         }
-        for item in planned
+        for item, known in zip(findings.planned, texted, strict=True)
     }
-    later = sum(one.forecast for item in planned for one in item.plan.messages)
-    return PlanNumbers(
-        planned[0].plan.target, digest_plans(planned), campaigns, count_to_send(planned), later
-    )
+    return write_numbers(PlanNumbers(findings.target_name, campaigns))
 
 
 def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:

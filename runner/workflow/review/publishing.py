@@ -1,6 +1,6 @@
 """Comments and issues on GitHub: a fixed head, as many pieces as fit, and their publication.
 
-Without a forge they go to the job's summary, else to the observer.
+Without GitHub they go to the job's summary, else to the observer.
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.github.comments import LONGEST_BODY, IssueKeeper, count_units, keep_comment, keep_trying
-from runner.github.job import DEFAULT_API, NoJobError, read_forge_job
+from runner.github.comments import LONGEST_BODY, count_units, keep_comment, keep_trying
+from runner.github.issues import keep_issue
+from runner.github.job import DEFAULT_API, NoJobError, read_github_job
 from runner.github.job_summary import append_summary, has_summary, summary_room
 from runner.github.rest import RefusedError, Repository, UnavailableError
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.wording import count_words, inert, inert_html, markdown_table, printable
-from runner.workflow.campaigns import show_path
+from runner.wording import count_words, escape_html, escape_markdown, printable
+from runner.workflow.failures import write_problem_table
 from runner.workflow.observer import hand_over, note, warn
 from runner.workflow.workspace.workspace import ca_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.errors import RunnerError
-    from runner.github.comments import Report
-    from runner.github.job import ForgeJob
-    from runner.source.diagnostic import Diagnostic, Problems
+    from runner.github.issues import Report
+    from runner.github.job import GitHubJob
+    from runner.source.diagnostic import Problems
 
 _Result = TypeVar("_Result")
 _WORKFLOW = "Campaigns send"
@@ -39,6 +40,15 @@ _SAID = {
     "updated": "Comment edited: {url}",
     "unchanged": "Comment unchanged: {url}",
     "overtaken": "The pull request has moved on to another commit, whose job comments: nothing was written",
+}
+
+_ISSUE_SAID = {
+    "opened": "Issue opened: {url}",
+    "updated": "Issue edited: {url}",
+    "unchanged": "Issue unchanged: {url}",
+    "closed": "Issue closed, all is well: {url}",
+    "left closed": "Somebody has closed the issue, and it is no worse since: {url}",
+    "nothing": "All is well: no issue is open",
 }
 
 MOST_ROWS = 50
@@ -64,7 +74,7 @@ class Piece:
         if self.is_open:
             return f"\n{self.body}\n"
         # The blank lines let Markdown begin and end inside of HTML (CommonMark 0.31, 4.6).
-        return f"\n<details><summary>{inert_html(self.title)}</summary>\n\n{self.body}\n\n</details>\n"
+        return f"\n<details><summary>{escape_html(self.title)}</summary>\n\n{self.body}\n\n</details>\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,56 +112,23 @@ class CommentText:
 
 
 def _left_out(pieces: Sequence[Piece], where: str) -> str:
-    names = [inert(piece.title[:100]) for piece in pieces[:_MOST_NAMED]]
+    names = [escape_markdown(piece.title[:100]) for piece in pieces[:_MOST_NAMED]]
     if len(pieces) > _MOST_NAMED:
         names.append(f"{len(pieces) - _MOST_NAMED:,} more")
     return f"\n> **Too long for here, {where}:** {'; '.join(names)}\n"
 
 
-def write_overview(
-    title: str,
-    target: str,
-    about: str,
-    table: tuple[Sequence[str], Sequence[Sequence[str | int]]],
-    found: tuple[Problems, str],
-    details: Sequence[Piece] = (),
-) -> CommentText:
-    """Return a comment of one table, with problems.
-
-    Args:
-        title: without the target.
-        target: the target's name.
-        about: Markdown before the table, ending in an empty line.
-        table: the names of its columns, and its rows.
-        found: problems, and a Markdown table of left-out campaigns.
-        details: pieces before the problems.
-    """
-    header, rows = table
-    problems, left_out = found
-    head = f"### {title} → {inert(target)}\n\n{about}{write_table(header, rows, MOST_ROWS, 'row')}"
-    pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
-    return CommentText(head, (*pieces, *details, *list_problem_pieces(problems)))
-
-
 def write_problem_text(problems: Problems, target: str, about: str = "", left_out: str = "") -> CommentText:
     """Return the comment if no campaign could be planned.
 
-    `about` is as for `write_plan_text`; `left_out` is a Markdown table of the campaigns and errors.
+    `about` describes the target, and the pull request's changes of it, ending in an empty line; `left_out` is
+    a Markdown table of the campaigns and errors.
     """
     counts = [count_words(problems.error_count, "error"), count_words(problems.warning_count, "warning")]
     title = "Invalid campaigns" if problems.error_count else "Campaigns not planned"
-    head = f"### {title} → {inert(target)}\n\n{about}**{' · '.join(counts)}**: nothing is planned.\n"
+    head = f"{write_heading(title, target)}{about}**{' · '.join(counts)}**: nothing is planned.\n"
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
-
-
-def write_nothing_text(target: str, about: str = "") -> CommentText:
-    """Return the comment if the last campaign was deleted.
-
-    `about` describes the target, and the pull request's changes of it.
-    """
-    head = f"### No campaigns → {inert(target)}\n\n{about}There is no campaign: nothing is sent.\n"
-    return CommentText(head, ())
 
 
 def write_failure_text(
@@ -159,15 +136,18 @@ def write_failure_text(
 ) -> CommentText:
     """Return the comment on campaigns that could not be planned because of `error`.
 
-    `target` is empty if unknown; `about` is as for `write_plan_text`; `problems` are no errors.
+    `target` is empty if unknown; `about` is as for `write_problem_text`; `problems` are no errors.
     """
-    head = f"### Campaigns not planned{f' → {inert(target)}' if target else ''}\n\n{about}"
-    if problems is not None:
-        head += "The campaigns are valid, but no plan could be made here. "
-    head += f"{inert(error.message[:1].upper() + error.message[1:])}.\n"
-    if error.hint:
-        head += f"\n{inert(error.hint)}\n"
+    valid = "" if problems is None else "The campaigns are valid, but no plan could be made here. "
+    reason = escape_markdown(error.message[:1].upper() + error.message[1:])
+    hint = f"\n{escape_markdown(error.hint)}\n" if error.hint else ""
+    head = f"{write_heading('Campaigns not planned', target)}{about}{valid}{reason}.\n{hint}"
     return CommentText(head, () if problems is None else tuple(list_problem_pieces(problems)))
+
+
+def write_heading(title: str, target: str) -> str:
+    """Return a comment's heading, and an empty line; `target` is empty if it is not known."""
+    return f"### {title}{f' → {escape_markdown(target)}' if target else ''}\n\n"
 
 
 def list_problem_pieces(problems: Problems) -> Iterator[Piece]:
@@ -178,21 +158,13 @@ def list_problem_pieces(problems: Problems) -> Iterator[Piece]:
     for start in range(0, len(errors), MOST_ROWS):
         group = errors[start : start + MOST_ROWS]
         title = f"Errors {start + 1:,} to {start + len(group):,} of {words['error']:,}"
-        yield Piece(title, _problem_table(group), is_open=start == 0)
+        yield Piece(title, write_problem_table(group), is_open=start == 0)
     if others:
         title = ", ".join(count_words(words[name], name) for name in ("warning", "note") if words[name])
-        yield Piece(title, _problem_table(others[:MOST_ROWS]))
+        yield Piece(title, write_problem_table(others[:MOST_ROWS]))
     left = sum(count for _, _, count in problems.omitted()) + max(0, len(others) - MOST_ROWS)
     if left:
         yield Piece("More", f"And {count_words(left, 'more problem')} of these kinds.", is_open=True)
-
-
-def _problem_table(problems: Iterable[Diagnostic]) -> str:
-    rows = [
-        (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
-        for one in problems
-    ]
-    return write_table(("severity", "where", "what", "what to do"), rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,20 +204,8 @@ def write_page(words: str, url: str) -> str:
     return f"[{words}]({url})" if _PAGE.fullmatch(url) else ""
 
 
-def write_table(
-    header: Sequence[str], rows: Sequence[Sequence[str | int]], most: int | None = None, noun: str = ""
-) -> str:
-    """Return a Markdown table with escaped cells, except for those that are Markdown.
-
-    Rows beyond `most`, if given, are counted below it, with a noun if one is given.
-    """
-    left = 0 if most is None else len(rows) - most
-    more = count_words(left, f"more {noun}") if noun else f"{left:,} more"
-    return markdown_table(header, rows[:most], inert) + (f"\n… and {more}\n" if left > 0 else "")
-
-
 def publish(what: str, write: Callable[[], CommentText], keep: Callable[[], None]) -> None:
-    """Publish a text with `keep`; without a forge, write it elsewhere, with a warning.
+    """Publish a text with `keep`; without GitHub, write it elsewhere, with a warning.
 
     `what` names the text, such as `comment`; `write` returns it.
     """
@@ -261,16 +221,16 @@ def publish(what: str, write: Callable[[], CommentText], keep: Callable[[], None
         _publish_elsewhere(write(), f"No {what}: {api_url} cannot be reached: {error.reason}")
 
 
-def open_repository(job: ForgeJob) -> Repository:
+def open_repository(job: GitHubJob) -> Repository:
     """Return the repository of a job."""
     return Repository(job.api_url, job.token, job.repository, verify=ca_bundle(os.environ))
 
 
-def try_on_forge(work: Callable[[], _Result]) -> _Result:
-    """Call `work`, and repeat it some times while the forge is unavailable.
+def try_on_github(work: Callable[[], _Result]) -> _Result:
+    """Call `work`, and repeat it some times while GitHub is unavailable.
 
     Raises:
-        UnavailableError: the forge cannot be asked, after some tries.
+        UnavailableError: GitHub cannot be asked, after some tries.
     """
     return keep_trying(work, time.sleep)
 
@@ -290,11 +250,11 @@ def comment(
 
     Raises:
         RefusedError: the token lacks permission.
-        UnavailableError: the forge cannot be asked, after some tries.
+        UnavailableError: GitHub cannot be asked, after some tries.
     """
     first = f"{marker}\n{text.numbers}\n" if text.numbers else f"{marker}\n"
     body, left_out = fit_body(text, count_units(first))
-    kept = try_on_forge(lambda: keep_comment(repository, number, marker, first + body, head))
+    kept = try_on_github(lambda: keep_comment(repository, number, marker, first + body, head))
     if kept.removed:
         warn(f"{kept.removed} more of this comment were there, as after two jobs at once, and were deleted")
     if not quiet:
@@ -303,28 +263,25 @@ def comment(
         write_text_summary(text)
 
 
-def keep_issue(
-    marker: str, compose: Callable[[Mapping[str, Any]], Report], said: Mapping[str, str], *, quiet: bool
-) -> None:
+def publish_issue(marker: str, compose: Callable[[Mapping[str, Any]], Report], *, quiet: bool) -> None:
     """Create, update or close one issue of the job's repository, and note the result.
 
     Args:
         marker: identifies the issue.
         compose: returns the text, given the state of the last report.
-        said: notes by result; `{url}` is the issue's page.
         quiet: hide success.
 
     Raises:
         NoJobError: this is not a job.
         RefusedError: the token lacks permission.
-        UnavailableError: the forge cannot be asked, after some tries.
+        UnavailableError: GitHub cannot be asked, after some tries.
     """
-    repository = open_repository(read_forge_job(os.environ))
-    kept = try_on_forge(IssueKeeper(repository, marker, compose).keep)
+    repository = open_repository(read_github_job(os.environ))
+    kept = try_on_github(lambda: keep_issue(repository, marker, compose))
     if kept.refusal is not None:
         warn(f"No comment on {kept.url}: {kept.refusal.status}: {printable(kept.refusal.reason)}")
     if not quiet:
-        note(said[kept.action].format(url=printable(kept.url)))
+        note(_ISSUE_SAID[kept.action].format(url=printable(kept.url)))
 
 
 def fit_body(text: CommentText, taken: int) -> tuple[str, int]:

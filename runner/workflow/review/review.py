@@ -14,7 +14,7 @@ from runner.github.job import find_git_settings, is_of_pull_request
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.source.json_schema import find_problems
 from runner.source.yaml import YamlProblemError, read_yaml
-from runner.wording import count_words, inert
+from runner.wording import count_words, escape_markdown
 from runner.workflow.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
 from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import RECORD_ENDINGS
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.workspace import Workspace
 
 
-_MEANINGS = {
-    "base_url": "texts, phone numbers and credentials go to another address",
-    "insecure": "whether phone numbers, texts and credentials may go out **unencrypted**",
-    "username_env": "other credentials go out",
-    "api_key_env": "other credentials go out",
-    "state_key_env": "another key of the record: with a wrong one everybody looks new",
-    "cluster": "other machines do the work",
-}
 _LONGEST = 200
 _UNREADABLE = "cannot be read as one: what it changes is **not known**"
 
@@ -46,13 +38,17 @@ def list_target_changes(file: Path, former: str | None, text: str | None) -> lis
     before, after = _read(file, former), _read(file, text)
     if before is None or after is None:
         return [f"the {'former' if before is None else 'new'} version {_UNREADABLE}"]
-    return list(_compare(before, after))
+    return [
+        f"**{escape_markdown(name)}**: {_show(before.get(name))} → {_show(after.get(name))}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
 
 
-def _read(file: Path, text: str | None) -> dict[str, Any] | None:
-    """Return a file's content; None if it is invalid, since it may then hold secrets."""
+def _read(file: Path, text: str | None) -> dict[str, str] | None:
+    """Return a file's settings by their names; None if it is invalid, since it may then hold secrets."""
     if text is None:
-        return {"targets": {}}
+        return {}
     try:
         document = read_yaml(text.removeprefix("\ufeff"), file)
     except YamlProblemError:
@@ -60,43 +56,19 @@ def _read(file: Path, text: str | None) -> dict[str, Any] | None:
     if document.problems or next(iter(find_problems(document, "targets")), None) is not None:
         return None
     data: dict[str, Any] = document.data
-    return data
+    return {name.removeprefix("targets."): value for name, value in _flatten(data)}
 
 
-def _compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
-    old, new = before["targets"], after["targets"]
-    for name in sorted(old.keys() | new.keys()):
-        if name not in old:
-            said = ", ".join(f"{inert(key)} {_show(value)}" for key, value in _flatten(new[name]).items())
-            yield f"**new target {inert(name)}**: {said}"
-        elif name not in new:
-            yield f"**the target {inert(name)} is removed**; it was at {_show(old[name].get('base_url'))}"
+def _flatten(settings: Mapping[str, Any], start: str = "") -> Iterator[tuple[str, str]]:
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{start}{key}.")
         else:
-            yield from _compare_target(name, _flatten(old[name]), _flatten(new[name]))
-    if before.get("default") != after.get("default"):
-        change = f"{_show(before.get('default'))} → {_show(after.get('default'))}"
-        yield f"**default**: {change}: commands that name no target go there"
+            yield f"{start}{key}", str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _compare_target(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    for key in sorted(old.keys() | new.keys()):
-        if old.get(key) != new.get(key):
-            meaning = f": {_MEANINGS[key]}" if key in _MEANINGS else ""
-            change = f"{_show(old.get(key))} → {_show(new.get(key))}"
-            yield f"**{inert(name)}, {inert(key)}**: {change}{meaning}"
-
-
-def _flatten(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a target's settings, with limits by their own names."""
-    limits: Mapping[str, Any] = settings.get("limits", {})
-    return {key: value for key, value in settings.items() if key != "limits"} | dict(limits)
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "not set"
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return f"**{inert(hide_credentials(text)[:_LONGEST])}**"
+def _show(value: str | None) -> str:
+    return "not set" if value is None else f"**{escape_markdown(hide_credentials(value)[:_LONGEST])}**"
 
 
 _MOST_LINES = 20
@@ -114,7 +86,7 @@ class Review:
 
     @classmethod
     def open(cls, remote: str, environment: Mapping[str, str]) -> Review:
-        """Return the clone of the current folder; git may send the environment's token to the forge only.
+        """Return the clone of the current folder; git may send the environment's token to GitHub only.
 
         Raises:
             GitError: git is missing, or refuses.
@@ -170,8 +142,8 @@ def read_waiting_in_job(workspace: Workspace, environment: Mapping[str, str]) ->
 
 def write_unknown(what: str, error: RunnerError) -> str:
     """Return Markdown about missing information (`what`, in Markdown) and its error."""
-    reason = inert(error.message)
-    hint = f" ({inert(error.hint)})" if error.hint else ""
+    reason = escape_markdown(error.message)
+    hint = f" ({escape_markdown(error.hint)})" if error.hint else ""
     return f"> **Not known: {what}.** {reason[:1].upper()}{reason[1:]}{hint}.\n"
 
 
@@ -246,13 +218,15 @@ class _Sections:
             stem = PurePosixPath(former).with_suffix("").as_posix()
             listed = self.clone.list_files("HEAD", RECORD_ENDINGS[:1])
             left = [one for one in listed if one.startswith(f"{stem}.") and "/" not in one[len(stem) :]]
-            advice = "".join(f"; `git mv` {inert(_name(one))} along, which is its record" for one in left)
+            advice = "".join(
+                f"; `git mv` {escape_markdown(_name(one))} along, which is its record" for one in left
+            )
             yield f"{self._show(change)}: **moved**{advice}"
         before = _read_head(self.clone.root / former, self._read_former(change))
         after = _read_head(self.clone.root / path, self._read(change))
         if before is not None and after is not None and before[0] not in after:
-            names = f"from {inert(before[0])} to {inert(after[0])}"
-            advice = f"the record is kept with `renamed_from`, which lists {inert(before[0])}"
+            names = f"from {escape_markdown(before[0])} to {escape_markdown(after[0])}"
+            advice = f"the record is kept with `renamed_from`, which lists {escape_markdown(before[0])}"
             yield f"{self._show(change)}: **its name changes** {names}, so that everybody looks new; {advice}"
 
     def _is_campaign(self, path: str | None) -> bool:
@@ -276,7 +250,7 @@ class _Sections:
         start = "" if below == "." else f"{below}/"
         # Paths in another folder of the repository start at its top.
         names = [path.removeprefix(start) for path in (change.former, change.path) if path]
-        return " → ".join(inert(name) for name in dict.fromkeys(names))
+        return " → ".join(escape_markdown(name) for name in dict.fromkeys(names))
 
 
 def _write_section(title: str, lines: Sequence[str], why: str) -> str:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from runner.errors import LimitError, RunnerError, UsageError
-from runner.github.job import DEFAULT_API, NoJobError, read_forge_job
+from runner.github.job import DEFAULT_API, NoJobError, read_github_job
 from runner.github.pull_requests import ENVIRONMENT, count_decisions, find_waiting_run, has_reviewers
 from runner.github.rest import RefusedError, UnavailableError
 from runner.wording import printable
 from runner.workflow.observer import note
-from runner.workflow.review.publishing import open_repository, try_on_forge
+from runner.workflow.review.publishing import open_repository, try_on_github
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _RIGHTS = "give the job's token the permissions `actions: read`, `contents: read` and `pull-requests: read`"
 _ANEW = "start a new run: *Run workflow* of `Campaigns send`, or re-run all jobs of this one"
-
-
-class Decisions(NamedTuple):
-    """The people who approved or denied what this attempt of the run asks."""
-
-    approved_by: tuple[str, ...]
-    denied_by: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +48,7 @@ class Asking:
 
 
 def find_run() -> str | None:
-    """Return the id of this job's workflow run, if the forge can be asked about it."""
+    """Return the id of this job's workflow run, if GitHub can be asked about it."""
     return os.environ.get("GITHUB_RUN_ID") if os.environ.get("GITHUB_TOKEN") else None
 
 
@@ -66,7 +59,7 @@ def _find_attempt() -> str:
 def plan_asking(digest: str, denied_by: tuple[str, ...]) -> Asking:
     """Return whether this job's run asks its reviewers about a plan that needs an approval.
 
-    `denied_by` names the people who denied the same plan before. A forge that doesn't answer stops no plan.
+    `denied_by` names the people who denied the same plan before. GitHub that doesn't answer stops no plan.
     """
     if denied_by:
         words = f"{', '.join(denied_by)} denied the plan {digest}: nobody is asked again until it changes"
@@ -77,8 +70,10 @@ def plan_asking(digest: str, denied_by: tuple[str, ...]) -> Asking:
     earlier = None
     try:
         if _find_attempt() != "1":
-            earlier = _name_attempt(run) | {"decisions": ask_forge(lambda forge: _list_decisions(forge, run))}
-        page = ask_forge(lambda forge: find_waiting_run(forge, digest, run))
+            earlier = _name_attempt(run) | {
+                "decisions": ask_github(lambda github: _list_decisions(github, run))
+            }
+        page = ask_github(lambda github: find_waiting_run(github, digest, run))
     except RunnerError as error:
         note(f"Whether another run waits for this plan's approval is not known: {error.message}")
         page = None
@@ -91,19 +86,21 @@ def _name_attempt(run: str) -> dict[str, Any]:
     return {"run": run, "attempt": _find_attempt()}
 
 
-def _list_decisions(forge: Repository, run: str) -> list[list[str | int]]:
-    return [[state, login, count] for (state, login), count in sorted(count_decisions(forge, run).items())]
+def _list_decisions(github: Repository, run: str) -> list[list[str | int]]:
+    return [[state, login, count] for (state, login), count in sorted(count_decisions(github, run).items())]
 
 
-def read_decisions(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisions:
-    """Return what reviewers decided in this attempt of the job's run.
+def read_decisions(
+    earlier: Mapping[str, Any] | None, otherwise: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the people who approved and those who denied what this attempt of the job's run asks.
 
     `earlier` is what the saved plan tells of earlier attempts; `otherwise` is the advice where the
     environment has no reviewers.
 
     Raises:
-        LimitError: the environment has no required reviewers, or earlier decisions are not known.
-        RunnerError: the forge does not answer.
+        LimitError: nobody decided, there are no required reviewers, or earlier decisions are not known.
+        RunnerError: GitHub does not answer.
         UsageError: this is not a job.
     """
     run = find_run()
@@ -121,26 +118,30 @@ def read_decisions(earlier: Mapping[str, Any] | None, otherwise: str) -> Decisio
                 hint=_ANEW,
             )
         before.update({(state, login): count for state, login, count in earlier["decisions"]})
-    if not ask_forge(has_reviewers):
+    if not ask_github(has_reviewers):
         raise LimitError(
             f"the environment `{ENVIRONMENT}` has no required reviewers, so nobody was asked: nothing was "
             "recorded",
             hint=otherwise,
         )
-    new = ask_forge(lambda forge: count_decisions(forge, run)) - before
-    names = {state: tuple(sorted(login for said, login in new if said == state)) for state, _ in new}
-    return Decisions(names.get("approved", ()), names.get("rejected", ()))
+    new = ask_github(lambda github: count_decisions(github, run)) - before
+    if not new:
+        raise LimitError("nobody approved this run: nothing was recorded", hint=otherwise)
+    approved, denied = (
+        tuple(sorted(login for said, login in new if said == state)) for state in ("approved", "rejected")
+    )
+    return approved, denied
 
 
-def ask_forge(work: Callable[[Repository], _Result]) -> _Result:
-    """Ask this job's forge.
+def ask_github(work: Callable[[Repository], _Result]) -> _Result:
+    """Ask GitHub with this job's token.
 
     Raises:
-        RunnerError: this is not a job, or the forge does not answer.
+        RunnerError: this is not a job, or GitHub does not answer.
     """
     try:
-        repository = open_repository(read_forge_job(os.environ))
-        return try_on_forge(lambda: work(repository))
+        repository = open_repository(read_github_job(os.environ))
+        return try_on_github(lambda: work(repository))
     except NoJobError as error:
         raise RunnerError(f"who approved this is not known: {error}") from None
     except RefusedError as error:

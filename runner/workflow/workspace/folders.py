@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
+from runner.atomic_write import drafting
 from runner.errors import RunnerError
 from runner.git.command import Git, GitError
-from runner.git.placing import make_slug
-from runner.ledger.atomic_write import drafting
+from runner.github.workflows import make_slug
 from runner.source.storage import repository_root
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError, SuppressionsError
-from runner.git.placing import list_folders
+from runner.git.command import GitError
+from runner.github.workflows import list_folders
 from runner.ledger.database import (
     exclude_others,
     find_absorbed,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.target_key import LedgerConnection
 
 RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, ".approvals.json")
 """The endings of files that commands write."""
@@ -63,7 +65,7 @@ class RecordFiles:
         waiting: texts of files that wait to be merged, by future path.
         read_shared: returns texts of the state remote, by place.
         skips_other_keys: leave out files that were written with another key.
-        campaigns: the campaigns that lockfiles are of, by file.
+        campaigns: the campaigns that lockfiles are of, by absolute path.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
     """
 
@@ -75,6 +77,7 @@ class RecordFiles:
     skips_other_keys: bool = False
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
+    _named: dict[str, list[Path]] = field(default_factory=dict)
 
     @classmethod
     def find(cls, paths: Sequence[Path], key: TargetKey) -> RecordFiles:
@@ -84,33 +87,34 @@ class RecordFiles:
         # An existing file is preferred.
         return cls(key, tuple(paths), tuple(sorted(places, key=lambda place: not place.exists())))
 
-    def fill(self, ledger: Ledger, *, is_written: bool = True) -> bool:
-        """Enter everything in the files that the ledger lacks; return whether it has all of it.
+    def fill(self, ledger: Ledger, *, needs_shared: bool = True) -> None:
+        """Enter everything in the files that the ledger lacks.
 
-        Unless `is_written`, a ledger that lacks something stays as it is. Lockfiles that cannot be read are
-        noted in `unread`: only their campaigns have to stop.
+        Lockfiles that cannot be read are noted in `unread`: only their campaigns have to stop. Unless it
+        `needs_shared`, a state remote that cannot be reached is named and left out.
 
         Raises:
+            GitError: the state remote cannot be read.
             LedgerError: the ledger cannot be written, or was written with another key.
             SuppressionsError: a file cannot be read, or a line has a wrong seal.
         """
         self.campaigns.clear()
+        self._named.clear()
         self.unread.clear()
-        texts = self.read_texts()
+        texts = self.read_texts(needs_shared=needs_shared)
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
             require_key(connection, self.key)
             known = find_absorbed(connection, sorted(set(digests.values())))
         new = [file for file in texts if digests[file] not in known]
-        if not new or not is_written:
-            return not new
+        if not new:
+            return
         with ledger.writing() as connection:
             exclude_others(connection)
             # Opt-outs first: forgotten people are left out of launches.
             for file in sorted(new, key=lambda file: file.name.endswith(LOCKFILE_SUFFIX)):
                 if self._absorb(connection, file, texts[file]):
                     note_absorbed(connection, [digests[file]])
-        return True
 
     def _absorb(self, connection: LedgerConnection, file: Path, text: str) -> bool:
         if not file.name.endswith(LOCKFILE_SUFFIX):
@@ -166,8 +170,13 @@ class RecordFiles:
                 write_info(connection, name, f"{text.digest} {state}")
         return changed
 
-    def read_texts(self) -> dict[Path, str]:
-        """Return the texts of all files, by place; unreadable lockfiles are noted."""
+    def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
+        """Return the texts of all files, by place; unreadable lockfiles are noted.
+
+        Raises:
+            GitError: the state remote cannot be read, and it `needs_shared`.
+            SuppressionsError: a file of suppressions cannot be read.
+        """
         name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
         books = (_read_suppressions(place) for place in self.places)
         texts = {book.file: book.text for book in books if book is not None}
@@ -181,15 +190,29 @@ class RecordFiles:
             if file.name == name or file.name.endswith(ending):
                 # The file at the same path in the work tree counts as well.
                 texts[file.parent / "(waiting to be merged)" / file.name] = text
-        texts.update(self.read_shared())
+        try:
+            texts.update(self.read_shared())
+        except GitError as error:
+            if needs_shared:
+                raise
+            warn(f"{error.message}. This machine's own record is changed; it may lack what others know")
         texts = {file: text for file, text in texts.items() if text}
         if self.skips_other_keys:
             own = [file for file in texts if read_key_name(texts[file]) == self.key.name]
             texts = {file: texts[file] for file in own}
-        self.campaigns.update(
-            {file: campaign for file in texts if (campaign := read_campaign_name(texts[file])) is not None}
-        )
+        for file, text in texts.items():
+            if (campaign := read_campaign_name(text)) is not None:
+                self.campaigns[file.absolute()] = campaign
+                self._named.setdefault(campaign, []).append(file)
         return texts
+
+    def find_campaign(self, file: Path) -> str | None:
+        """Return the campaign that a lockfile, by its absolute path, is of; None if there is none."""
+        return self.campaigns.get(file)
+
+    def list_named(self, names: Iterable[str]) -> list[Path]:
+        """Return the lockfiles of a campaign, by its names."""
+        return [file for name in names for file in self._named.get(name, ())]
 
     def list_lockfiles(self, *, every_target: bool = False) -> list[Path]:
         """Return the target's lockfiles in the repository, or in `campaigns` or beside campaigns."""

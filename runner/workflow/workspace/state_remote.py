@@ -186,9 +186,17 @@ class StateRemote:
         self._require_lease().require_held()
 
     def replace(
-        self, names: Sequence[str], lockfile: str | None, reserved: Sequence[str], suppressions: str | None
+        self,
+        names: Sequence[str],
+        lockfile: str | None,
+        reserved: Sequence[str],
+        suppressions: str | None,
+        *,
+        is_urgent: bool,
     ) -> None:
         """Replace all files of a campaign on the ref, and the suppressions unless they are None.
+
+        What is not urgent goes with the next push, at the latest when the ref is let go.
 
         Raises:
             RunnerError: the ref is lost, or cannot be moved.
@@ -201,7 +209,17 @@ class StateRemote:
         for number, text in enumerate(reserved):
             files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
         if files != self._list_files():
-            self._require_lease().write(files)
+            lease = self._require_lease()
+            (lease.write if is_urgent else lease.stage)(files)
+
+    def write_suppressions(self, text: str) -> None:
+        """Replace the file of suppressions on the ref, when it is let go.
+
+        Raises:
+            RunnerError: the ref is lost.
+        """
+        name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
+        self._require_lease().stage({**self._list_files(), name: self.ref.store(text)})
 
     def add(self, name: str, reserved: str) -> None:
         """Put a further reservation on the ref.

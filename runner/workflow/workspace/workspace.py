@@ -35,6 +35,8 @@ from runner.service.target import (
     Target,
     TargetsProblemError,
     choose_target,
+    leads_elsewhere,
+    list_variables,
     read_targets,
 )
 from runner.source.diagnostic import Problems
@@ -65,6 +67,8 @@ if TYPE_CHECKING:
 
 
 MANY_LAUNCHES = 100_000
+NO_REMOTE = "none"
+"""The state remote of a target that one machine alone sends to."""
 _CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
 
@@ -130,7 +134,8 @@ class Workspace:
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
             refuse_committed_state()
-        state = _open_state(scope, target) if scope.state_remote else None
+        remote = scope.state_remote or target.state_remote
+        state = _open_state(remote, target, scope) if remote not in (None, NO_REMOTE) else None
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
         if state is not None:
             files.read_shared = state.read_record_texts
@@ -225,10 +230,13 @@ class Workspace:
         )
 
     @contextmanager
-    def open_ledger(self) -> Iterator[Ledger]:
-        """Open the ledger for writing, filled from all record files; create it if missing."""
+    def open_ledger(self, *, needs_shared: bool = True) -> Iterator[Ledger]:
+        """Open the ledger for writing, filled from all record files; create it if missing.
+
+        Unless it `needs_shared`, as for a person's decision, the state remote may be out of reach.
+        """
         with self.open_bare_ledger() as ledger:
-            self.files.fill(ledger)
+            self.files.fill(ledger, needs_shared=needs_shared)
             try:
                 yield ledger
             except BaseException:
@@ -365,19 +373,38 @@ class Workspace:
         for file, (name, error) in self.files.unread.items():
             if name in identity.names or file.absolute() == identity.lockfile.absolute():
                 raise error
-        beside = {
-            identity.lockfile.with_name(lockfile_name(name, identity.target)) for name in identity.names
-        }
-        known = {file.absolute() for file in (identity.lockfile, *beside)}
-        for file, name in self.files.campaigns.items():
-            if file.absolute() == identity.lockfile.absolute() and name not in identity.names:
-                raise LockfileError(
-                    f"the lockfile {file} is of the campaign {name!r}, not {identity.name!r}",
-                    hint="with a new name everyone would be texted again: put the old one back, or, if the "
-                    f"campaign was renamed, add `renamed_from: [{name}]` to it",
-                )
-            if name in identity.names and file.absolute() not in known and file.exists():
+        own = identity.lockfile.absolute()
+        known = {own.with_name(lockfile_name(name, identity.target)) for name in identity.names} | {own}
+        name = self.files.find_campaign(own)
+        if name is not None and name not in identity.names:
+            raise LockfileError(
+                f"the lockfile {show_path(own)} is of the campaign {name!r}, not {identity.name!r}",
+                hint="with a new name everyone would be texted again: put the old one back, or, if the "
+                f"campaign was renamed, add `renamed_from: [{name}]` to it",
+            )
+        for file in self.files.list_named(identity.names):
+            if file.absolute() not in known and file.exists():
                 self._say_once(warn, _say_left_behind(identity, file))
+
+    def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
+        """Say what a target that may text real people lacks: a secret key, or a shared record."""
+        if quiet or not leads_elsewhere(self.target):
+            return
+        if not self.key.is_secret:
+            variable = list_variables(self.target.name, self.targets)[2]
+            self._say_once(
+                note,
+                f"{variable} is not set: whoever reads the record can find out whose phones are in it, and "
+                "change it unnoticed. `runner key new` makes a key.",
+            )
+        is_shared = self.target.state_remote == NO_REMOTE or self.state is not None or ledger.file is None
+        if not is_shared:
+            self._say_once(
+                note,
+                "Only this machine's ledger knows what is being sent: two clones that apply at once text "
+                f"everybody twice. Set `state_remote: origin` for {self.target.name} in targets.yaml, or "
+                "`state_remote: none` if one machine alone sends.",
+            )
 
     def _say_once(self, say: Callable[[str], None], text: str) -> None:
         if text not in self._said:
@@ -428,11 +455,12 @@ class Workspace:
                 hint="leave RUNNER_BASE_URL out of the environment, and take the target `sandbox`",
             )
         # Imported here: only the sandbox needs it.
+        from runner.sandbox.rehearsal.participants import Habits
         from runner.sandbox.rehearsal.simulate import simulate
         from runner.sandbox.sandbox_errors import SandboxError
 
         try:
-            return simulate(make_sandbox_database(), seed=seed, response_rate=response_rate)
+            return simulate(make_sandbox_database(), seed=seed, habits=Habits(response_rate))
         except SandboxError as error:
             raise RunnerError(str(error)) from None
 
@@ -455,11 +483,11 @@ def _say_left_behind(identity: Identity, file: Path) -> str:
     return f"{said}`git mv` it along, to {show_path(own)}"
 
 
-def _open_state(scope: Scope, target: Target) -> StateRemote:
+def _open_state(remote: str, target: Target, scope: Scope) -> StateRemote:
     # Imported here: slow to import, and rarely needed.
     from runner.workflow.workspace.state_remote import StateRemote
 
-    return StateRemote.open(scope.state_remote or "", target, scope.state_lease_s)
+    return StateRemote.open(remote, target, scope.state_lease_s)
 
 
 def ca_bundle(environment: Mapping[str, str]) -> bool | str:
@@ -477,7 +505,7 @@ def _reach_target(target: Target) -> Iterator[Target]:
     from runner.sandbox.web.server import running_service
 
     try:
-        with running_service(make_sandbox_database()) as service:
+        with running_service(make_sandbox_database(), sends_webhooks=False) as service:
             credentials = Credentials(service.username, service.api_key)
             yield replace(target, base_url=service.url, credentials=credentials)
     except SandboxError as error:

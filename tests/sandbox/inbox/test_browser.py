@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import expect
 
-from tests.sandbox.inbox.conftest import wait_until_loaded
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -97,69 +95,19 @@ def test_keyboard_reaches_everything(page: Page, send: Send, open_conversation: 
     assert names[2:] == ["1 Tea", "2 Coffee", f"Reply as {PHONE}", "Send", "STOP", "START", "HELP"]
 
 
-def test_keys_open_what_they_name(page: Page, send: Send) -> None:
-    """Single keys move among phones and pages, type nothing into a field, and can be turned off."""
-    send(PHONE, text="Hello")
-    send(OTHER, text="Hello")
-    page.goto("/")
-    page.keyboard.press("j")
-    expect(page.locator("#phones a.phone", has_text=OTHER)).to_be_focused()
-    page.keyboard.press("j")
-    page.keyboard.press("Enter")
-    wait_until_loaded(page, PHONE)
-    page.keyboard.press("r")
-    reply = page.get_by_role("textbox", name=f"Reply as {PHONE}")
-    expect(reply).to_be_focused()
-    page.keyboard.type("clip?")
-    expect(reply).to_have_value("clip?")
-    page.locator("h1").click()
-    page.keyboard.press("c")
-    wait_until_loaded(page, "Controls")
-    page.keyboard.press("?")
-    page.get_by_role("checkbox", name="Shortcuts are on").uncheck()
-    page.keyboard.press("Escape")
-    page.keyboard.press("l")
-    page.keyboard.press("/")
-    expect(page.locator("h1")).to_have_text("Controls")
-    expect(page.get_by_role("searchbox", name="Search phones and texts")).not_to_be_focused()
-
-
-def test_conversation_is_one_click(page: Page, send: Send) -> None:
-    """A launch to one phone has the link to its conversation in its row."""
+def test_clock_moves_from_any_page(page: Page, send: Send) -> None:
+    """The clock's menu moves it where one stands; the controls say what it did and lead back, without a reload."""
     send(PHONE, tag="drinks", questions=[CHOICE])
     page.goto("/")
-    page.get_by_role("link", name=f"Conversation with {PHONE}").click()
-    expect(page.locator("h1")).to_have_text(PHONE)
-
-
-def test_clock_moves_from_any_page(page: Page, send: Send) -> None:
-    """The clock's menu moves it where one stands, and the page shows how far."""
-    send(PHONE, text="Hello")
-    page.goto("/phones")
     page.locator("details.clock summary").click()
     page.get_by_role("button", name="+1 d").click()
-    expect(page.locator(".ahead")).to_have_text("1 day ahead")
+    expect(page.locator(".ahead")).to_have_text("1d ahead")
     page.get_by_role("button", name="+1 h").click()
-    expect(page.locator(".ahead")).to_have_text("1 day 1 hour ahead")
-    assert page.url.endswith("/phones")
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("button", name="+1 d")).to_be_hidden()
-
-
-def test_controls_say_at_once_what_the_clock_did(page: Page) -> None:
-    """The page of controls says where a button moved the clock, and offers the way back, without a reload."""
+    expect(page.locator(".ahead")).to_have_text("1d1h ahead")
+    page.get_by_role("link", name=f"Conversation with {PHONE}").click()
+    expect(page.locator("h1")).to_have_text(PHONE)
     page.goto("/controls")
     page.locator("#controls").get_by_role("button", name="+1 h").click()
-    expect(page.locator("#outcome")).to_contain_text("The clock was moved to")
-    page.get_by_role("button", name="Back to this machine's time").click()
-    expect(page.locator("#outcome")).to_have_text("The clock shows this machine's time again.")
-
-
-def test_request_unfolds_in_sight(page: Page, send: Send, open_conversation: Callable[..., None]) -> None:
-    """A request that unfolds leaves its button where it can be seen and pressed again."""
-    send(PHONE, questions=[{"text": "Why?\n" * 12, "responses": ["Yes", "No"]}])
-    open_conversation(page)
-    summary = page.locator(".stretch summary")
-    summary.click()
-    expect(page.locator(".stretch pre")).to_be_visible()
-    expect(summary).to_be_in_viewport(ratio=1)
+    expect(page.locator("#outcome")).to_contain_text("1d2h ahead of this machine")
+    page.locator("#controls").get_by_role("button", name="Next due").click()
+    expect(page.locator("#outcome")).to_contain_text("6d23h59m")

@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from runner.sandbox.clock import Clock
+from runner.sandbox.web.control import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,76 +24,68 @@ if TYPE_CHECKING:
 
 PHONE, OTHER = "+14155550101", "+14155550102"
 CHOICE = {"text": "Tea or coffee?", "responses": ["Tea", "Coffee"]}
-FORMS = ("clock", "simulate", "faults", "snapshot", "reset", "resend")
 
 
 @pytest.fixture
-def press(visit: Visit, post: Callable[..., Page]) -> Press:
-    """Send a form of the page of controls, with its token."""
+def press(post: Callable[..., Page]) -> Press:
+    """Send a form of the controls; two underscores stand for a dot in a field's name."""
 
-    def submit(form: str, **fields: str) -> Page:
-        token = visit("/controls").find(r'name="token" value="([^"]+)"')[0]
+    def send(form: str, /, **fields: str) -> Page:
         return post(
-            f"/_sandbox/inbox/{form}", token=token, **{k.replace("__", "."): v for k, v in fields.items()}
+            f"/_sandbox/inbox/{form}", **{key.replace("__", "."): value for key, value in fields.items()}
         )
 
-    return submit
+    return send
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_forms_are_those_of_the_inbox_alone(form: str, visit: Visit, post: Callable[..., Page]) -> None:
-    """A form without the token, or from another web page, does nothing."""
-    path = f"/_sandbox/inbox/{form}"
-    token = visit("/controls").find(r'name="token" value="([^"]+)"')[0]
-    assert post(path, token="").status == 403
-    assert post(path, token=token, headers={"Sec-Fetch-Site": "cross-site"}).status == 403
+@pytest.mark.parametrize("name", [*ACTIONS, "seen"])
+def test_forms_of_other_pages_do_nothing(name: str, post: Callable[..., Page]) -> None:
+    """A form of the controls that another page sent is refused."""
+    assert post(f"/_sandbox/inbox/{name}", headers={"Sec-Fetch-Site": "cross-site"}).status == 403
 
 
 def test_clock_is_moved(press: Press, visit: Visit, domain: Service) -> None:
     """Buttons move the clock by an hour, a day, or to the next morning; a field by any length."""
     clock = Clock(domain.store)
-    assert press("clock", move="1h").headers["Location"] == "/controls"
+    assert press("clock", advance="1h").headers["Location"] == "/controls"
     assert clock.offset() == timedelta(hours=1)
-    press("clock", move="1d")
-    press("clock", move=" 2d ")
+    press("clock", advance="1d")
+    press("clock", advance=" 2d ")
     assert clock.offset() == timedelta(days=3, hours=1)
     before = clock.now()
-    press("clock", move="morning")
+    press("clock", advance="09:00")
     now = clock.now()
     assert (now.hour, now.minute) == (9, 0)
     assert timedelta() < now - before <= timedelta(days=1, minutes=1)
-    assert "09:00 UTC" in visit("/controls").text
-    press("clock", move="reset")
+    assert ", 09:00 UTC" in visit("/controls").text
+    press("clock", reset="true")
     assert clock.offset() == timedelta()
 
 
 @pytest.mark.parametrize("move", ["", "-1h", "soon", "200w400w", "9999999999d"])
 def test_impossible_move_is_explained(move: str, press: Press, domain: Service) -> None:
     """A move that the clock cannot make is answered with a page that says why, and nothing moves."""
-    answer = press("clock", move=move)
+    answer = press("clock", advance=move)
     assert answer.status == 400
     assert "That was not done" in answer.text
     assert Clock(domain.store).offset() == timedelta()
 
 
 def test_people_are_simulated(press: Press, visit: Visit, send: Send) -> None:
-    """A mix of personas answers what is open, and the page says what they did."""
+    """Simulated people answer what is open, and the page says what they did."""
     send(PHONE, OTHER, questions=[CHOICE])
-    assert press("simulate", response="0", seed="3", persona__careful="100").status == 303
-    assert (
-        "2 simulated people had a question: 2 answered, 0 were silent, 0 opted out."
-        in visit("/controls").text
-    )
+    assert press("simulate", response_rate="1", quit_rate="", seed="3").status == 303
+    assert "2 participants were being asked: 2 answered, 0 said nothing." in visit("/controls").text
     assert "2 of 2 complete" in visit("/").text
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"response": "101"},
-        {"response": "x"},
-        {"response": "60", "seed": "-1"},
-        {"response": "60", "persona__leaver": "60", "persona__silent": "60"},
+        {"response_rate": "1.01"},
+        {"response_rate": "x"},
+        {"seed": "-1"},
+        {"persona": "1"},
     ],
 )
 def test_impossible_mix_is_explained(fields: dict[str, str], press: Press, visit: Visit, send: Send) -> None:
@@ -106,16 +99,16 @@ def test_faults_are_set_and_ended(press: Press, visit: Visit, address: ServiceAd
     """Faults hit requests until the form is sent without them."""
     credentials = {"username": address.username, "api_key": address.api_key}
     body = {"phone": [PHONE], "text": "Hello"}
-    press("faults", fault__503="100", latency="1")
+    press("faults", rates__503="1", latency="1ms")
     page = visit("/controls")
     assert "Faults are on" in page.text
-    assert page.find(r'name="fault.503"[^>]*value="([^"]+)"') == ["100"]
+    assert page.find(r'name="rates.503"[^>]*value="([^"]+)"') == ["1"]
     sent = requests.post(f"{address.url}/api/send", params=credentials, json=body, timeout=60)
     assert sent.status_code == 503
     press("faults")
     assert "No faults are on; 1 fault so far." in visit("/controls").text
     assert requests.post(f"{address.url}/api/send", params=credentials, json=body, timeout=60).ok
-    assert press("faults", fault__503="60", fault__drop="60").status == 400
+    assert press("faults", rates__503="0.6", rates__drop="0.6").status == 400
 
 
 def test_snapshot_is_restored(press: Press, visit: Visit, send: Send) -> None:
@@ -123,13 +116,13 @@ def test_snapshot_is_restored(press: Press, visit: Visit, send: Send) -> None:
     send(PHONE, tag="drinks", text="Hello")
     assert press("snapshot", name="before").status == 303
     send(OTHER, tag="later", text="Hello")
-    assert press("reset", name="before").status == 400
+    assert press("reset", to="before").status == 400
     assert "later" in visit("/").text
     assert "<option>before</option>" in visit("/controls").html
-    assert press("reset", name="before", sure="yes").status == 303
+    assert press("reset", to="before", sure="yes").status == 303
     assert "later" not in visit("/").text
     assert "drinks" in visit("/").text
-    assert press("reset", name="", sure="yes").status == 303
+    assert press("reset", to="", sure="yes").status == 303
     assert "Nothing has been sent yet" in visit("/").text
 
 
@@ -142,7 +135,7 @@ def test_snapshot_needs_a_plain_name(name: str, press: Press) -> None:
 def test_unknown_snapshot_resets_nothing(press: Press, visit: Visit, send: Send) -> None:
     """A name that no snapshot has leaves everything as it is."""
     send(PHONE, tag="drinks", text="Hello")
-    assert press("reset", name="none", sure="yes").status == 404
+    assert press("reset", to="none", sure="yes").status == 404
     assert "drinks" in visit("/").text
 
 
@@ -171,12 +164,15 @@ def test_webhooks_are_shown_and_sent_again(press: Press, visit: Visit) -> None:
     assert "s3cret" not in page.html
     assert "undeliverable" in visit("/webhooks?state=UNDELIVERABLE").text
     assert "answered with" not in visit("/webhooks?state=UNDELIVERABLE").text
-    assert press("resend", id=page.find(r'name="id" value="(\d+)"')[0]).headers["Location"] == "/webhooks"
+    assert (
+        press("webhooks/resend", id=page.find(r'name="id" value="(\d+)"')[0]).headers["Location"]
+        == "/webhooks"
+    )
     assert "1 webhook will be sent again." in visit("/webhooks").text
-    assert press("resend").headers["Location"] == "/webhooks"
-    press("clock", move="1h")
+    assert press("webhooks/resend", state="FAILED").headers["Location"] == "/webhooks"
+    press("clock", advance="1h")
     assert "0 webhooks will be sent again." in visit("/webhooks").text
-    assert press("resend", id="99").status == 404
+    assert press("webhooks/resend", id="99").status == 404
 
 
 def test_without_webhooks_the_page_says_how_to_have_them(visit: Visit) -> None:

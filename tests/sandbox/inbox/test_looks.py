@@ -224,6 +224,16 @@ FIND_WIDE = """
 """
 
 
+def test_only_panes_scroll(page: Page, send_many: Callable[[int], None]) -> None:
+    """However many phones there are, the document is as high as the window: nothing scrolls into a blank page."""
+    send_many(40)
+    for size in (DESKTOP, NARROW):
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        for path in ("/", "/phones", "/search?q=Text", "/controls"):
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollHeight") == size[1], path
+
+
 def test_text_from_right_to_left_is_set_so(
     page: Page, send: Send, domain: Service, open_conversation: Callable[..., None]
 ) -> None:

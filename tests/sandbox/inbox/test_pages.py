@@ -10,8 +10,7 @@ import pytest
 import requests
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.inbox import phones
-from runner.sandbox.inbox.pages import write_ahead
+from runner.sandbox.inbox import views
 from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def test_launch_shows_undeliverable_webhooks(visit: Visit, send: Send) -> None:
     address = "my.webhook/listens/<here>"
     good = {**CHOICE, "webhook": "http://127.0.0.1:9/hook"}
     launch = send(PHONE, tag="odd", questions=[{**CHOICE, "webhook": address}] * 2 + [good])
-    assert "undeliverable webhook " in visit("/").text
+    assert "undeliverable webhook" in visit("/").text
     page = visit(f"/launches/{launch}")
     assert page.find(r"<li><code>(.*?)</code></li>") == [address]
     assert (
@@ -182,8 +181,7 @@ def test_unread_messages_are_marked_until_they_are_seen(
 def test_all_phones_can_be_marked_as_read(visit: Visit, send: Send, post: Callable[..., Page]) -> None:
     """One button takes all unread marks away; what comes later is unread again."""
     send(PHONE, OTHER)
-    token = visit("/").find('name="token" value="([^"]+)"')[0]
-    assert post("/_sandbox/inbox/seen", token=token).status == 303
+    assert post("/_sandbox/inbox/seen").status == 303
     assert 'class="unread"' not in visit("/").html
     send(PHONE)
     assert visit("/").find(r'class="unread">(\d+)') == ["1"]
@@ -211,7 +209,7 @@ def test_lists_are_paged(
     few: int, visit: Visit, send_many: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Page by page, every launch and every phone comes once, newest first."""
-    monkeypatch.setattr(phones, "_FEW", few)
+    monkeypatch.setattr(views, "_FEW", few)
     send_many(70)
     for start, pattern, link in (
         ("/phones", r'class="number">\+1415556(\d+)', r'href="([^"]+)">Older phones'),
@@ -243,7 +241,7 @@ def test_used_up_plan_and_moved_clock_are_shown(db: Path, domain: Service) -> No
     with running_service(db, plan_renders=0) as address:
         page = requests.get(address.url, timeout=60).text
     assert "Used up: 0 of 0" in page
-    assert "2 days ahead" in page
+    assert "2d ahead" in page
 
 
 def test_long_tag_can_be_read(visit: Visit, send: Send) -> None:
@@ -261,23 +259,6 @@ def test_text_has_its_own_direction(
     page = visit(path_of(PHONE))
     assert page.find(r'dir="auto">([^<]+)</span></p>') == ["مرحبا", "شكرا"]
     assert page.find(r'Reply:</span> <span class="words" dir="auto">([^<]+)') == ["شكرا"]
-
-
-@pytest.mark.parametrize(
-    ("length", "words"),
-    [
-        (timedelta(days=5, hours=10, minutes=59, seconds=55.7216), "5 days 11 hours"),
-        (timedelta(hours=23, minutes=59, seconds=59), "1 day"),
-        (timedelta(days=1, minutes=20), "1 day"),
-        (timedelta(hours=5, minutes=9), "5 hours 9 minutes"),
-        (timedelta(seconds=61), "1 minute"),
-        (timedelta(seconds=59.9), "1 minute"),
-        (timedelta(seconds=1), "1 second"),
-    ],
-)
-def test_lead_of_the_clock_is_in_words(length: timedelta, words: str) -> None:
-    """How far the clock is ahead is said in its two largest units, rounded."""
-    assert write_ahead(length) == words
 
 
 def test_times_have_at_most_milliseconds(visit: Visit, send: Send, path_of: Callable[[str], str]) -> None:

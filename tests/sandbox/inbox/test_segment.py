@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.sandbox.inbox.threads import measure_text
+from runner.sandbox.inbox.pages import measure_text
 from runner.text.segment import count_segments
 
 

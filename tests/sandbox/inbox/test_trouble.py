@@ -38,9 +38,9 @@ def test_busy_database_is_a_page(db: Path, monkeypatch: pytest.MonkeyPatch) -> N
         other.connection.execute("BEGIN IMMEDIATE")
         answer = requests.get(address.url, timeout=60)
         other.connection.rollback()
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.headers["Content-Type"].startswith("text/html")
-    assert "Its database is locked by another process: try again once that is done" in answer.text
+    assert "The database is locked by another process: try again once that is done" in answer.text
 
 
 def test_failure_is_a_page_without_details(visit: Visit, send: Send, domain: Service) -> None:

@@ -14,6 +14,7 @@ from runner.sandbox.commits import Changes
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
 from runner.sandbox.rehearsal.magic import FREE_TEXT, LONG_TEXT, MAGIC_NUMBERS, NONSENSE, AutoResponders
+from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.rehearsal.simulate import simulate
 from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
@@ -233,7 +234,7 @@ def test_processes_share_the_work(db: Path, stage: Stage) -> None:
 def test_simulation_leaves_them_alone(db: Path, stage: Stage) -> None:
     """Simulated participants do not speak for the owners of magic numbers."""
     stage.send("silent", "slow")
-    assert simulate(db, seed=1, now=NOON, response_rate=1.0).participants == 0
+    assert simulate(db, seed=1, now=NOON, habits=Habits(1.0)).participants == 0
 
 
 def test_running_service_lets_them_act(call: Call) -> None:

@@ -19,7 +19,6 @@ from runner.sandbox.model import Definition, ServiceQuestion
 from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
-from runner.sandbox.rehearsal.participants import PERSONAS
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.source.json_schema import load_validator
@@ -87,13 +86,35 @@ def test_clock_tells_people_whole_seconds(db: Path) -> None:
     assert run("clock", "+1h200ms", "--db", str(db)).stdout.endswith("UTC, 1h ahead of this machine\n")
 
 
+def test_clock_reaches_a_date_a_time_and_what_is_due(db: Path) -> None:
+    """`clock` takes a date, a time of day, and `next` for what is due: a magic number's text, then an expiry."""
+    definition = Definition('{"questions": [{"text": "Q"}]}', questions=(ServiceQuestion("Q"),))
+    at = ("--db", str(db))
+    with closing(open_store(db)) as store:
+        sent = datetime.now(UTC)
+        Service(store).send(definition, ["+13025550106"], sent)
+        assert read("clock", "next", *at)["time"][:16] == (sent + timedelta(days=1)).isoformat()[:16]
+        assert store.connection.execute("SELECT results FROM totals").fetchone() == (1,)
+        with pytest.raises(RunnerError, match="nothing is due"):
+            run("clock", "next", *at)
+        Service(store).send(definition, ["+14155550101"], sent)
+        assert read("clock", "next", *at)["time"][:16] == (sent + timedelta(days=7)).isoformat()[:16]
+        with pytest.raises(RunnerError, match="nothing is due"):
+            run("clock", "next", *at)
+    day = f"{sent + timedelta(days=9):%Y-%m-%d}"
+    assert read("clock", day, *at)["time"][:16] == f"{day}T00:00"
+    assert read("clock", "09:30", *at)["time"][:16] == f"{day}T09:30"
+    assert read("clock", f"{day}T12:30+02:00", *at)["time"][:16] == f"{day}T10:30"
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("-1d", "the clock moves forward alone"),
-        ("2d", "as in +2d"),
+        ("-1d", "the clock moves forward only"),
+        ("2020-01-01", "the clock moves forward only"),
+        ("2030-13-01", "month must be in 1..12"),
         ("+2y", "'2y' is no length of time"),
-        ("back", "write `reset`"),
+        ("back", "2026-12-01T09:00, 09:00, next or reset"),
     ],
 )
 def test_other_moves_are_refused(db: Path, change: str, reason: str) -> None:
@@ -192,11 +213,10 @@ def test_numbers_are_listed() -> None:
     assert [number["phone"] for number in read("numbers")["numbers"]] == list(MAGIC_NUMBERS)
 
 
-def test_help_names_faults_and_personas() -> None:
-    """The helps of `serve` and `simulate` explain every fault and every persona in a line."""
-    serving, simulating = run("serve", "--help").stdout, run("simulate", "--help").stdout
+def test_help_names_faults() -> None:
+    """The help of `serve` explains every fault in a line."""
+    serving = run("serve", "--help").stdout
     assert all(f"  {fault.name:<13} {fault.says}\n" in serving for fault in FAULTS.values())
-    assert all(f"  {name:<10} {kind.says}\n" in simulating for name, kind in PERSONAS.items())
 
 
 @pytest.mark.parametrize("name", ["clock", "snapshot", "reset", "numbers"])
@@ -216,12 +236,11 @@ def test_help_shows_an_example(name: str) -> None:
         ("--allow-host", "bad host/", "'bad host/' is no host"),
         ("--session-lifetime", "long", "is no length of time"),
         ("--session-lifetime", "0s", "a session lives for more than no time and at most 3650 days"),
-        ("--persona", "happy=1", "there is no persona 'happy'"),
         ("--response-rate", "nan", "is no number"),
     ],
 )
 def test_mistyped_options_are_explained(option: str, value: str, reason: str) -> None:
     """An option that cannot be read is a wrong command line, in words."""
     given = [option, value] * 2 if value == "drop" else [option, value]
-    result = run("simulate" if option in {"--persona", "--response-rate"} else "serve", *given)
+    result = run("simulate" if option == "--response-rate" else "serve", *given)
     assert (result.exit_code, option in result.stderr, reason in result.stderr) == (2, True, True)

@@ -199,5 +199,8 @@ def test_full_disk_is_said(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             if not answer.ok:
                 break
         assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-        assert answer.json()["error"]["message"] == "The database has no room to grow; nothing was stored."
+        assert (
+            answer.json()["error"]["message"]
+            == "The database has no room to grow: the disk is full. Nothing was stored."
+        )
         assert len(list_launches(address)) == number - 10_000_000

@@ -30,7 +30,6 @@ from pathlib import Path
 from runner.sandbox.definition import read_send
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.sandbox.webhooks.queue import RetrySchedule
 from runner.sandbox.webhooks.sender import WebhookSender
 
 path, turn, url, count = sys.argv[1:]
@@ -49,8 +48,7 @@ def answer():
 
 threading.Thread(target=answer, daemon=True).start()
 # However long a machine takes, no webhook is given up; what was broken off is due again soon.
-patience = RetrySchedule(tries=10**6, timeout=timedelta(seconds=1), first_wait=timedelta(seconds=0.1), factor=1)
-sender = WebhookSender(store, patience=patience)
+sender = WebhookSender(store, timeout=timedelta(seconds=1), waits=[timedelta(seconds=0.1)] * 10**5)
 asyncio.run(sender.run(asyncio.Event()))
 """
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.sandbox.handle import MessagingService
-from runner.sandbox.webhooks.signature import sign
+from runner.sandbox.webhooks.sender import sign
 from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:

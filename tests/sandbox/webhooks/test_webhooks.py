@@ -10,13 +10,10 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
-from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
-from runner.sandbox.webhooks.queue import RetrySchedule, WebhookQueue, count_webhooks
+from runner.sandbox.webhooks.queue import count_webhooks
 from runner.sandbox.webhooks.sender import WebhookSender
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 ADA, BOB = "+14155550101", "+14155550102"
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
-HASTY = RetrySchedule(tries=3, timeout=timedelta(minutes=1), first_wait=timedelta(milliseconds=1))
+HASTY = (timedelta(milliseconds=1),) * 2
 
 
 def ask(service: Service, url: str, *phones: str) -> None:
@@ -47,12 +44,14 @@ def answer(service: Service, *phones: str) -> None:
             service.receive(phone, text, NOON)
 
 
-def send_webhooks(store: Store, count: int, patience: RetrySchedule = HASTY) -> None:
+def send_webhooks(store: Store, count: int) -> None:
     """Run a sender until so many webhooks are delivered or given up."""
 
     async def run() -> None:
         stop = asyncio.Event()
-        sending = asyncio.create_task(WebhookSender(store, patience=patience).run(stop))
+        sending = asyncio.create_task(
+            WebhookSender(store, timeout=timedelta(minutes=1), waits=HASTY).run(stop)
+        )
         ends = time.monotonic() + 60
         while count_settled(store) < count and time.monotonic() < ends:  # noqa: ASYNC110  the store tells nobody
             await asyncio.sleep(0.01)
@@ -140,25 +139,19 @@ def test_slow_receiver_keeps_nobody_waiting(domain: Service, hook: Any) -> None:
         ask(domain, f"http://127.0.0.1:{silent.getsockname()[1]}/", ADA)
         ask(domain, hook.url, BOB)
         answer(domain, ADA, BOB)
-        send_webhooks(domain.store, 2, RetrySchedule(timeout=timedelta(minutes=5)))
+        send_webhooks(domain.store, 2)
     assert len(hook.requests) == 2
-    assert count_webhooks(domain.store.connection) == {"DELIVERED": 2, "WAITING": 2}
-    again = WebhookQueue(domain.store, RetrySchedule()).claim(5, datetime.now(UTC))
-    assert [webhook.tries for webhook in again] == [1, 1]
+    assert list_problems(domain.store) == [("WAITING", 0, None)] * 2 + [("DELIVERED", 1, None)] * 2
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("patient_webhooks")
-def test_two_services_share_the_work(db: Path, domain: Service, hook: Any) -> None:
-    """Services on one file send each result once, as long as none of them dies."""
-    phones = [f"+1415556{number:04d}" for number in range(40)]
-    ask(domain, hook.url, *phones)
-    with running_service(db), running_service(db):
-        answer(domain, *phones)
-        hook.wait(80)
-        with closing(open_store(db)) as store:
-            ends = time.monotonic() + 60
-            while count_settled(store) < 80 and time.monotonic() < ends:
-                time.sleep(0.02)
-    assert len(hook.requests) == 80
-    assert len({body["result_guid"] for _, _, body in hook.requests}) == 80
+def test_commands_leave_webhooks_to_the_served_sandbox(db: Path, domain: Service, hook: Any) -> None:
+    """A service inside a command sends no webhook; the one that is served sends all, once."""
+    ask(domain, hook.url, ADA)
+    answer(domain, ADA)
+    with running_service(db, sends_webhooks=False):
+        time.sleep(0.3)
+    assert hook.requests == []
+    with running_service(db), running_service(db, sends_webhooks=False):
+        hook.wait(2)
+        time.sleep(0.3)
+    assert len(hook.requests) == 2

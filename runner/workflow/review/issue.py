@@ -1,4 +1,4 @@
-"""`runner alert`: one issue on GitHub, open while a target's campaigns have troubles."""
+"""`runner alert`: one issue a target, open while there is something for a person to do."""
 
 from __future__ import annotations
 
@@ -8,37 +8,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.phone import mask_phone
 from runner.campaign.load import read_names
 from runner.errors import LedgerError, RunnerError
-from runner.github.comments import Report, write_marker
+from runner.github.comments import write_marker
+from runner.github.issues import Report
 from runner.github.job_summary import DENIED_VARIABLE
-from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.record.reservations import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
-from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, show_path
+from runner.source.diagnostic import Problems
+from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, load_campaigns, show_path
+from runner.workflow.records.opt_outs import read_view, reading_filled
 from runner.workflow.records.record_push import find_branch, list_waiting
-from runner.workflow.review.publishing import IssuePlace, fit_body, keep_issue, publish
-from runner.workflow.review.troubles import (
+from runner.workflow.review.checklist import (
+    Checklist,
     HeldPeople,
     Outcome,
+    ReplyQueue,
     Sight,
-    Troubles,
     WaitingRecord,
-    find_troubles,
-    is_worse,
-    read_troubles,
-    write_alert,
-    write_farewell,
+    list_items,
+    update_checklist,
+    write_checklist,
     write_news,
     write_title,
 )
+from runner.workflow.review.publishing import CommentText, IssuePlace, fit_body, publish, publish_issue
 from runner.workflow.workspace.folders import name_folder
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Reservation
+    from runner.workflow.records.opt_outs import OptOutView
     from runner.workflow.scope import Scope
 
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -46,34 +51,32 @@ _HIDDEN_UNITS = 8_000
 """Space in an issue's body for its marker and state."""
 _NO_LEDGER = "there is no ledger on this machine: `runner apply` fills one"
 _BAD_TARGETS = "`targets.yaml` has errors, which the job's log shows"
-_SAID = {
-    "opened": "Issue opened: {url}",
-    "updated": "Issue edited: {url}",
-    "unchanged": "Issue unchanged: {url}",
-    "closed": "Issue closed, all is well: {url}",
-    "duplicate": "Another job has opened the issue at the same time: {url}",
-    "left closed": "Somebody has closed the issue, and it is no worse since: {url}",
-    "nothing": "All is well: there is no issue",
-}
 
 
-def keep_alert(scope: Scope, outcome: Outcome | None, remote: str, branch: str | None) -> None:
-    """Look for troubles, and open, edit or close their issue.
+def keep_issue(
+    scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, *, shows_words: bool
+) -> None:
+    """Look for what a person must do, and open, edit or close the target's issue.
 
-    `outcome` is the job's so far, if given; `branch` is None for the current one, or the job's.
+    Args:
+        scope: of the command.
+        outcome: the job's so far, if given.
+        remote: the git remote that keeps the record.
+        branch: of the record; None for the current one, or the job's.
+        shows_words: whether the issue shows the texts of replies.
 
     Raises:
         RunnerError: the ledger cannot be read; the issue is written first.
     """
-    target, held, error = _find_held(scope)
+    target, held, replies, error = _look(scope)
     denied = os.environ.get(DENIED_VARIABLE)
     sight = Sight(
         target,
         os.environ.get("GITHUB_JOB", ""),
         ".".join(filter(None, map(os.environ.get, ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")))),
-        find_run_url(os.environ) or "",
         outcome,
         held,
+        replace(replies, shows_words=shows_words),
         _find_record(remote, branch),
         None if denied is None else tuple(filter(None, denied.split(","))),
     )
@@ -82,26 +85,56 @@ def keep_alert(scope: Scope, outcome: Outcome | None, remote: str, branch: str |
         raise error
 
 
-def _find_held(scope: Scope) -> tuple[str, HeldPeople, RunnerError | None]:
-    """Return the target's name, its held people, and the ledger's error, if any."""
+def _look(scope: Scope) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None]:
+    """Return the target's name, its held people, replies to decide, and the ledger's error, if any."""
+    target = scope.target or os.environ.get("RUNNER_TARGET") or ""
+    wanted = set(_read_files(scope)) if scope.paths else None
     try:
         workspace = Workspace.open(scope)
+        target = workspace.target.name
+        held = _count_held(workspace)
+        if wanted is not None:
+            held = replace(held, counts=tuple(one for one in held.counts if one.campaign in wanted))
+        return target, held, _find_replies(workspace, scope), None
     except RunnerError as error:
-        target = scope.target or os.environ.get("RUNNER_TARGET") or ""
         if not _TARGET.fullmatch(target):
             raise
-        has_errors = isinstance(error, InvalidCampaignError)
-        return target, HeldPeople(gap=_BAD_TARGETS if has_errors else error.message), None
-    wanted = _read_wanted(scope)
+        gap = _BAD_TARGETS if isinstance(error, InvalidCampaignError) else error.message
+        failure = error if isinstance(error, LedgerError) else None
+        return target, HeldPeople(gap=gap), ReplyQueue(gap=gap), failure
+
+
+def _find_replies(workspace: Workspace, scope: Scope) -> ReplyQueue:
+    with workspace.open_ledger_if_present() as ledger:
+        if ledger is None:
+            # What files say knows of no reply that waits.
+            return ReplyQueue(gap=_NO_LEDGER)
     try:
-        held = _count_held(workspace)
-    except LedgerError as error:
-        return workspace.target.name, HeldPeople(gap=error.message), error
+        with reading_filled(workspace) as connection:
+            view = read_view(connection, workspace.target.name, with_texts=True)
+        phones = _find_phones(view, workspace.key, scope)
     except RunnerError as error:
-        return workspace.target.name, HeldPeople(gap=error.message), None
-    if wanted is not None:
-        held = replace(held, counts=tuple(count for count in held.counts if count.campaign in wanted))
-    return workspace.target.name, held, None
+        return ReplyQueue(gap=error.message)
+    return ReplyQueue((*view.waiting, *view.returning), view.texts or {}, phones)
+
+
+def _find_phones(view: OptOutView, key: TargetKey, scope: Scope) -> dict[str, str]:
+    """Return masked phones, by fingerprint, of undecided replies' authors found in audiences."""
+    wanted = {one.author for one in (*view.waiting, *view.returning)}
+    names = {text.campaign for text in (view.texts or {}).values()}
+    found: dict[str, str] = {}
+    if not names:
+        return found
+    for campaign in load_campaigns(scope.paths, scope.allowed, Problems()).campaigns:
+        if names.isdisjoint((campaign.name, *campaign.renamed_from)):
+            continue
+        for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
+            fingerprint = key.fingerprint(recipient.phone)
+            if fingerprint in wanted:
+                found[fingerprint] = mask_phone(recipient.phone)
+                if len(found) == len(wanted):
+                    return found
+    return found
 
 
 def _count_held(workspace: Workspace) -> HeldPeople:
@@ -142,11 +175,6 @@ def _find_record(remote: str, branch: str | None) -> WaitingRecord:
         return WaitingRecord(branch=branch or "", gap=error.message)
 
 
-def _read_wanted(scope: Scope) -> set[str] | None:
-    """Return the names of the command's campaigns; None for all."""
-    return set(_read_files(scope)) if scope.paths else None
-
-
 def _read_files(scope: Scope) -> dict[str, str]:
     """Return campaign files, valid or not, by name."""
     return {
@@ -167,21 +195,21 @@ def _find_place(scope: Scope, held: HeldPeople) -> IssuePlace:
 
 
 def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
+    def write(before: Checklist) -> CommentText:
+        now = update_checklist(before, sight, place.run_url)
+        return write_checklist(sight.target, list_items(before, now, sight, place), place)
+
     def compose(state: Mapping[str, Any]) -> Report:
-        before = read_troubles(state)
-        now = find_troubles(before, sight)
+        before = Checklist.read(state)
+        now = update_checklist(before, sight, place.run_url)
+        items = list_items(before, now, sight, place)
         return Report(
-            title=write_title(sight.target, now if now.is_any else before),
-            text=fit_body(write_alert(sight, now, place), _HIDDEN_UNITS)[0],
+            title=write_title(sight.target, items),
+            text=fit_body(write_checklist(sight.target, items, place), _HIDDEN_UNITS)[0],
             state=now.as_json(),
-            is_trouble=now.is_any,
-            news=write_news(before, now, sight) if is_worse(before, now) else "",
-            farewell=write_farewell(sight),
+            is_open=any(item.said for item in items),
+            news=write_news(items, place),
         )
 
-    marker = write_marker(sight.target, name_folder(), kind="alert")
-    publish(
-        "issue",
-        lambda: write_alert(sight, find_troubles(Troubles(), sight), place),
-        lambda: keep_issue(marker, compose, _SAID, quiet=quiet),
-    )
+    marker = write_marker(sight.target, name_folder(), kind="issue")
+    publish("issue", lambda: write(Checklist()), lambda: publish_issue(marker, compose, quiet=quiet))

@@ -44,7 +44,7 @@ def render_reference(name: str, schema: Schema) -> str:
     contents.append(f"- {_link(_KINDS)}: {', '.join(_link(kind['title']) for kind in kinds)}")
     parts = [
         f"# The {name} file",
-        f"<!-- Generated: runner schema {name} --format markdown > schemas/{name}.md -->",
+        "<!-- Generated: make reference -->",
         _INTRODUCTION.format(name=name),
         "\n".join(contents),
         *(page.render_section(section) for section in sections),

@@ -67,6 +67,11 @@ def write_whole(file: Path, write: Callable[[IO[str]], object]) -> bool:
     return changed
 
 
+def save_text(file: Path, text: str) -> bool:
+    """Write a text with `write_whole`."""
+    return write_whole(file, lambda stream: stream.write(text))
+
+
 def remove_leftovers(file: Path) -> None:
     """Remove the drafts of killed runs, whose locks ended with them."""
     for draft in file.parent.glob(f".{glob.escape(file.name)}.*{_DRAFT}"):

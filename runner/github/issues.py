@@ -1,0 +1,161 @@
+"""One issue for each marker: opened, edited, closed and reopened (https://docs.github.com/rest/issues/issues)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from runner.github.comments import begins_with, is_same_body, keep_comment, read_hidden, write_hidden
+from runner.github.rest import RefusedError, UnavailableError, look_up
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from runner.github.rest import Repository
+
+LABEL = "runner"
+_STATE = "state"
+_CHANGE = "change"
+"""The state's key for the number of the last comment on the issue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The content of an issue.
+
+    Attributes:
+        title: one line.
+        text: Markdown, below the marker and the state.
+        state: JSON for the next report.
+        is_open: whether something is left to do.
+        news: the comment on what is new, or on the end of it all; empty if nothing is.
+    """
+
+    title: str
+    text: str
+    state: Mapping[str, Any]
+    is_open: bool
+    news: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptIssue:
+    """The outcome of keeping an issue.
+
+    Attributes:
+        action: `opened` also if it was opened again; `left closed` if a person closed it and nothing is new.
+        url: the issue's page; empty if there is none.
+        refusal: the reason for a missing comment; None if nothing was refused.
+    """
+
+    action: Literal["opened", "updated", "unchanged", "closed", "left closed", "nothing"]
+    url: str = ""
+    refusal: RefusedError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Issue:
+    number: int
+    title: str
+    body: str
+    url: str
+    state: Mapping[str, Any]
+    is_open: bool
+
+    @property
+    def change(self) -> int:
+        change = self.state.get(_CHANGE)
+        return change if type(change) is int and change >= 0 else 0
+
+
+def keep_issue(
+    repository: Repository, marker: str, compose: Callable[[Mapping[str, Any]], Report]
+) -> KeptIssue:
+    """Open, edit, close or reopen the issue with a marker, or leave it as it is.
+
+    Only issues that this token made and that begin with the marker are touched.
+
+    Args:
+        repository: the issue's.
+        marker: its first line.
+        compose: returns the report, given the state of the last one.
+
+    Raises:
+        RefusedError: the token lacks the right.
+        UnavailableError: GitHub cannot be asked; a part may have been done.
+    """
+    own = list(_list_own(repository, marker))
+    for other in own[1:]:
+        if other.is_open:
+            # Two jobs have opened one at once.
+            _comment(repository, other, f"#{own[0].number} goes on.", "duplicate")
+            _edit(repository, other, state="closed", state_reason="not_planned")
+    if own:
+        return _update(repository, marker, own[0], compose(own[0].state))
+    report = compose({})
+    if not report.is_open:
+        return KeptIssue("nothing")
+    body = {"title": report.title, "body": _write(marker, report, 0), "labels": [LABEL]}
+    return KeptIssue("opened", _read(repository.ask("POST", "issues", body).data).url)
+
+
+def _update(repository: Repository, marker: str, issue: _Issue, report: Report) -> KeptIssue:
+    # A person who closed it has read it: it is opened again for what is new.
+    is_open = report.is_open and (issue.is_open or bool(report.news))
+    change, refusal = issue.change, None
+    if report.news and (is_open or issue.is_open):
+        change += 1
+        refusal = _comment(repository, issue, report.news, f"change={change}")
+    body = _write(marker, report, change)
+    is_new = issue.title != report.title or not is_same_body(issue.body, body)
+    if is_open != issue.is_open:
+        state = {"state": "open"} if is_open else {"state": "closed", "state_reason": "completed"}
+        _edit(repository, issue, title=report.title, body=body, **state)
+        return KeptIssue("opened" if is_open else "closed", issue.url, refusal)
+    if not is_open and {**report.state, _CHANGE: change} == issue.state:
+        is_new = False
+    if is_new:
+        _edit(repository, issue, title=report.title, body=body)
+    if is_open:
+        return KeptIssue("updated" if is_new else "unchanged", issue.url, refusal)
+    return KeptIssue("left closed", issue.url) if report.is_open else KeptIssue("nothing")
+
+
+def _comment(repository: Repository, issue: _Issue, text: str, name: str) -> RefusedError | None:
+    """Write a comment once, over all tries; return the refusal if the issue is locked."""
+    marker = f"<!-- {name} -->"
+    try:
+        keep_comment(repository, issue.number, marker, f"{marker}\n{text}")
+    except RefusedError as error:
+        return error
+    return None
+
+
+def _edit(repository: Repository, issue: _Issue, **changes: str) -> None:
+    repository.ask("PATCH", f"issues/{issue.number}", changes)
+
+
+def _write(marker: str, report: Report, change: int) -> str:
+    return f"{marker}\n{write_hidden(_STATE, {**report.state, _CHANGE: change})}\n{report.text}"
+
+
+def _list_own(repository: Repository, marker: str) -> Iterator[_Issue]:
+    """Yield the issues of this token with a marker, the oldest first."""
+    login = repository.find_login()
+    path = f"issues?state=all&creator={quote(login)}&sort=created&direction=asc"
+    for data in repository.list_all(path):
+        # Pull requests are listed as issues, too.
+        is_own = look_up(data, "user", "login") == login and look_up(data, "pull_request") is None
+        if is_own and begins_with(str(look_up(data, "body") or ""), marker):
+            yield _read(data)
+
+
+def _read(data: Any) -> _Issue:
+    number, body = look_up(data, "number"), str(look_up(data, "body") or "")
+    if not isinstance(number, int):
+        raise UnavailableError("its answer cannot be read")
+    title, url = str(look_up(data, "title") or ""), str(look_up(data, "html_url") or "")
+    # None if somebody has edited it.
+    state = read_hidden(_STATE, body) or {}
+    return _Issue(number, title, body, url, state, look_up(data, "state") == "open")

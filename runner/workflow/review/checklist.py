@@ -1,0 +1,402 @@
+"""The checklist of a target's issue: what a person must do, which of it is new, and how it is done."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import quote
+
+from runner.git.recording import ASIDE
+from runner.github.comments import Count, convert
+from runner.optout.reply import classify
+from runner.wording import Markdown, count_words, escape_markdown, write_table
+from runner.workflow.review.publishing import (
+    MOST_ROWS,
+    CommentText,
+    IssuePlace,
+    Piece,
+    say_workflow,
+    write_page,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from runner.git.recording import WaitingCommit
+    from runner.ledger.people.replies import ReplyText, WaitingReply
+    from runner.ledger.record.unsettled import HeldCount
+
+
+Outcome = Literal["success", "failure", "cancelled"]
+_MOST_JOBS = 20
+_MOST_COMMITS = 10
+_LONGEST_REASON = 500
+_LONGEST_REPLY = 80
+_UNKNOWN = "not known"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_PLAIN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
+_ADDRESS = re.compile(r"\S*@\S+|(?:https?://|www\.)\S+|\S+\.[a-z]{2,}/\S*", re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
+_ENDED = {"failure": "failed", "cancelled": "was cancelled, by a person or after its time limit"}
+_ABOUT_TO_BE_SENT = "about to be sent, and no answer proves whether it was"
+_UNEXPLAINED = "the service lists launches that no record explains"
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A failed job without a success since.
+
+    Attributes:
+        run: the run's unique id.
+        outcome: the job's result.
+        url: the run's page; empty if unknown.
+        later: a later run without a failure of the job, if known; else empty.
+    """
+
+    run: str
+    outcome: Outcome
+    url: str = ""
+    later: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checklist:
+    """What is left to do, from one job and those before it.
+
+    Attributes:
+        jobs: those that have failed, by their ids in the workflow; empty if unknown.
+        held: the number of held people, over all messages.
+        replies: the number of replies to decide.
+        is_waiting: whether the record waits to be merged.
+        denied_by: the people who denied the plan.
+    """
+
+    jobs: dict[str, FailedJob] = field(default_factory=dict)
+    held: Count = 0
+    replies: Count = 0
+    is_waiting: bool = False
+    denied_by: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Checklist:
+        """Return the checklist that an earlier job left; an empty one if somebody has edited it."""
+        return convert(data, cls) or cls()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the checklist for the next job."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPeople:
+    """Held recipients by campaign and message; `gap` says why there may be more, or is empty."""
+
+    counts: tuple[HeldCount, ...] = ()
+    gap: str = ""
+
+    @property
+    def recipients(self) -> int:
+        """The number held, over all messages; 1 for launches with unknown recipients."""
+        return sum(max(count.recipients, 1) for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyQueue:
+    """The undecided replies of a target.
+
+    Attributes:
+        replies: those that may be opt-outs, and those that ask for texts again.
+        texts: of replies that the ledger has, by their ids.
+        phones: masked, by author; only those found in audiences.
+        shows_words: whether their texts are shown.
+        gap: why there may be more, or empty.
+    """
+
+    replies: tuple[WaitingReply, ...] = ()
+    texts: Mapping[str, ReplyText] = field(default_factory=dict)
+    phones: Mapping[str, str] = field(default_factory=dict)
+    shows_words: bool = False
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRecord:
+    """Unmerged commits of the record, latest first, and the branch to merge them into.
+
+    `gap` says why they are unknown, or is empty.
+    """
+
+    commits: tuple[WaitingCommit, ...] = ()
+    branch: str = ""
+    gap: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one job has seen.
+
+    `outcome` is the job's, None if it is not given. `denied_by` names the people who denied the plan, and is
+    None in jobs without one.
+    """
+
+    target: str
+    job: str
+    run: str
+    outcome: Outcome | None
+    held: HeldPeople
+    replies: ReplyQueue
+    record: WaitingRecord
+    denied_by: tuple[str, ...] | None = None
+
+
+def update_checklist(before: Checklist, sight: Sight, url: str = "") -> Checklist:
+    """Return what is left to do now; what is not known stays as it was. `url` is the run's page."""
+    held, replies = sight.held.recipients, len(sight.replies.replies)
+    return Checklist(
+        _update_jobs(before.jobs, sight, url),
+        max(held, before.held) if sight.held.gap else held,
+        max(replies, before.replies) if sight.replies.gap else replies,
+        before.is_waiting if sight.record.gap else bool(sight.record.commits),
+        before.denied_by if sight.denied_by is None else sight.denied_by,
+    )
+
+
+def _update_jobs(jobs: Mapping[str, FailedJob], sight: Sight, url: str) -> dict[str, FailedJob]:
+    """Return the jobs that count as failed.
+
+    A job stops counting once it succeeds, or once a whole later run has passed without it, as skipped jobs
+    had nothing to do.
+    """
+    if sight.outcome is None:
+        return dict(jobs)
+    left = {}
+    for name, job in jobs.items():
+        if name != sight.job and (job.run == sight.run or job.later in ("", sight.run)):
+            later = job.later if job.run == sight.run else sight.run
+            left[name] = FailedJob(job.run, job.outcome, job.url, later)
+    if sight.outcome != "success":
+        left[sight.job] = FailedJob(sight.run, sight.outcome, url)
+    return dict(sorted(left.items())[:_MOST_JOBS])
+
+
+class Item(NamedTuple):
+    """An item of the checklist.
+
+    Attributes:
+        title: what is to do, for the issue's title.
+        said: what is wrong, in Markdown; empty if nothing is.
+        well: that nothing is wrong; empty if that is not worth a line.
+        is_new: whether it is worse than before, so that people are notified.
+        advice: what to do, in Markdown.
+        gap: why it is not known whether there is more, or empty.
+    """
+
+    title: str
+    said: str
+    well: str
+    is_new: bool
+    advice: str = ""
+    gap: str = ""
+
+    @property
+    def line(self) -> str:
+        """The item as a task, done or not; empty if there is nothing to say."""
+        task = f"- [ ] {self.said}\n" if self.said else f"- [x] {self.well}\n" if self.well else ""
+        if not self.gap:
+            return task
+        unknown = f"- Not known here: whether {self.title} ({escape_markdown(self.gap[:_LONGEST_REASON])})\n"
+        return f"{task if self.said else ''}{unknown}"
+
+
+def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlace) -> list[Item]:
+    """Return the items of the checklist, the ones that are done too."""
+    names = ", ".join(map(escape_markdown, now.denied_by))
+    denial = f"**The plan was denied by {names}:** nobody is asked about it again until it changes"
+    return [
+        Item(
+            "a run failed",
+            "; ".join(_say_job(name, job) for name, job in now.jobs.items()),
+            "" if sight.outcome is None else "No job has failed since.",
+            bool(now.jobs and not before.jobs),
+            f"{_FAILED}{say_workflow(place)} the action `send`.\n",
+        ),
+        Item(
+            "people are held",
+            _say_held(now.held, sight.held) if now.held else "",
+            "Nobody is held.",
+            now.held > before.held,
+            _write_held(sight, place),
+            sight.held.gap,
+        ),
+        Item(
+            "replies wait for a decision",
+            _say_replies(now.replies, sight.replies) if now.replies else "",
+            "No reply waits for a decision.",
+            now.replies > before.replies,
+            _write_replies(sight.target, sight.replies, place),
+            sight.replies.gap,
+        ),
+        Item(
+            "the record waits to be merged",
+            _say_record(sight.record.commits) if now.is_waiting else "",
+            "No record waits to be merged.",
+            now.is_waiting and not before.is_waiting,
+            _write_record(sight.record, place),
+            sight.record.gap,
+        ),
+        Item("a plan was denied", denial if names else "", "", bool(names and not before.denied_by)),
+    ]
+
+
+def write_title(target: str, items: Sequence[Item]) -> str:
+    """Return the issue's title: what is wrong, without counts, so that it rarely changes."""
+    return f"Campaigns on {target}: {', '.join(item.title for item in items if item.said) or 'all is well'}"
+
+
+def write_checklist(target: str, items: Sequence[Item], place: IssuePlace) -> CommentText:
+    """Return the issue's text."""
+    run = write_page("this run", place.run_url)
+    seen = f" Last looked at by {run}." if run else ""
+    tail = f"<sub>Kept up to date by `runner alert`, which closes it when all is done.{seen}</sub>"
+    left = [item for item in items if item.said]
+    head = f"### Campaigns → {escape_markdown(target)}: {'action needed' if left else 'all is well'}\n\n"
+    pieces = [
+        Piece(item.title, f"#### {item.title.capitalize()}\n\n{item.advice}", is_open=True)
+        for item in left
+        if item.advice
+    ]
+    return CommentText(head + "".join(item.line for item in items), tuple(pieces), tail)
+
+
+def write_news(items: Sequence[Item], place: IssuePlace) -> str:
+    """Return the comment on what is worse, or on the end of it all; empty if nothing is worse."""
+    if not any(item.said for item in items):
+        run = write_page("The run", place.run_url)
+        return f"All is well.{f' {run}.' if run else ''}\n"
+    lines = [f"- {item.said}\n" for item in items if item.said and item.is_new]
+    return f"{''.join(lines)}\nWhat to do stands above.\n" if lines else ""
+
+
+_FAILED = (
+    "Its summary and its log say why. The next run goes on where it ended, and nobody is texted twice. To "
+    "start one now: "
+)
+
+
+def _say_job(name: str, job: FailedJob) -> str:
+    run = write_page("its run", job.url)
+    words = f"The job {escape_markdown(name)}" if name else "A job"
+    return f"**{words} {_ENDED.get(job.outcome, 'failed')}**{f': {run}' if run else ''}"
+
+
+def _say_held(count: int, held: HeldPeople) -> str:
+    last = " when it was last known" if count > held.recipients else ""
+    what = "they may have got a message, and are not texted until a person says"
+    return f"**{count_words(count, 'recipient is', 'recipients are')} held**{last}: {what}"
+
+
+def _write_held(sight: Sight, place: IssuePlace) -> str:
+    header = ("campaign", "file", "message", "recipients", "launches", "why")
+    rows = [
+        (
+            count.campaign,
+            place.files.get(count.campaign, "not in these folders"),
+            count.message,
+            count.recipients,
+            count.launches,
+            _ABOUT_TO_BE_SENT if count.is_explained else _UNEXPLAINED,
+        )
+        for count in sight.held.counts
+    ]
+    table = write_table(header, rows, MOST_ROWS) if rows else ""
+    return f"{table}\n{write_resolving(sight.target, place)}"
+
+
+def write_resolving(target: str, place: IssuePlace) -> str:
+    """Return instructions for resolving launches that may have reached people."""
+    options = f"--target {target}"
+    if place.state_remote:
+        is_name = _PLAIN_NAME.fullmatch(place.state_remote)
+        options += f" --state-remote {place.state_remote if is_name else 'REMOTE'}"
+    return (
+        f"Say what became of these launches {say_workflow(place)} the campaign's file and `adopt-all` "
+        "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key "
+        "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
+        f"Or in a clone, after `runner record --fetch`: `runner resolve {options}` lists them, and takes "
+        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner "
+        "record`.\n"
+    )
+
+
+def _say_replies(count: int, queue: ReplyQueue) -> str:
+    last = " when it was last known" if count > len(queue.replies) else ""
+    what = "their authors are not texted until a person decides"
+    return f"**{count_words(count, 'reply waits', 'replies wait')} for a decision**{last}: {what}"
+
+
+def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
+    header = ["reply", "asks", "campaign", "message", "phone", "read as", "found"]
+    header += ["what it says"] if queue.shows_words else []
+    rows = [_write_row(queue, one) for one in queue.replies]
+    listed = f"{write_table(header, rows, MOST_ROWS)}\n" if rows else ""
+    words = "Digits and addresses in them are masked." if queue.shows_words else _NOT_SHOWN
+    return (
+        f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
+        "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
+        f"Or in a clone, by one key each: `runner record --fetch`, `runner reconcile --target {target}`, "
+        f"`runner optouts review --target {target}`, `runner record`.\n\n{words}\n"
+    )
+
+
+_NOT_SHOWN = (
+    "What they say is not shown to everybody who may read this issue: a review shows it, and so does this "
+    "issue where the repository's variable `CAMPAIGNS_REPLIES` is `true`, with digits and addresses masked."
+)
+
+
+def _write_row(queue: ReplyQueue, reply: WaitingReply) -> list[str]:
+    guid = reply.result_guid
+    # As code, where digits like a phone's are not masked, and the id can be copied.
+    name = Markdown(f"`{guid}`") if _PLAIN_ID.fullmatch(guid) else guid
+    asks = "for no more texts" if reply.asks == "opt_out" else "for texts again"
+    phone, text = queue.phones.get(reply.author, _UNKNOWN), queue.texts.get(guid)
+    row = [name, asks, *([_UNKNOWN] * 2 if text is None else [text.campaign, text.message]), phone]
+    row += [_UNKNOWN if text is None else classify(text.text).rule or _UNKNOWN, reply.at[:10]]
+    if queue.shows_words:
+        row.append(_UNKNOWN if text is None else _hide_personal(text.text))
+    return row
+
+
+def _hide_personal(text: str) -> str:
+    """Return the beginning of a personal text, without digits and addresses."""
+    shown = _DIGIT.sub("•", _ADDRESS.sub("•••", text))
+    return shown if len(shown) <= _LONGEST_REPLY else f"{shown[: _LONGEST_REPLY - 1]}…"
+
+
+def _say_record(commits: Sequence[WaitingCommit]) -> str:
+    if not commits:
+        return f"**The record waits to be merged** on the branch {ASIDE}"
+    words = count_words(len(commits), "commit waits", "commits wait")
+    since = _write_minute(commits[-1].at)
+    return f"**The record waits to be merged:** {words} on the branch {ASIDE}, since {since}"
+
+
+def _write_record(record: WaitingRecord, place: IssuePlace) -> str:
+    url = f"{place.repository_url}/compare/{quote(record.branch)}...{quote(ASIDE)}?expand=1"
+    page = (write_page("open a pull request", url) if record.branch else "") or "open a pull request"
+    body = f"{escape_markdown(record.branch) or 'The branch'} took no push from the run. "
+    body += f"Merge {ASIDE} into it: {page}. Until then runs go on from {ASIDE}.\n"
+    # As it is: ten digits without a letter would be masked like a phone number.
+    rows = [(Markdown(one.commit[:10]), _write_minute(one.at), one.subject) for one in record.commits]
+    return body + (
+        f"\n{write_table(('commit', 'made', 'what it records'), rows, _MOST_COMMITS)}" if rows else ""
+    )
+
+
+def _write_minute(at: str) -> str:
+    try:
+        return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except ValueError:
+        return escape_markdown(at)

@@ -1,0 +1,86 @@
+"""What one machine has learned of people, the next one knows: from the state remote, from files, from both."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runner.git.command import Git
+from tests.repository.free_ref import leave_free_ref
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., subprocess.CompletedProcess[str]]
+
+ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
+KEY = "Zm9yIHRlc3RzIG9ubHksIHJlYWxseSE0"
+CAMPAIGN = f"""\
+version: 1
+name: pulse
+recipients:
+  - phone: "{ADA}"
+  - phone: "{BOB}"
+  - phone: "{CY}"
+messages:
+  - id: hello
+    text: "Hi. Reply STOP to opt out."
+"""
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """A clone of a repository with a campaign, whose remote has a free state ref."""
+    Git(tmp_path).run("init", "--quiet", "--bare", "--initial-branch=main", "remote.git")
+    Git(tmp_path).run("clone", "--quiet", "remote.git", "first")
+    clone = tmp_path / "first"
+    (clone / "campaigns").mkdir()
+    (clone / "campaigns/pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
+    (clone / "campaigns/targets.yaml").write_text(
+        "version: 1\ntargets:\n  live:\n    base_url: http://127.0.0.1:9\n    state_remote: origin\n",
+        encoding="utf-8",
+    )
+    git = Git(clone)
+    git.run("add", "campaigns")
+    git.run("-c", "user.name=A", "-c", "user.email=a@localhost", "commit", "--quiet", "-m", "Begin")
+    git.run("push", "--quiet", "origin", "HEAD:main")
+    leave_free_ref(clone)
+    return clone
+
+
+@pytest.mark.parametrize("kept", ["ref", "files", "both", "ref and old files", "old ref and files"])
+def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept: str) -> None:
+    """Somebody opted out, was let in again, was forgotten, and the campaign was paused: a new clone knows."""
+    env = {"RUNNER_STATE_KEY": KEY, "RUNNER_TARGET": "live"}
+    book = first / "campaigns/live.suppressions.json"
+
+    def decide(*arguments: str) -> None:
+        done = run(*arguments, cwd=first, env=env)
+        assert done.returncode == 0, done.stderr
+
+    decide("optouts", "add", ADA, BOB)
+    old = book.read_bytes()
+    before = Git(first).run("ls-remote", "origin", "refs/runner/live").split()[0]
+    decide("optouts", "remove", BOB, "--auto-approve")
+    decide("forget", CY, "--auto-approve")
+    decide("pause", "pulse", "--reason", "wait")
+    second = first.parent / "second"
+    Git(first.parent).run("clone", "--quiet", "remote.git", "second")
+    if kept == "old ref and files":
+        Git(first).run("push", "--quiet", "--force", "origin", f"{before}:refs/runner/live")
+    if kept == "files":
+        Git(first).run("push", "--quiet", "origin", "--delete", "refs/runner/live")
+    if kept in ("files", "both", "old ref and files"):
+        shutil.copy(book, second / "campaigns")
+    if kept == "ref and old files":
+        (second / "campaigns" / book.name).write_bytes(old)
+    plan = run("plan", cwd=second, env=env)
+    assert plan.returncode == 7, plan.stderr
+    row = next(line.split() for line in plan.stdout.splitlines() if line.startswith("hello"))
+    # Rows, opted out, on hold, to send.
+    assert row[1:5] == ["3", "2", "1", "0"], plan.stdout
+    assert not (second / ".runner/ledger.sqlite").exists()
