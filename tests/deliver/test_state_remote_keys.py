@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.git.state_ref import StateRef
+from runner.ledger.files.lockfile import LockfileContents, dump_lockfile
+from runner.ledger.fingerprint import TargetKey
 from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.machines import World, assert_everybody_once, hold_from
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
@@ -95,7 +97,7 @@ def test_a_forged_reservation_is_refused(
 
 
 def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultyService) -> None:
-    """A salt of somebody's choosing, and lines that the key has not written."""
+    """Lines that the key has not written, and a file that says it was made without one."""
     first, second = world.clone("first"), world.clone("second")
     assert first.apply().returncode == 0
     place = "the lockfile origin:refs/runner/live/pulse.lock.json"
@@ -108,22 +110,14 @@ def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultySer
     change(second, forget)
     done = second.apply()
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: {place} was changed without the RUNNER_STATE_KEY: the launch ")
-    assert done.stderr.endswith(f" does not fit the MAC\n{MENDING}")
-    salted = {
-        "campaign": "pulse",
-        "forgotten": ["0" * 20],
-        "key_fingerprint": "0" * 16,
-        "launches": [],
-        "lockfile_version": 1,
-        "salt": "0" * 32,
-        "target": "live",
-    }
-    change(second, lambda texts: {**texts, "pulse.lock.json": json.dumps(salted)})
+    assert done.stderr.startswith(f"Error: {place}:1: the launch ")
+    assert "was written without this RUNNER_STATE_KEY: it does not fit its seal\n" in done.stderr
+    public = "".join(dump_lockfile(LockfileContents("pulse", TargetKey.of("live", None), [])))
+    change(second, lambda texts: {**texts, "pulse.lock.json": public})
     done = second.apply()
     assert done.returncode == 1
     assert done.stderr.startswith(
-        f"Error: {place} was written with a salt, and now there is a RUNNER_STATE_KEY\n"
+        f"Error: {place} was written without a RUNNER_STATE_KEY, and now there is one\n"
     )
     assert_everybody_once(world, faulty)
 
