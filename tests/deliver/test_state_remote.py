@@ -493,9 +493,9 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     done = machine.apply()
     assert done.returncode == 1
     assert done.stderr.startswith(
-        "Error: the lockfile origin:refs/runner/live/pulse.lock.json is damaged at its top level: "
+        "Error: the lockfile origin:refs/runner/live/pulse.lock.json is damaged at its top level\n"
     )
-    assert "\n  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
+    assert "  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
     assert faulty.requests == []
 
 
