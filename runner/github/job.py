@@ -37,23 +37,14 @@ class GitHubJob:
         repository: as in `owner/name`.
         token: never shown.
         commit: the job's; empty if unknown.
+        number: of the job's pull request; 0 if there is none.
+        head: the commit of the pull request that started the job; empty if unknown.
     """
 
     api_url: str
     repository: str
     token: str = field(repr=False)
-    commit: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PullRequestJob(GitHubJob):
-    """A pull request's job with the right to ask GitHub.
-
-    Attributes:
-        number: the pull request's.
-        head: the commit that started the job; empty if unknown.
-    """
-
+    commit: str
     number: int
     head: str
 
@@ -75,22 +66,10 @@ def read_github_job(environment: Mapping[str, str]) -> GitHubJob:
     api_url = environment.get("GITHUB_API_URL") or DEFAULT_API
     if not is_safe_address(api_url):
         raise NoJobError("GITHUB_API_URL would send the token unencrypted")
-    return GitHubJob(api_url, repository, token, read_sha(environment.get("GITHUB_SHA")))
-
-
-def read_pull_request_job(environment: Mapping[str, str]) -> PullRequestJob:
-    """Return the pull request's job and its access to GitHub, from environment variables.
-
-    Raises:
-        NoJobError: there is no job of a pull request, or it has no token.
-    """
     request = _read_pull_request(environment)
-    number = look_up(request, "number")
-    if not isinstance(number, int) or not _REPOSITORY.fullmatch(environment.get("GITHUB_REPOSITORY", "")):
-        raise NoJobError("this is no job of a pull request")
-    job = read_github_job(environment)
-    head = read_sha(look_up(request, "head", "sha"))
-    return PullRequestJob(job.api_url, job.repository, job.token, job.commit, number=number, head=head)
+    number, head = look_up(request, "number"), read_sha(look_up(request, "head", "sha"))
+    commit = read_sha(environment.get("GITHUB_SHA"))
+    return GitHubJob(api_url, repository, token, commit, number if type(number) is int else 0, head)
 
 
 def is_of_pull_request(environment: Mapping[str, str]) -> bool:

@@ -127,6 +127,28 @@ class Ledger:
             yield connection
 
     @contextmanager
+    def writing_again(self) -> Iterator[Connection]:
+        """Yield a connection as `writing`, for work that is done again if the machine loses its power.
+
+        A process that is killed loses nothing, and later work that is durable makes this durable, too.
+
+        Raises:
+            LedgerError: as for `writing`.
+        """
+        with self._translated(), self._engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            if self.file is not None:
+                driver.execute("PRAGMA synchronous=NORMAL")
+            try:
+                with connection.begin():
+                    if self.file is None:
+                        connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
+                    yield connection
+            finally:
+                if self.file is not None:
+                    driver.execute("PRAGMA synchronous=FULL")
+
+    @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Yield a read-only connection with one snapshot for the whole block.
 

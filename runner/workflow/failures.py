@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan
+    from runner.source.diagnostic import Diagnostic
     from runner.workflow.campaigns import Loaded
     from runner.workflow.scope import Scope
 
@@ -247,3 +248,12 @@ def find_audience_problems(
         said = {problem.message for problem in problems}
         problems.extend(one for one in find_unknown_variables(campaign) if one.message not in said)
     return plan
+
+
+def write_problem_table(problems: Iterable[Diagnostic]) -> str:
+    """Return a Markdown table of problems: place, fault, remedy."""
+    rows = [
+        (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
+        for one in problems
+    ]
+    return write_table(("severity", "where", "what", "what to do"), rows)

@@ -87,18 +87,6 @@ def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: G
     assert github.writes() == ["POST", "PATCH", "PATCH"]
 
 
-def test_jobs_with_names_have_comments_of_their_own(run: Run, folder: Path, github: GitHub) -> None:
-    """`--id` tells two jobs' comments apart; one that could break the marker is refused."""
-    run("comment", cwd=folder, env=github.job(folder))
-    run("comment", "--id", "eu", cwd=folder, env=github.job(folder))
-    assert [body.split("\n")[0] for body in github.bodies()] == [MARKER, write_marker("sandbox", "eu")]
-    done = run("comment", "--id", "x-->", cwd=folder, env=github.job(folder))
-    assert done.returncode == 64
-    assert done.stderr == (
-        "Error: 'x-->' is not a name for --id\n  use at most 50 letters, digits, `.`, `_` and `-`\n"
-    )
-
-
 def test_changes_since_it_was_sent_are_shown(run: Run, folder: Path, github: GitHub) -> None:
     """What is on record is compared with what would be sent now; phones in it are masked."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -177,7 +165,7 @@ def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None
     assert done.returncode == 0
     assert done.stdout.startswith("### Campaign plan → sandbox\n\nGoes to **the embedded sandbox**, which")
     assert "\n\n**1 campaign · " in done.stdout
-    assert done.stderr == "Warning: No comment: this is no job of a pull request\n"
+    assert done.stderr == "Warning: No comment: this is no job of GitHub\n"
 
 
 def test_without_a_token_it_is_said(run: Run, folder: Path, github: GitHub) -> None:

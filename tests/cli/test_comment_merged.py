@@ -251,13 +251,13 @@ def test_names_have_no_power_and_length_is_bounded(run: Run, folder: Path, githu
     assert [link.attrs["href"] for link in links] == [RUN]
 
 
-def test_jobs_with_names_have_comments_of_their_own(run: Run, folder: Path, github: GitHub) -> None:
-    """`--id` tells two jobs' comments apart, and both from the plan's comment of before the merge."""
+def test_it_is_another_comment_than_the_plan(run: Run, folder: Path, github: GitHub) -> None:
+    """What was said before the merge stays."""
     github.add_comment(f"{write_marker('sandbox')}\nthe plan", issue=9)
-    for options in ((), ("--id", "eu"), ()):
-        run("comment", "--merged", *options, cwd=folder, env=job(github, folder))
+    for _ in range(2):
+        run("comment", "--merged", cwd=folder, env=job(github, folder))
     markers = [comment["body"].split("\n")[0] for comment in github.threads[9]]
-    assert markers == [write_marker("sandbox"), MARKER, write_marker("sandbox", "eu", "sent")]
+    assert markers == [write_marker("sandbox"), MARKER]
 
 
 def test_outside_of_a_job_it_is_printed(run: Run, folder: Path) -> None:

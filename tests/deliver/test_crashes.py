@@ -47,7 +47,9 @@ def assert_nobody_twice(faulty: FaultyService) -> None:
     assert all(count == 1 for count in faulty.accepted.values())
 
 
-@pytest.mark.parametrize("answered", [0, 3, 8])
+@pytest.mark.parametrize(
+    "answered", [pytest.param(0, marks=pytest.mark.slow), 3, pytest.param(8, marks=pytest.mark.slow)]
+)
 def test_a_killed_run_texts_nobody_again(
     repository: Repository, faulty: FaultyService, answered: int
 ) -> None:

@@ -132,7 +132,7 @@ def test_what_is_sent_once_more_is_looked_at_again(repository: Repository, fault
     assert faulty.accepted == Counter(phones[1:])
 
 
-@pytest.mark.parametrize("rate", ["50/s", "1/s"])
+@pytest.mark.parametrize("rate", ["50/s", pytest.param("1/s", marks=pytest.mark.slow)])
 def test_a_pause_stops_the_run(repository: Repository, faulty: FaultyService, rate: str) -> None:
     """Launches that have their intent wait as well; what was sent is recorded, and the rest goes once resumed."""
     phones = write_paced_campaign(repository, 20)

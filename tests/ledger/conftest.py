@@ -19,7 +19,7 @@ from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.record.lockfiles import absorb_lockfile, rewrite_lockfile
 from runner.ledger.record.recorded import Identity
-from runner.ledger.tables import info, metadata
+from runner.ledger.tables import SCHEMA_VERSION, info, metadata
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 KEY = TargetKey.of("live", None)
 AT = "2026-11-20T12:00:00.000000Z"
 EMPTY: LiteralString = f"""
-TRUNCATE {", ".join(table.name for table in metadata.sorted_tables if table is not info)} RESTART IDENTITY;
-DELETE FROM {info.name} WHERE name <> 'schema'
+TRUNCATE {", ".join(table.name for table in metadata.sorted_tables)} RESTART IDENTITY;
+INSERT INTO {info.name} (name, value) VALUES ('schema', '{SCHEMA_VERSION}')
 """  # noqa: S608  names of our tables
 """Empties a ledger on PostgreSQL; its tables stay."""
 FILE, BOOK = Path("pulse.live.lock.json"), Path("live.suppressions.json")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from sqlalchemy import func, select
 from sqlalchemy import table as sqlalchemy_table
@@ -18,9 +18,10 @@ from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, Stor
 from runner.ledger.people.recent import read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
-from runner.ledger.results.reconciled import store_results, store_stats
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import PARTITIONED, PARTITIONS, deliveries, launches, results
 from tests.ledger.conftest import AT, KEY
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Select
@@ -35,7 +36,7 @@ def make_intent(name: str, people: list[str]) -> Intent:
 
 
 def enter(connection: Connection, *intents: Intent) -> list[int]:
-    return add_intents(connection, enter_campaign(connection, "live", "pulse", KEY), intents, AT)
+    return add_intents(connection, enter_campaign(connection, "live", "pulse"), intents, AT)
 
 
 def test_intents_of_many(ledger: Ledger) -> None:
@@ -76,7 +77,7 @@ def test_absorbed_twice(ledger: Ledger) -> None:
         key = launch_key("pulse", "ask", "digest", people)
         records.append(LaunchRecord("ask", key, "tag", "digest", tuple(people), f"guid-{name}", AT))
     with ledger.writing() as connection:
-        assert absorb_launches(connection, enter_campaign(connection, "live", "pulse", KEY), records) == 2
+        assert absorb_launches(connection, enter_campaign(connection, "live", "pulse"), records) == 2
     with ledger.reading() as connection:
         query = select(launches.c.project_launch_guid, func.count()).group_by("project_launch_guid")
         joined = query.join(deliveries, deliveries.c.launch_id == launches.c.id)
@@ -117,7 +118,7 @@ def test_error_of_many(ledger: Ledger) -> None:
         store_results(connection, rows)
     if ledger.file is None:
         wrong: Any = "no number"
-        rows = [replace(row, question_display_order=wrong) for row in rows]
+        rows = [row._replace(question_display_order=wrong) for row in rows]
         with pytest.raises(LedgerError, match="invalid input syntax"), ledger.writing() as connection:
             store_results(connection, rows)
 
@@ -184,11 +185,11 @@ def test_everybody_before_statistics(postgres: PostgresServer) -> None:
     )
     url, asking = postgres.url(postgres.create_ledger()), '{"questions": [{"text": "How are you?"}]}'
     with Ledger(url) as ledger, ledger.writing() as connection:
-        intents = [replace(make_intent(one, [one]), definition=asking) for one in MANY]
+        intents = [msgspec.structs.replace(make_intent(one, [one]), definition=asking) for one in MANY]
         numbers = enter(connection, *intents)
         record_outcomes(connection, [Outcome(number, "sent", AT, f"guid-{number}") for number in numbers])
         store_stats(connection, [LaunchStats(number, 1, 0, 1, 0, 0, 0, 0, AT) for number in numbers], AT)
     with Ledger(url) as ledger, ledger.reading() as connection:
-        (shelf,) = read_open_sessions(connection, "live", None).shelves
+        (shelf,) = read_open_sessions(connection, KEY).shelves
         assert len(shelf.open) == len(MANY)
         assert connection.exec_driver_sql(read).scalar_one() < 20 * len(MANY)

@@ -154,7 +154,7 @@ def test_commits_are_on_the_disk(sqlite_ledger: Ledger) -> None:
 
 def test_a_block_that_fails_keeps_nothing(ledger: Ledger) -> None:
     """A transaction is whole or not at all."""
-    insert = "INSERT INTO campaigns (target, name, key_fingerprint) VALUES ('live', 'pulse', 'k')"
+    insert = "INSERT INTO campaigns (target, name) VALUES ('live', 'pulse')"
 
     def fail() -> None:
         with ledger.writing() as connection:

@@ -16,8 +16,9 @@ from runner.ledger.record.campaign_record import enter_record, read_earlier_mess
 from runner.ledger.record.recorded import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
-from runner.ledger.results.reconciled import store_results, store_stats
+from runner.ledger.results.reconciled import store_results
 from tests.ledger.conftest import KEY
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

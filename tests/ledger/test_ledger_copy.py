@@ -92,7 +92,7 @@ def test_to_a_server_and_back(
         assert len({read_edition(ledger) for ledger in (sqlite_ledger, server_ledger, back)}) == 3
         back.check_version()
     with server_ledger.writing() as connection:
-        named = {"target": "live", "name": "pulse", "key_fingerprint": "key"}
+        named = {"target": "live", "name": "pulse"}
         added = connection.execute(insert(campaigns).values(named)).inserted_primary_key
     assert tuple(added or ()) == (MANY + 1,)
 
@@ -106,7 +106,7 @@ def test_what_is_refused(sqlite_ledger: Ledger, tmp_path: Path) -> None:
         for source in (other, sqlite_ledger):
             with pytest.raises(LedgerError) as caught:
                 copy_ledger(source, sqlite_ledger)
-            assert caught.value.message == "the ledger is not empty: there are campaign pauses in it"
+            assert caught.value.message == "the ledger is not empty: there are absorbed texts in it"
             assert caught.value.hint == (
                 "a copy fills an empty ledger: name a new one with --ledger or RUNNER_LEDGER"
             )

@@ -8,21 +8,25 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import select
 
+from runner.ledger.files.suppressions import OptOut
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import LaunchStats, StoredResult, StoredSession
-from runner.ledger.people.opt_outs import OptOut, add_replies
+from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import PartialCount, SessionRow
+from runner.ledger.results.readings import Reading
 from runner.ledger.results.reconciled import (
     read_totals,
     store_results,
     store_sessions,
     store_starts,
-    store_stats,
 )
 from runner.ledger.results.result_feed import iterate_feed, read_version
 from runner.ledger.results.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
 from runner.ledger.tables import launches
-from runner.ledger.target_key import enter_target_key
+from runner.ledger.target_key import enter_key
+from tests.ledger.conftest import AT
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +70,9 @@ def test_any_counts_can_be_kept(
     """A launch's counts are kept whatever the service writes for its start."""
     (launch_id,) = deliver(make_record("a", 101))
     with ledger.writing() as connection:
-        store_stats(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], "2026")
+        reading = Reading.begin(connection, 1, AT)
+        reading.store(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], {launch_id: {}})
+        reading.keep_counts(connection, AT)
     with ledger.reading() as connection:
         assert read_totals(connection, 1)["ask"].results == 7
 
@@ -237,7 +243,8 @@ def test_replies_that_opt_out_come_with_all_their_author_said(
     with ledger.writing() as connection:
         store_results(connection, found)
         for target, guid in (("live", "g2"), ("live", "g4"), ("other", "g3")):
-            key = enter_target_key(connection, target, None, "0123456789abcdef" * 2)
+            key = TargetKey.of(target, None)
+            enter_key(connection, key)
             add_replies(connection, key.target, [OptOut("f", guid, "reply", "confirmed", "2026")])
     with ledger.reading() as connection:
         replies = list(iterate_opt_out_replies(connection, 1))

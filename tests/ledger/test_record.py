@@ -114,7 +114,7 @@ def test_an_older_lockfile_takes_nothing_and_a_newer_one_gives(
     identity.lockfile.write_text("{}", encoding="utf-8")
     with pytest.raises(LockfileError) as caught:
         rewrite(ledger, identity)
-    assert caught.value.hint.startswith("the ledger has all that was sent; restore it with git")
+    assert str(caught.value.hint).startswith("the ledger has all that was sent; restore it with git")
 
 
 def test_a_launch_stays_listed_when_another_has_its_recipients(
@@ -286,7 +286,7 @@ class TestCountedLockfile:
             with pytest.raises(LockfileError) as caught:
                 fill(other, text)
             assert caught.value.message == message
-            assert caught.value.hint.startswith("the lockfile holds counts (`lockfile: counts`)")
+            assert str(caught.value.hint).startswith("the lockfile holds counts (`lockfile: counts`)")
         deliver(make_record("x", 110), into=other)
         with pytest.raises(LockfileError, match="has 3 launches up to guid-c, and the ledger 3"):
             fill(other, texts[2])
@@ -436,7 +436,7 @@ class TestRenamedMessage:
                 with pytest.raises(LockfileError) as caught:
                     act(opened, replace(identity, message_ids={"ask": "ask"}))
                 assert caught.value.message == "the ledger knows the message 'ask' as 'opener' now"
-                assert caught.value.hint.startswith("update this checkout, it is older than the rename")
+                assert str(caught.value.hint).startswith("update this checkout, it is older than the rename")
 
     @pytest.mark.parametrize("first", ["ask", "opener"])
     def test_a_rename_on_one_branch(

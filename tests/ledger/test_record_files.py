@@ -220,11 +220,11 @@ def test_what_git_makes_of_lockfiles_is_their_union(
     is_renamed: bool,  # noqa: FBT001
 ) -> None:
     """With conflict markers of any kind, in blocks that came or are there twice, under a new name on one side."""
-    renamed = {"name": "heartbeat"} if is_renamed else {}
+    name = "heartbeat" if is_renamed else "pulse"
     former = ["pulse"] if is_renamed else []
-    texts = [write_lock(base), write_lock([*base, *ours], *former, **renamed), write_lock([*base, *theirs])]
+    texts = [write_lock(base), write_lock([*base, *ours], *former, name=name), write_lock([*base, *theirs])]
     merged = merge(tmp_path_factory.mktemp("merge"), texts, *style)
-    assert read_lock(merged) == read_lock(write_lock([*base, *ours, *theirs], *former, **renamed))
+    assert read_lock(merged) == read_lock(write_lock([*base, *ours, *theirs], *former, name=name))
     clean = unite(LOCK, merged, merged)
     assert read_lock(clean) == read_lock(merged) == read_lock(unite(LOCK, *texts))
     assert not parse_lockfile(LOCK, clean).is_merged
@@ -313,7 +313,7 @@ def test_a_line_that_was_changed_is_refused(file: str, key: TargetKey) -> None:
                 read("\n".join([*forged, ""]), key)
             assert caught.value.message.startswith(f"{file}:{number + 1}: "), (name, caught.value.message)
             assert caught.value.message.endswith(f" {how}: it does not fit its seal")
-            assert caught.value.hint.startswith(("restore it with git", "nothing was changed"))
+            assert str(caught.value.hint).startswith(("restore it with git", "nothing was changed"))
         del said["seal"]
         with pytest.raises(RunnerError, match="does not fit its seal"):
             read("\n".join([*lines[:number], f"    {json.dumps(said)}{end}", *lines[number + 1 :], ""]), key)
@@ -369,7 +369,7 @@ def test_another_key_is_named(file: str) -> None:
         with pytest.raises(kind) as caught:
             read(write(written), present)
         assert caught.value.message == f"{file} {words}"
-        assert caught.value.hint.startswith(hint)
+        assert str(caught.value.hint).startswith(hint)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_a_file_under_two_keys(file: Path, text: str) -> None:
     assert caught.value.message.endswith(
         f"{file} was merged from two sides that were written with different keys"
     )
-    assert f"git checkout --ours {file}" in caught.value.hint
+    assert f"git checkout --ours {file}" in str(caught.value.hint)
 
 
 EMPTY = write_lock([])
@@ -476,8 +476,8 @@ def test_what_came_between_two_versions_is_counted() -> None:
     assert gain == LockfileDiff("pulse", "live", {"ask": 1, "nudge": 1}, {"ask": 2, "nudge": 1})
     assert Advance.read(LOCK, None, after).find_gain({"guid-2", "guid-3"}).texts == {"ask": 2}
     early, late = "2026-12-01T10:00:00.000000Z", "2026-12-02T10:00:00.000000Z"
-    old = [opt_out(1, "r1", "confirmed", early), PauseLine("pulse", "", "paused", early)]
-    new = [
+    old: list[Entry] = [opt_out(1, "r1", "confirmed", early), PauseLine("pulse", "", "paused", early)]
+    new: list[Entry] = [
         opt_out(1, "r1", "dismissed", late), opt_out(2, "r2", "confirmed", early), opt_out(2, "r3", "doubtful", early),
         PauseLine("pulse", "", "resumed", late), PauseLine("coffee", "", "paused", early),
     ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import LaunchState, StoredResult
@@ -18,7 +18,6 @@ from runner.ledger.people.replies import (
     HeldAnswer,
     ReplyText,
     WaitingReply,
-    count_forgotten_results,
     count_people,
     is_screened,
     iterate_answers,
@@ -26,11 +25,11 @@ from runner.ledger.people.replies import (
     list_recorded_campaigns,
     list_waiting,
     mark_screened,
-    read_definition,
     read_reply_texts,
 )
+from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.results.reconciled import store_results
-from runner.ledger.tables import campaigns, launches
+from runner.ledger.tables import campaigns, forgotten_results, launches
 from runner.ledger.target_key import enter_key
 from tests.ledger.conftest import AT, KEY
 
@@ -122,8 +121,7 @@ def test_answers_and_what_was_sent_are_read(
             HeldAnswer(launch_id, "why", "Why?", ("fine", "fine"))
         ]
         assert list(iterate_answers(connection, 2)) == []
-        assert read_definition(connection, launch_id) == '{"text": "Hello"}'
-        assert read_definition(connection, launch_id + 1) is None
+        assert read_definitions(connection, [launch_id, launch_id + 1]) == {launch_id: {"text": "Hello"}}
         assert list_recorded_campaigns(connection) == [("live", "pulse")]
 
 
@@ -144,13 +142,12 @@ def test_a_campaign_is_launched_once_a_launch_may_have_reached_somebody(
 
 
 def test_counts_of_what_is_not_kept(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
-    """They are those of the campaign's own launches; a later count takes the place of the earlier one."""
+    """A later count takes the place of the earlier one."""
     (launch_id,) = deliver(make_record("a", 101))
     with ledger.writing() as connection:
         note_forgotten_results(connection, {launch_id: 3})
         note_forgotten_results(connection, {launch_id: 2})
-        assert count_forgotten_results(connection, 1) == {launch_id: 2}
-        assert count_forgotten_results(connection, 2) == {}
+        assert connection.execute(select(forgotten_results)).all() == [(launch_id, 2)]
 
 
 def test_screening_is_remembered_for_each_campaign(ledger: Ledger) -> None:

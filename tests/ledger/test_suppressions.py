@@ -100,7 +100,7 @@ def test_the_later_decision_counts_in_the_ledger_too(
 
 def test_a_clock_that_was_set_back_undoes_no_decision(ledger: Ledger) -> None:
     """A decision after another one is newer, whatever the clock says: no file brings the older one back."""
-    told = [opt_out(ADA, "dismissed", LATE), opt_out(BOB, "confirmed", LATE), PAUSE]
+    told: list[Entry] = [opt_out(ADA, "dismissed", LATE), opt_out(BOB, "confirmed", LATE), PAUSE]
     fill(ledger, book(*told))
     with ledger.writing() as connection:
         add_opt_outs(connection, KEY, [ADA], "person", EARLY)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.reconcile.missing_results import GuidSet
 
 
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.text(max_size=2), st.text(max_size=2))))
 def test_a_name_is_new_once(names: list[tuple[str, str]]) -> None:
     """It says of each whether it is new, as a set would."""

@@ -22,7 +22,7 @@ from runner.service.model import Unreadable
 from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
 
 if TYPE_CHECKING:
-    from runner.ledger.people.opt_outs import State
+    from runner.ledger.files.suppressions import State
     from tests.postgres import PostgresServer
 
 

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.options import Command, target_scope
 from runner.cli.output.comment import write_comment
-from runner.errors import UsageError
 from runner.workflow.review.merged import comment_merged
 from runner.workflow.review.plan_comment import find_plan, keep_plan_comment
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
-
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner comment\n  runner comment campaigns/customer-pulse.yaml --id pulse\n"
+    epilog="\b\nExamples:\n  runner comment\n  runner comment campaigns/customer-pulse.yaml\n"
     "  runner comment --target live\n  runner comment --merged",
 )
 @target_scope
-@click.option(
-    "--id",
-    "name",
-    metavar="NAME",
-    help="The name of this comment, if several jobs comment on the same target. Default: the current "
-    "folder, if it is not the top of the repository.",
-)
 @click.option(
     "--remote",
     default="origin",
@@ -45,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,49}")
     is_flag=True,
     help="After sending: comment on the last merged pull request what was sent and what was not.",
 )
-def command(scope: Scope, name: str | None, remote: str, is_merged: bool) -> int:
+def command(scope: Scope, remote: str, is_merged: bool) -> int:
     """Validate and plan, and keep the result as one comment on the pull request. Sends nothing.
 
     Run it in a GitHub job of the pull request, with GITHUB_TOKEN in the step's environment and the permission
@@ -61,15 +50,11 @@ def command(scope: Scope, name: str | None, remote: str, is_merged: bool) -> int
     Exits with 1 if there are errors, with 3 if some campaigns have none, and with 5 if the plan breaks a
     limit. It never fails because of the comment.
     """
-    if name is not None and not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{name!r} is not a name for --id", hint="use at most 50 letters, digits, `.`, `_` and `-`"
-        )
     if is_merged:
-        comment_merged(scope, name)
+        comment_merged(scope)
         return 0
     findings = find_plan(scope, remote)
-    keep_plan_comment(findings, write_comment(findings), name, quiet=scope.quiet)
+    keep_plan_comment(findings, write_comment(findings), quiet=scope.quiet)
     if findings.error is not None:
         raise findings.error
     return findings.code

@@ -16,7 +16,7 @@ from runner.cli.encoding import fit_json, print_command, print_text
 from runner.github.job_summary import append_summary
 from runner.wording import count_words, escape_markdown, escape_steering, printable
 from runner.workflow.campaigns import show_path
-from runner.workflow.review.publishing import write_problem_table
+from runner.workflow.failures import write_problem_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

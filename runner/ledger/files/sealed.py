@@ -12,7 +12,7 @@ Lines that are taken out leave no trace here: they are found in the other places
 from __future__ import annotations
 
 import re
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -285,8 +285,3 @@ def lay_out(document: Mapping[str, Any]) -> Iterator[str]:
             yield "]" if between == "\n" else "\n  ]"
         separator = ",\n"
     yield "\n}\n"
-
-
-def write_lines(stream: IO[str], document: Mapping[str, Any]) -> None:
-    """Write the text of a file."""
-    stream.writelines(lay_out(document))

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Insert,
     and_,
+    bindparam,
     case,
     func,
     literal_column,
@@ -45,6 +46,8 @@ _COLUMNS = [column.name for column in opt_outs.c]
 _FIELDS = [name for name in _COLUMNS if name != "target"]
 _KEY = [column.name for column in opt_outs.primary_key]
 _GROUP = 1000
+# Built once: a send asks for each of its groups.
+_ANYONE = select(opt_outs.c.target).where(opt_outs.c.target == bindparam("b_target")).limit(1)
 
 
 def in_state(state: str) -> ColumnElement[bool]:
@@ -295,8 +298,7 @@ def find_suppressed(
     `source` limits the evidence: `forgotten` for people whose data was removed.
     """
     # Most ledgers have no opt-outs, and every group of launches asks.
-    anyone = select(opt_outs.c.target).where(opt_outs.c.target == key.target).limit(1)
-    if connection.execute(anyone).first() is None:
+    if connection.execute(_ANYONE, {"b_target": key.target}).first() is None:
         return set()
     asked = {key.fingerprint(form): phone for phone in phones for form in list_forms(phone)}
     found = _find_states(connection, key.target, asked, source)

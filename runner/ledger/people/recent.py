@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, Select, String, and_, bindparam, func, select
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import FingerprintSet
@@ -20,6 +20,8 @@ from runner.ledger.tables import campaigns, deliveries, launch_stats, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
+    from sqlalchemy import BindParameter
 
     from runner.ledger.fingerprint import TargetKey
 
@@ -67,7 +69,8 @@ def _iterate_people(
     if phones is None:
         own = select(campaigns.c.id).where(campaigns.c.target == key.target)
         ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(deliveries.c.fingerprint)
-        yield from connection.execute(ordered.execution_options(yield_per=_GROUP))
+        streamed = ordered.execution_options(yield_per=_GROUP)
+        yield from iterate_rows(connection, streamed, deliveries.c.fingerprint, None)
         return
     asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
     own = select(campaigns.c.id).where(campaigns.c.target == key.target)
@@ -100,6 +103,8 @@ def read_open_sessions(
     The connection must read one state of the ledger. `phones` (E.164) limits the people, None means all; the
     campaign `other_than` does not count.
     """
+    if not has_open_launches(connection, key.target, other_than=other_than):
+        return OpenSessions(key)
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
     are_holding = _are_holding(key.target, may_hold)
     if other_than is not None:
@@ -114,11 +119,12 @@ def read_open_sessions(
             deliveries.c.released.is_(False),
             deliveries.c.campaign_id == campaign_id,
         )
+        people: list[Any]
         if asked is None:
             # Not for some people: the server would go through all open launches for each of them.
             held = _select_open(is_held & (launches.c.campaign_id == campaign_id))
             ordered = held.order_by(deliveries.c.fingerprint).execution_options(yield_per=_GROUP)
-            people = list(connection.execute(ordered))
+            people = list(iterate_rows(connection, ordered, deliveries.c.fingerprint, None))
         else:
             messages = list(iterate_messages(connection, campaign_id))
             held = _select_open(is_held & deliveries.c.message.in_(messages))
@@ -129,18 +135,30 @@ def read_open_sessions(
     return OpenSessions(key, tuple(shelves))
 
 
-def has_open_launches(connection: Connection, target: str) -> bool:
-    """Return whether a launch on a target may have open sessions."""
-    may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
-    query = select(campaigns.c.id).where(_are_holding(target, may_hold))
-    return connection.execute(query.limit(1)).first() is not None
+def has_open_launches(connection: Connection, target: str, *, other_than: int | None = None) -> bool:
+    """Return whether a launch on a target, not of the campaign `other_than`, may have open sessions."""
+    asked = {"b_target": target, "b_other": -1 if other_than is None else other_than}
+    return connection.execute(_HOLDING, asked).first() is not None
 
 
-def _are_holding(target: str, may_hold: ColumnElement[bool]) -> ColumnElement[bool]:
+def _are_holding(target: str | BindParameter[str], may_hold: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition for campaigns whose launches may have open sessions."""
     theirs = select(launches.c.id).where(launches.c.campaign_id == campaigns.c.id, may_hold)
     # OFFSET has PostgreSQL stop at a campaign's first one, rather than join all open launches.
     return and_(campaigns.c.target == target, theirs.correlate(campaigns).offset(0).exists())
+
+
+# Built once: a send asks for each of its groups.
+_HOLDING = (
+    select(campaigns.c.id)
+    .where(
+        _are_holding(
+            bindparam("b_target", type_=String), and_(launches.c.state.in_(REACHED), launches.c.is_open)
+        ),
+        campaigns.c.id != bindparam("b_other", type_=Integer),
+    )
+    .limit(1)
+)
 
 
 def _select_open(is_held: ColumnElement[bool]) -> Select[Any]:

@@ -12,7 +12,7 @@ from io import StringIO
 from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import Connection, and_, delete, or_, select
+from sqlalchemy import Connection, and_, bindparam, delete, or_, select
 
 from runner.atomic_write import write_whole
 from runner.errors import SuppressionsError
@@ -45,6 +45,12 @@ _LATER = entering(
 )
 """Enters later decisions, and more cautious ones of the same moment."""
 _PAUSE_COLUMNS = [column.name for column in campaign_pauses.c]
+# Built once: a send asks for each of its groups.
+_PAUSES = (
+    select(campaign_pauses)
+    .where(campaign_pauses.c.target == bindparam("b_target"))
+    .order_by(campaign_pauses.c.campaign)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +176,7 @@ def _enter_pause(connection: Connection, target: str, entry: PauseLine) -> None:
 
 
 def _iterate_pauses(connection: Connection, target: str) -> Iterator[PauseLine]:
-    query = select(campaign_pauses).where(campaign_pauses.c.target == target)
-    for row in connection.execute(query.order_by(campaign_pauses.c.campaign)).all():
+    for row in connection.execute(_PAUSES, {"b_target": target}).all():
         yield PauseLine(row.campaign, row.reason, row.state, row.at)
 
 

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from runner.sandbox.inbox.views import View
-    from runner.sandbox.model import Plan
     from runner.sandbox.web.refusals import Endpoint
 
 STATIC = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -60,21 +59,6 @@ _EXTENSION = frozenset("\f^{}\\[~]|€")
 # 3GPP TS 23.040, 9.2.3.24: the header that joins segments takes 7 septets, or 3 units, of each.
 _SEPTETS = (160, 153)
 _UNITS = (70, 67)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """The head of every page: the plan's use, the service's time, and how far its clock is ahead."""
-
-    plan: Plan
-    renders: int
-    now: datetime
-    ahead: timedelta
-
-    @property
-    def is_used_up(self) -> bool:
-        """True if further sends are refused."""
-        return self.renders >= self.plan.renders_max
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ from runner.sandbox.inbox.pages import (
     HEADERS,
     STATIC,
     STATIC_PATH,
-    Usage,
     answer_html,
     explained,
     read_static,
@@ -34,7 +33,7 @@ from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
-from runner.sandbox.web.control import ACTIONS, Control, read_values
+from runner.sandbox.web.control import ACTIONS, ControlRoutes, read_values
 from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
@@ -118,7 +117,7 @@ class Events:
             await asyncio.sleep(_BETWEEN_EVENTS_S)
 
 
-def inbox_routes(writer: Writer, account: Account, control: Control) -> list[Route]:
+def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
     """Return the routes of the inbox, at the root of the service; see `access.guard` for who may use it."""
     inbox = _Inbox(writer, account.username, control)
     pages: dict[str, Endpoint] = {
@@ -152,7 +151,7 @@ def inbox_routes(writer: Writer, account: Account, control: Control) -> list[Rou
 class _Inbox:
     """The endpoints."""
 
-    def __init__(self, writer: Writer, username: str, control: Control) -> None:
+    def __init__(self, writer: Writer, username: str, control: ControlRoutes) -> None:
         self._writer = writer
         self._control = control
         self._service = writer.service
@@ -345,7 +344,7 @@ class _Inbox:
         self, request: Request, template: str, read: Callable[[sqlite3.Connection], View | None]
     ) -> Response:
         """Answer with a page of the result of `read`, inside the frame of all pages."""
-        usage_now, ahead = self._writer.clock.now(), self._writer.clock.offset()
+        now, ahead = self._writer.clock.now(), self._writer.clock.offset()
         # Before the read: changes meanwhile are shown twice rather than never.
         mark = self._events.mark()
         phones_before = _read_id(request, "before") if template == "phones" else None
@@ -356,7 +355,7 @@ class _Inbox:
             page = render_page(
                 "missing" if found is None else template,
                 phones=views.list_phones(connection, phones_before),
-                usage=Usage(self._service.plan, renders, usage_now, ahead),
+                usage={"plan": self._service.plan, "renders": renders, "now": now, "ahead": ahead},
                 mark=mark,
                 **(found or {}),
             )

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from runner.sandbox.inbox.pages import answer_html, answer_unknown, render_page, wants_page
 from runner.sandbox.inbox.routes import inbox_routes
 from runner.sandbox.store import find_database
-from runner.sandbox.web.control import Control
+from runner.sandbox.web.control import ControlRoutes
 from runner.sandbox.web.description import load_description, read_description
 from runner.sandbox.web.endpoints import Api
 from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
@@ -149,7 +149,7 @@ def make_app(
     `listens_on` is the service's host, `allowed_hosts` are its further names.
     """
     requests = RequestLog(account.api_key)
-    control = Control(writer, faults, requests)
+    control = ControlRoutes(writer, faults, requests)
     app = Starlette(
         # The API first: routes are tried in their order.
         routes=[

@@ -177,7 +177,7 @@ ACTIONS: Mapping[str, type[Action]] = {
 _SHOWING_STATE = ("clock", "faults", "reset")
 
 
-class Control:
+class ControlRoutes:
     """The controls of one running service, and their routes."""
 
     def __init__(self, writer: Writer, faults: Faults, requests: RequestLog) -> None:

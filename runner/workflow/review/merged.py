@@ -57,8 +57,8 @@ _Sent = tuple["PlanResult", dict[str, SentCount]]
 _Row = dict[str, "str | int"]
 
 
-def comment_merged(scope: Scope, name: str | None) -> None:
-    """Keep one comment on the merged pull request about deliveries since; `name` is `--id`.
+def comment_merged(scope: Scope) -> None:
+    """Keep one comment on the merged pull request about deliveries since.
 
     Raises:
         RunnerError: the campaigns or their records cannot be read; that is commented first.
@@ -74,7 +74,7 @@ def comment_merged(scope: Scope, name: str | None) -> None:
         pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant, ASIDE))
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
-        marker = write_marker(target, name or name_folder(), kind="sent")
+        marker = write_marker(target, name_folder(), kind="sent")
         comment(repository, pull.number, marker, write(pull.merged_at), quiet=scope.quiet)
 
     publish("comment", lambda: write(None), keep)

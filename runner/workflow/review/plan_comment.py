@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.git.recording import ASIDE
 from runner.github.comments import write_marker
-from runner.github.job import is_of_pull_request, lacks_secrets, read_pull_request_job
+from runner.github.job import NoJobError, is_of_pull_request, lacks_secrets, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
@@ -91,15 +91,17 @@ def find_plan(scope: Scope, remote: str) -> PlanFindings:
     return findings
 
 
-def keep_plan_comment(findings: PlanFindings, text: CommentText, name: str | None, *, quiet: bool) -> None:
-    """Keep one comment on the pull request; without GitHub, write it elsewhere. `name` is `--id`."""
+def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool) -> None:
+    """Keep one comment on the pull request; without GitHub, write it elsewhere."""
     if findings.planned:
         text = replace(text, numbers=_write_numbers(findings))
 
     def keep() -> None:
-        job = read_pull_request_job(os.environ)
+        job = read_github_job(os.environ)
+        if not job.number:
+            raise NoJobError("this is no job of a pull request")
         tail = f"<sub>For commit {job.head}</sub>" if job.head else ""
-        marker = write_marker(findings.target_name, name or name_folder())
+        marker = write_marker(findings.target_name, name_folder())
         comment(
             open_repository(job), job.number, marker, replace(text, tail=tail), head=job.head, quiet=quiet
         )

@@ -17,18 +17,18 @@ from runner.github.job import DEFAULT_API, NoJobError, read_github_job
 from runner.github.job_summary import append_summary, has_summary, summary_room
 from runner.github.rest import RefusedError, Repository, UnavailableError
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.wording import count_words, escape_html, escape_markdown, printable, write_table
-from runner.workflow.campaigns import show_path
+from runner.wording import count_words, escape_html, escape_markdown, printable
+from runner.workflow.failures import write_problem_table
 from runner.workflow.observer import hand_over, note, warn
 from runner.workflow.workspace.workspace import ca_bundle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.errors import RunnerError
     from runner.github.issues import Report
     from runner.github.job import GitHubJob
-    from runner.source.diagnostic import Diagnostic, Problems
+    from runner.source.diagnostic import Problems
 
 _Result = TypeVar("_Result")
 _WORKFLOW = "Campaigns send"
@@ -165,15 +165,6 @@ def list_problem_pieces(problems: Problems) -> Iterator[Piece]:
     left = sum(count for _, _, count in problems.omitted()) + max(0, len(others) - MOST_ROWS)
     if left:
         yield Piece("More", f"And {count_words(left, 'more problem')} of these kinds.", is_open=True)
-
-
-def write_problem_table(problems: Iterable[Diagnostic]) -> str:
-    """Return a Markdown table of problems: place, fault, remedy."""
-    rows = [
-        (one.severity, f"{show_path(one.file)}:{one.line}:{one.column}", one.message, one.hint or "")
-        for one in problems
-    ]
-    return write_table(("severity", "where", "what", "what to do"), rows)
 
 
 @dataclass(frozen=True, slots=True)

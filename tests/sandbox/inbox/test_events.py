@@ -33,6 +33,7 @@ def follow(address: ServiceAddress) -> Iterator[Callable[..., Iterator[str]]]:
                 timeout=60,
             )
             assert answer.headers["Content-Type"].startswith("text/event-stream")
+            assert answer.headers["Cache-Control"] == "no-store"
             lines = answer.iter_lines(chunk_size=1, decode_unicode=True)
             assert next(lines).startswith("retry: ")
             return (line.removeprefix("id: ") for line in lines if line.startswith("id: "))

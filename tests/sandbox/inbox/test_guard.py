@@ -44,7 +44,7 @@ def pages(send: Send, path_of: Callable[[str], str]) -> list[str]:
 
 
 def test_every_answer_is_bound_to_this_service(visit: Visit, pages: list[str]) -> None:
-    """Every page and file forbids what comes from elsewhere, guessed types, referrers and frames."""
+    """Every page and file forbids what comes from elsewhere, guessed types and frames; no page is cached."""
     files = visit("/").find(r'(?:href|src)="(/_sandbox/inbox/static/[^"]+)"')
     assert len(files) == 3
     for path in [*pages, *files, "/_sandbox/inbox/static/none"]:
@@ -53,6 +53,9 @@ def test_every_answer_is_bound_to_this_service(visit: Visit, pages: list[str]) -
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
         assert "unsafe" not in headers["Content-Security-Policy"]
         assert headers["X-Content-Type-Options"] == "nosniff"
+        if path in pages:
+            # What a phone was sent stays in no browser's cache.
+            assert headers["Cache-Control"] == "no-store"
         assert headers["Referrer-Policy"] == "same-origin"
         assert not [name for name in headers if name.lower().startswith("access-control")]
 

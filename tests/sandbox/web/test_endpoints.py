@@ -223,23 +223,21 @@ def test_question_result_rate_has_two_places(call: Call, reply: Reply) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/send", "/api/results", "/api/results/x/", "/api/stats/", "/api/stats/x/"]
-)
-@pytest.mark.parametrize(
     "wrong",
     [{"api_key": "wrong"}, {"username": "wrong"}, {"api_key": ""}, {"api_key": None}, {"api_key": "clé"}],
 )
-def test_wrong_credentials_are_refused(call: Call, path: str, wrong: dict[str, str | None]) -> None:
+def test_wrong_credentials_are_refused(call: Call, wrong: dict[str, str | None]) -> None:
     """Every endpoint refuses missing and wrong credentials with a 401 that repeats none of them."""
-    response = call("POST" if path == "/api/send" else "GET", path, **wrong)
-    assert response.status_code == 401
-    assert response.json() == {
-        "error": {
-            "code": "invalid_credentials",
-            "message": "The username or the api_key is missing or wrong.",
-            "problems": [],
+    for path in ("/api/send", "/api/results", "/api/results/x/", "/api/stats/", "/api/stats/x/"):
+        response = call("POST" if path == "/api/send" else "GET", path, **wrong)
+        assert response.status_code == 401
+        assert response.json() == {
+            "error": {
+                "code": "invalid_credentials",
+                "message": "The username or the api_key is missing or wrong.",
+                "problems": [],
+            }
         }
-    }
 
 
 @pytest.mark.parametrize(
@@ -281,10 +279,10 @@ def test_all_wrong_query_parameters_are_named(call: Call, path: str) -> None:
     }
 
 
-@pytest.mark.parametrize("limit", ["+5", " 5", "1_0", "5.0", "٣", "9" * 5000])
-def test_odd_numbers_are_refused(call: Call, limit: str) -> None:
+def test_odd_numbers_are_refused(call: Call) -> None:
     """A limit is ASCII digits and nothing else."""
-    assert call("GET", "/api/results", limit=limit).status_code == 400
+    for limit in ("+5", " 5", "1_0", "5.0", "٣", "9" * 5000):
+        assert call("GET", "/api/results", limit=limit).status_code == 400, limit
 
 
 def test_large_limit_is_lowered(call: Call) -> None:
@@ -320,15 +318,13 @@ def test_pages_lead_through_all_records_and_back(
 
 
 @pytest.mark.parametrize("filters", [{}, {"project_tag": "pulse"}])
-@pytest.mark.parametrize(("offset", "expected"), [(0, 2), (3, 2), (4, 1), (5, 0), (10**14, 0)])
-def test_any_offset_gives_the_records_from_there(
-    call: Call, filters: dict[str, str], offset: int, expected: int
-) -> None:
+def test_any_offset_gives_the_records_from_there(call: Call, filters: dict[str, str]) -> None:
     """A page starts at its offset, whichever way the store walks to it; beyond the end it is empty."""
     guids = [launch(call, SURVEY, ADA) for _ in range(5)]
-    page = call("GET", "/api/stats/", limit=2, offset=offset, **filters).json()
-    assert [stat["project_launch_guid"] for stat in page["objects"]] == guids[offset : offset + expected]
-    assert page["meta"]["offset"] == offset
+    for offset, expected in ((0, 2), (3, 2), (4, 1), (5, 0), (10**14, 0)):
+        page = call("GET", "/api/stats/", limit=2, offset=offset, **filters).json()
+        assert [stat["project_launch_guid"] for stat in page["objects"]] == guids[offset : offset + expected]
+        assert page["meta"]["offset"] == offset
 
 
 def test_results_are_filtered(call: Call, reply: Reply) -> None:
