@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -219,10 +219,9 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
 
 
 def _report_run(row: RunRow) -> RunReport:
-    started_at = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
-    return RunReport(
-        **{**asdict(row.run), "started_at": started_at}, launches=row.launches, recipients=row.recipients
-    )
+    about = {name: getattr(row.run, name) for name in row.run.__struct_fields__}
+    about["started_at"] = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
+    return RunReport(**about, launches=row.launches, recipients=row.recipients)
 
 
 def _pool_score(
