@@ -15,6 +15,7 @@ PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.errors", "runner.wording", "runner.version", "runner.execution"),
+    ("runner.document",),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.timing", "runner.optout"),
@@ -39,7 +40,7 @@ SANDBOX_STOREYS = (
 VALUES_BELOW: dict[str, set[str]] = {
     "runner.campaign.model": {"runner.source.diagnostic", "runner.timing.schedule"},
     "runner.ledger.model": set(),
-    "runner.ledger.report_model": {"runner.ledger.model"},
+    "runner.ledger.report_model": {"runner.document", "runner.ledger.model"},
     "runner.service.model": set(),
 }
 """The modules of values, with the others that each of them may import."""
@@ -66,6 +67,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.campaign.checks",
         "runner.timing.zone",
     ),
+    "msgspec": ("runner.document", "runner.reconcile.summary"),
     "holidays": ("runner.timing.window",),
     "csv": (
         "runner.audience.table",

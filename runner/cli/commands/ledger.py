@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_prose, show
 from runner.cli.options import Group, format_option, ledger_scope, recorded_scope
 from runner.wording import count_words
 from runner.workflow.records.ledger_files import export_records, import_records
 
 if TYPE_CHECKING:
-    from runner.ledger.maintenance.ledger_export import Export
+    from runner.workflow.records.ledger_files import LedgerFiles
     from runner.workflow.scope import Scope
 
 _NEW = click.Path(path_type=Path)
@@ -44,7 +44,7 @@ def export(scope: Scope, folder: Path, format_: str) -> int:
     people's answers and, without a RUNNER_STATE_KEY, the salt of the fingerprints, with which phones can be
     found by trying. Only the current user can read the folder.
     """
-    _show("export", folder, export_records(scope, folder), format_)
+    show(export_records(scope, folder), format_, {"human": _write_human})
     return 0
 
 
@@ -62,28 +62,16 @@ def import_(scope: Scope, folder: Path, format_: str) -> int:
     all. Texts sent after the export are missing: the next `runner apply` asks the service about them before
     it sends or, if a lockfile has only totals, refuses an export that is too old.
     """
-    _show("import", folder, import_records(scope, folder), format_)
+    show(import_records(scope, folder), format_, {"human": _write_human})
     return 0
 
 
-def _show(name: Literal["export", "import"], folder: Path, export: Export, format_: str) -> None:
-    counts = export.count()
-    if format_ == "json":
-        print_json(
-            {
-                "command": name,
-                "folder": str(folder),
-                "exported_at": export.exported_at,
-                "campaigns": [{"target": target, "name": one} for target, one in export.campaigns],
-                "rows": counts,
-            }
-        )
-        return
+def _write_human(files: LedgerFiles) -> None:
     parts = [
-        count_words(len(export.campaigns), "campaign"),
-        count_words(counts.get("launches", 0), "launch", "launches"),
-        count_words(counts.get("deliveries", 0), "delivery", "deliveries"),
-        count_words(counts.get("results", 0), "result"),
+        count_words(len(files.campaigns), "campaign"),
+        count_words(files.rows.get("launches", 0), "launch", "launches"),
+        count_words(files.rows.get("deliveries", 0), "delivery", "deliveries"),
+        count_words(files.rows.get("results", 0), "result"),
     ]
-    said = "Wrote {}: {}." if name == "export" else "Entered from {}: {}."
-    print_prose(said.format(folder, ", ".join(parts)))
+    said = "Wrote" if files.command == "export" else "Entered from"
+    print_prose(f"{said} {files.folder}: {', '.join(parts)}.")
