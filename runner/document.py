@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from runner.version import FORMAT_VERSION
 
-__all__ = ["UNSET", "UnsetType"]
+__all__ = ["UNSET", "Meta", "UnsetType", "field"]
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -24,6 +24,36 @@ PLACES = 4
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
     """A part of a document; a field that is `UNSET` is left out."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the part as JSON's values."""
+        values: dict[str, Any] = msgspec.json.decode(self._encode())
+        return values
+
+    def _encode(self) -> bytes:
+        return msgspec.json.encode(self, enc_hook=_store)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return the part with other values for some fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class FailedCampaign(Part, frozen=True):
+    """A campaign that was left out, and why.
+
+    Attributes:
+        campaign: its name; None if the file cannot be read.
+        file: the campaign file that was left out.
+        exit_code: with which a command about this campaign alone would end.
+        message: why, in words.
+        hint: what to do about it; None if there is nothing to say.
+    """
+
+    campaign: str | None
+    file: str
+    exit_code: Positive
+    message: str
+    hint: str | None
 
 
 _Kind = TypeVar("_Kind", bound=Part)
@@ -41,14 +71,6 @@ class Document(Part, frozen=True, tag_field="format_version", tag=FORMAT_VERSION
     def write(self) -> str:
         """Return the document as JSON, indented, without a line break at its end."""
         return msgspec.json.format(self._encode(), indent=2).decode()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the document as JSON's values."""
-        document: dict[str, Any] = msgspec.json.decode(self._encode())
-        return document
-
-    def _encode(self) -> bytes:
-        return msgspec.json.encode(self, enc_hook=_store)
 
 
 def _store(value: Any) -> float:

@@ -15,7 +15,7 @@ PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.errors", "runner.wording", "runner.version", "runner.execution"),
-    ("runner.document",),
+    ("runner.document", "runner.reasons"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.timing", "runner.optout"),
@@ -67,7 +67,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.campaign.checks",
         "runner.timing.zone",
     ),
-    "msgspec": ("runner.document", "runner.reconcile.summary"),
+    "msgspec": ("runner.document",),
     "holidays": ("runner.timing.window",),
     "csv": (
         "runner.audience.table",
@@ -203,7 +203,9 @@ COMMANDS_KNOW = (
     "runner.api",
     "runner.workflow",
     "runner.cli",
+    "runner.document",
     "runner.errors",
+    "runner.reasons",
     "runner.wording",
     "runner.sandbox",
 )

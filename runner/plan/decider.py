@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, FrequencyCap, Message
     from runner.ledger.fingerprint import FingerprintKey
     from runner.ledger.model import RecordedDeliveries
-    from runner.plan.model import Disposition
     from runner.plan.plan_context import PlanContext
+    from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, MessageRenderer, Payload, RowReporter
 
 _WAITING = "the `wait` of the follow-up is not over"

@@ -136,8 +136,7 @@ class _Reconciliation:
         parts = (
             self._conclude(place, accept=accept, is_anybodys=nameless > 0) for place in range(len(self.spans))
         )
-        return replace(
-            reduce(ReconcileSummary.add, parts),
+        return reduce(ReconcileSummary.add, parts).replace(
             opted_out=self._count_replied() - replied,
             unreadable=[*self._unreadable.values(), *unreadable[:SHOWN]],
         )

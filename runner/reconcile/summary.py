@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from runner.document import Count, Part
 from runner.ledger.report_model import LaunchDifference, PartialCount
 from runner.reconcile.context import Finding
@@ -118,8 +116,7 @@ class ReconcileSummary(ReconcileCounts, frozen=True, kw_only=True):
         added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
         added |= {name: sorted([*getattr(self, name), *getattr(other, name)]) for name in _LISTED}
         differences = sorted([*self.differences, *other.differences], key=lambda one: one.project_launch_guid)
-        return replace(
-            self,
+        return self.replace(
             **added,
             expected_results=whole.pop("expected_results"),
             sessions=whole,

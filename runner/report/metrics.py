@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
-from runner.ledger.report_model import COUNTED, PartialCount
+from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
     describe_experiment,
@@ -29,6 +29,7 @@ from runner.report.model import (
     MessageReport,
     PooledScore,
     RunReport,
+    ScorePart,
     Sessions,
     Volume,
 )
@@ -70,7 +71,6 @@ def measure_volume(
         asked_again=_count_asked_again(outline, totals, sent, completed, steps, blocked),
         plan_share=share,
         cost_usd=None if share is None or price_usd is None else share * price_usd,
-        queued=totals.queued,
     )
 
 
@@ -251,7 +251,8 @@ def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | Non
     for (message, reading), count in tally.pooled.items():
         parts[message] += count
         readings["", reading] += count
-    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), parts)
+    found = tuple(ScorePart(*one) for one in parts.items())
+    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), found)
 
 
 def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:
@@ -295,6 +296,8 @@ def _summarise_message(
         last_sent_at=_read_time(totals.last_sent_at),
         reconciled_at=_read_time(totals.reconciled_at),
         launches=totals.launches,
+        reconciled_launches=totals.reconciled,
+        reconciled_sent=totals.sent_read,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
         rejected=_know_rejected(facts, totals),
@@ -342,8 +345,6 @@ def _summarise_message(
             for column, groups in tally.groups.items()
         ),
         days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
-        unread_launches=totals.unread,
-        sent_read=totals.sent_read,
         partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
     )
 
@@ -369,10 +370,12 @@ def _hides_answers(facts: CampaignFacts, totals: MessageTotals) -> bool:
     return differences is not None and differences.hidden > 0
 
 
-def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> dict[str, PartialCount]:
+def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> tuple[NamedCount, ...]:
     """Return the counts that are known of some launches only: the service's and the ledger's."""
     parts = {name: part for name, part in totals.partly_known.items() if name in _SERVICE_COUNTS}
-    return parts | {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
+    return name_parts(
+        parts | {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
+    )
 
 
 def _summarise_questions(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from runner.audience.audience import find_export_problems
 from runner.audience.rows import find_missing_columns
 from runner.campaign.text_checks import find_unknown_variables
-from runner.document import Part, Positive
+from runner.document import FailedCampaign
 from runner.errors import OnHoldError, RunnerError
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
@@ -47,24 +47,6 @@ class Failure:
     file: Path
     name: str | None
     error: RunnerError
-
-
-class FailedCampaign(Part, frozen=True):
-    """A campaign that was left out, and why.
-
-    Attributes:
-        campaign: its name; None if the file cannot be read.
-        file: the campaign file that was left out.
-        exit_code: with which a command about this campaign alone would end.
-        message: why, in words.
-        hint: what to do about it; None if there is nothing to say.
-    """
-
-    campaign: str | None
-    file: str
-    exit_code: Positive
-    message: str
-    hint: str | None
 
 
 class Failures:

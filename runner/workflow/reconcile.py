@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from runner.document import Count, Document, Part, build
+from runner.document import Count, Document, FailedCampaign, Part, build
 from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.report_model import ListedDifference, NamedCount, ServicePlan, list_differences, name_parts
@@ -20,7 +20,7 @@ from runner.reconcile.summary import ReconcileCounts
 from runner.telemetry.recording import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
-from runner.workflow.failures import FailedCampaign, Failures
+from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import Workspace

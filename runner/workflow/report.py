@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +18,7 @@ from runner.ledger.results.result_feed import find_mark, iterate_feed, read_vers
 from runner.report.columns.answer_files import AnswerFiles
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_asked, load_members, load_reached
-from runner.report.documents.formats import WRITERS
+from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
 from runner.report.gathering import gather_facts, iterate_refusals, outline_messages, outline_score
 from runner.report.metrics import summarise
@@ -280,8 +279,7 @@ class ReportResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as in `schemas/report.schema.json`."""
-        document: dict[str, Any] = json.loads(self.write("json"))
-        return document
+        return describe_report(self.report).to_dict()
 
     def _repr_html_(self) -> str:
         """Return the whole page in a frame, for notebooks."""

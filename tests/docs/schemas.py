@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from runner.plan.documents import PlanDocument
+from runner.report.documents.formats import ReportedCampaign
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
+from runner.workflow.apply import AppliedDocument
 from runner.workflow.doctor import Examination
 from runner.workflow.reconcile import Reconciliation
 from runner.workflow.records.forgetting import ForgottenPerson
@@ -19,6 +22,7 @@ from runner.workflow.records.ledger_files import LedgerFiles
 from runner.workflow.records.opt_outs import OptOutsDocument
 from runner.workflow.records.pausing import PauseChange
 from runner.workflow.resolve import UnresolvedDocument
+from runner.workflow.status import StatusDocument
 from runner.workflow.validate import ValidationDocument
 
 if TYPE_CHECKING:
@@ -30,6 +34,10 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "forget": ("A person forgotten", (ForgottenPerson,)),
     "ledger": ("Ledger", (LedgerFiles,)),
     "optouts": ("Opt-outs", (OptOutsDocument,)),
+    "apply": ("Delivery", (AppliedDocument,)),
+    "status": ("Status", (StatusDocument,)),
+    "plan": ("Plan", (PlanDocument,)),
+    "report": ("Campaign report", (ReportedCampaign,)),
     "reconcile": ("Reconciliation", (Reconciliation,)),
     "resolve": ("Launches that may have reached people", (UnresolvedDocument,)),
     "validate": ("Validation", (ValidationDocument,)),
@@ -79,7 +87,7 @@ def build_schema(name: str) -> dict[str, Any]:
         body = definitions.pop(kinds[0].__name__)
     else:
         body = {
-            "description": _read_docstring(kinds[0].__base__)[0],
+            "description": _read_docstring(kinds[0])[0],
             "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds],
         }
     return {**head, **body, **({"$defs": definitions} if definitions else {})}
@@ -156,7 +164,8 @@ def _simplify(rule: Any) -> Any:
 
 def _read_docstring(kind: type) -> tuple[str, dict[str, str]]:
     """Return a class's description, and those of its fields, its own before those of its bases."""
-    words, entries = "", {}
+    words = ""
+    entries: dict[str, str] = {}
     for one in reversed(kind.__mro__):
         if one.__module__.startswith("runner."):
             head, _, listed = inspect.cleandoc(one.__doc__ or "").partition("\n\nAttributes:\n")

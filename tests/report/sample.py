@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from runner.document import Part
 from runner.report.comparison import compare_arms
 from runner.report.funnel import response_rates
 from runner.report.model import (
@@ -47,6 +48,15 @@ DAYS = tuple(
         [(994, 271, 1066), (0, 84, 344), (0, 31, 121), (0, 11, 47), (0, 4, 15), (0, 1, 4)]
     )
 )
+
+
+T = TypeVar("T")
+
+
+def replace(one: T, **changes: Any) -> T:
+    """Return a part of a report, or another value, with other values for some fields."""
+    changed: T = one.replace(**changes) if isinstance(one, Part) else dataclasses.replace(one, **changes)  # type: ignore[type-var]
+    return changed
 
 
 def build_turnout(name: str, sent: int, answered: int, completed: int, score: int) -> Turnout:
@@ -100,7 +110,8 @@ def build_survey() -> MessageReport:
         launches=4,
         recipients=998,
         sent=994,
-        sent_read=994,
+        reconciled_launches=4,
+        reconciled_sent=994,
         rejected=2,
         unresolved=4,
         sessions=Sessions(queued=12, active=77, complete=905),
@@ -142,7 +153,8 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         launches=1,
         recipients=sent,
         sent=sent,
-        sent_read=sent,
+        reconciled_launches=1,
+        reconciled_sent=sent,
         rejected=0,
         unresolved=0,
         sessions=Sessions(0, 0, sent),

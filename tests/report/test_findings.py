@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.report_model import MessageTotals, PartialCount
+from runner.ledger.report_model import MessageTotals, PartialCount, name_parts
 from runner.report.comparison import compare_arms, postpone_comparison
 from runner.report.documents.findings import (
     list_findings,
@@ -39,11 +38,19 @@ from runner.report.documents.tables import (
 )
 from runner.report.documents.wording import write_headline, write_message_headline
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from runner.report.model import Audience, Caveat, CountedArm, NumberSummary, Sessions, VariantAnalysis, Volume
+from runner.report.model import Audience, Caveat, CountedArm, Sessions, VariantAnalysis, Volume
 from runner.report.scores import net_promoter_score
 from tests.report.counted import report_rows
 from tests.report.odd_reports import build_empty
-from tests.report.sample import NO_TIMES, START, build_breakdown, build_sample, build_survey, build_text
+from tests.report.sample import (
+    NO_TIMES,
+    START,
+    build_breakdown,
+    build_sample,
+    build_survey,
+    build_text,
+    replace,
+)
 from tests.report.sample_questions import build_questions
 
 if TYPE_CHECKING:
@@ -125,18 +132,20 @@ def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: Ca
     message = replace(
         sample_report.messages[0],
         launches=2,
-        unread_launches=1,
-        sent_read=500,
+        reconciled_launches=1,
+        reconciled_sent=500,
         participants_answered=None,
         participants_completed=None,
         sessions=Sessions(None, 0, None),
         opt_outs=None,
-        partly_known={
-            "participants_answered": PartialCount(200, 1),
-            "participants_completed": PartialCount(150, 1),
-            "queued": PartialCount(5, 2),
-            "complete": PartialCount(501, 1),
-        },
+        partly_known=name_parts(
+            {
+                "participants_answered": PartialCount(200, 1),
+                "participants_completed": PartialCount(150, 1),
+                "queued": PartialCount(5, 2),
+                "complete": PartialCount(501, 1),
+            }
+        ),
     )
     shares = {row[0]: row[2] for row in tabulate_funnel(message).rows}
     assert shares["Answered"] == "40.0 % of 500 sent in 1 of 2 launches"
@@ -160,15 +169,6 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         (Volume(9, 7, 20), ["9 renders, within the forecast of 7 to 20."]),
         (Volume(1, 7, 20), ["1 render, fewer than the forecast of 7 to 20."]),
         (Volume(1, 7, 7), ["1 render, fewer than the forecast of 7."]),
-        (
-            Volume(1, 7, 7, queued=1),
-            ["1 render, fewer than the forecast of 7, while 1 text is still queued at the service."],
-        ),
-        (
-            Volume(1, 7, 20, queued=6),
-            ["1 render, fewer than the forecast of 7 to 20, while 6 texts are still queued at the service."],
-        ),
-        (Volume(9, 7, 20, queued=6), ["9 renders, within the forecast of 7 to 20."]),
         (
             Volume(2001, 7, 20, 1981),
             [
@@ -194,7 +194,17 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
 )
 def test_renders_are_held_against_their_forecast(volume: Volume, sentences: list[str]) -> None:
     """Renders are within, below or above the forecast; cost is said where it is known."""
-    assert list(list_volume(volume)) == sentences
+    message = replace(build_survey(), volume=volume, sessions=Sessions(0, 0, 0))
+    assert list(list_volume(message)) == sentences
+
+
+def test_what_is_queued_explains_renders_below_the_forecast() -> None:
+    """Texts that wait at the service were not rendered yet."""
+    message = replace(build_survey(), volume=Volume(1, 7, 20), sessions=Sessions(6, 0, 0))
+    assert list(list_volume(message)) == [
+        "1 render, fewer than the forecast of 7 to 20, while 6 texts are still queued at the service."
+    ]
+    assert "queued" not in "".join(list_volume(replace(message, volume=Volume(9, 7, 20))))
 
 
 def test_small_groups_are_counted_not_shown() -> None:
@@ -244,7 +254,7 @@ def test_opt_outs_are_said_of_what_was_sent() -> None:
 def test_opt_outs_that_are_not_known_are_no_zero() -> None:
     """Where some launches were not read, so it says of opt-outs and of doubtful replies."""
     known = {"opt_outs": PartialCount(3, 1), "doubtful": PartialCount(0, 1)}
-    survey = replace(build_survey(), launches=2, opt_outs=None, doubtful=None, partly_known=known)
+    survey = replace(build_survey(), launches=2, opt_outs=None, doubtful=None, partly_known=name_parts(known))
     assert write_opt_outs(survey) == (
         "How many opted out: not known (3 in 1 of 2 launches); how many doubtful replies wait for a decision: "
         "not known (0 in 1 of 2 launches)."
@@ -277,7 +287,9 @@ def test_a_question_says_who_was_asked_and_who_stopped() -> None:
 
 def test_a_score_without_an_interval_has_none() -> None:
     """Too few answers for an interval leave it out."""
-    number = replace(build_questions()[3], numbers=NumberSummary(Fraction(3), Fraction(3), 1))
+    number = replace(
+        build_questions()[3], mean=Fraction(3), median=Fraction(3), mean_interval=None, numeric_answers=1
+    )
     assert list(list_scores(number)) == ["Mean 3.00, median 3.00, of 1 answer: too few to go by."]
 
 

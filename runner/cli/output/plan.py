@@ -12,7 +12,8 @@ from runner.campaign.timing_words import describe_follow_up
 from runner.cli.console import print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.github.job_summary import DENIED_VARIABLE, append_outputs, append_summary, append_variables
-from runner.plan.model import Disposition, Span
+from runner.plan.model import Span
+from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
 from runner.timing.decision import count_due
@@ -49,15 +50,6 @@ _UNENCRYPTED = "UNENCRYPTED: anybody on the way can read phone numbers, texts an
 COLUMNS = ("when", "message", "why", "recipients", "launches", "segments", "renders")
 ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
 """The remark about questions with choices, which are asked again after each other reply."""
-_WHY = {
-    "unresolved": "held: `runner resolve`",
-    "opt_out_doubtful": "a person must decide: `runner optouts list`",
-    "not_qualified": "if they answer",
-    "open_session": "behind an open survey",
-    "capped": "at the frequency cap",
-    "on_hold": "paused",
-    "over_limit": "over `--limit`",
-}
 _COLOURS = {"@": "cyan", "-": "red", "+": "green"}
 
 
@@ -334,7 +326,7 @@ def list_coming(plan: CampaignPlan, *, at_most: bool = False) -> Iterator[Sequen
 
 def _describe_coming(one: Coming, message: Message) -> str:
     arms = ", ".join(f"{arm} {count:,}" for arm, count in one.arms.items())
-    why = describe_follow_up(message) if one.why == "awaiting" else _WHY.get(one.why, one.why)
+    why = describe_follow_up(message) if one.why == "awaiting" else REASONS[one.why].later or one.why
     return f"{why} ({arms})" if arms else why
 
 

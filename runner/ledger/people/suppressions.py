@@ -62,7 +62,12 @@ _PAUSE_COLUMNS = [column.name for column in campaign_pauses.c]
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A person's decision to pause a campaign: moment (UTC, ISO 8601) and reason, which may be empty."""
+    """A person's decision to pause a campaign.
+
+    Attributes:
+        at: when; UTC, ISO 8601.
+        reason: why, in words; may be empty.
+    """
 
     at: str
     reason: str

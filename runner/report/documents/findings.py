@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.report.comparison import DAYS_TO_ANSWER
@@ -90,8 +90,9 @@ def _hedge(sentence: str, counted: int) -> str:
 
 def _write_pooled(score: PooledScore) -> Iterator[str]:
     """Yield the campaign's one score, with the messages that it is pooled over."""
+    names = _join_names(part.message for part in score.parts)
     for sentence in list_scores(score.question):
-        yield f"{score.question.tag}, each person’s latest answer to {_join_names(score.parts)}: {sentence}"
+        yield f"{score.question.tag}, each person’s latest answer to {names}: {sentence}"
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -176,8 +177,9 @@ def write_volume(message: MessageReport) -> str:
     return f"{', '.join(parts)}."
 
 
-def list_volume(volume: Volume) -> Iterator[str]:
-    """Yield sentences on the renders against their forecast, and on their cost."""
+def list_volume(message: MessageReport) -> Iterator[str]:
+    """Yield sentences on a message's renders against their forecast, and on their cost."""
+    volume, queued = message.volume, message.sessions.queued
     least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
     forecast = least if least == most else f"{least} to {most}"
     if volume.renders is None:
@@ -185,8 +187,8 @@ def list_volume(volume: Volume) -> Iterator[str]:
         return
     renders = count_nouns(volume.renders, "render")
     if volume.renders < volume.forecast_min:
-        waiting = count_nouns(volume.queued or 0, "text is", "texts are")
-        still = f", while {waiting} still queued at the service" if volume.queued else ""
+        waiting = count_nouns(queued or 0, "text is", "texts are")
+        still = f", while {waiting} still queued at the service" if queued else ""
         yield f"{renders}, fewer than the forecast of {forecast}{still}."
     elif volume.renders > volume.forecast_max:
         yield f"{renders}, more than the forecast of {forecast}."
@@ -286,7 +288,7 @@ def write_analysis(analysis: VariantAnalysis) -> str:
 
 def write_rates(rates: ResponseRates) -> str:
     """Return AAPOR's six response rates as a sentence, with the definition's name."""
-    named = ((one.name.upper(), getattr(rates, one.name)) for one in fields(rates))
+    named = ((name.upper(), getattr(rates, name)) for name in rates.__struct_fields__)
     parts = ", ".join(f"{name} {write_percent(rate)}" for name, rate in named)
     return f"Response rates by AAPOR’s Standard Definitions (10th edition, 2023): {parts}."
 
@@ -320,7 +322,7 @@ def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str
 
 def _write_basis(question: QuestionReport, score: Score) -> str:
     """Return the answers that a score rests on, as the end of its sentence."""
-    nps, csat, numbers = question.nps, question.csat, question.numbers
+    nps, csat = question.nps, question.csat
     answers = count_nouns(score.counted, "answer")
     if score.measure == "nps" and nps is not None:
         groups = {"promoters": nps.promoters, "passives": nps.passives, "detractors": nps.detractors}
@@ -331,7 +333,7 @@ def _write_basis(question: QuestionReport, score: Score) -> str:
         return f": {csat.satisfied:,} of {csat.counted:,} chose one of the top two responses" + (
             f", {top}" if top else ""
         )
-    return f", median {write_number(None if numbers is None else numbers.median)}, of {answers}"
+    return f", median {write_number(question.median)}, of {answers}"
 
 
 AAPOR_NOTE = (
@@ -418,7 +420,7 @@ def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
         yield _NPS
     if any(question.csat is not None for question in questions):
         yield _CSAT
-    if any(question.numbers is not None for question in questions):
+    if any(question.numeric_answers is not None for question in questions):
         yield _MEAN
     if any(message.experiment is not None for message in messages):
         yield _ARMS

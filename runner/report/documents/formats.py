@@ -43,31 +43,31 @@ Measures of a question:
 from __future__ import annotations
 
 import csv
-import json
-from dataclasses import astuple, dataclass, fields, is_dataclass, replace
-from datetime import date, datetime
+from dataclasses import dataclass, replace
+from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from runner.ledger.report_model import describe_parts
+from runner.document import PLACES, Count, Document, Part, build
 from runner.report.documents.html import write_html
 from runner.report.documents.markdown import write_markdown
-from runner.report.documents.wording import defuse_formula, store_interval, store_number, store_time
-from runner.report.model import Audience, MessageReport, PartialAnswers, QuestionReport, Volume
+from runner.report.documents.wording import defuse_formula, store_number
+from runner.report.model import MessageReport, PooledScore, RunReport
 from runner.report.scores import divide
-from runner.version import add_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from runner.report.model import (
+        Audience,
         CampaignReport,
         Experiment,
         Interval,
-        PooledScore,
+        QuestionReport,
         Score,
         TimeSummary,
         Turnout,
+        Volume,
     )
 
 
@@ -95,11 +95,11 @@ def list_message_measures(message: MessageReport) -> Iterator[Measure]:
         yield from _measure_audience(message.audience)
     yield from _measure_volume(message.volume)
     if message.dispositions is not None:
-        for letters, count in zip(_LETTERS, astuple(message.dispositions), strict=True):
-            yield Measure(f"aapor_{letters}", count)
+        for letters, name in zip(_LETTERS, message.dispositions.__struct_fields__, strict=True):
+            yield Measure(f"aapor_{letters}", getattr(message.dispositions, name))
     if message.response_rates is not None:
-        for number, rate in enumerate(astuple(message.response_rates), start=1):
-            yield Measure(f"aapor_rr{number}", value=rate)
+        for name in message.response_rates.__struct_fields__:
+            yield Measure(f"aapor_{name}", value=getattr(message.response_rates, name))
     yield from _measure_times("first_answer", message.time_to_first_answer)
     for day in message.days:
         label = day.date.isoformat()
@@ -148,8 +148,8 @@ def list_question_measures(question: QuestionReport) -> Iterator[Measure]:
 def _measure_counts(message: MessageReport) -> Iterator[Measure]:
     for name in ("recipients", "sent", "rejected", "unresolved", "launches"):
         yield Measure(name, getattr(message, name))
-    yield Measure("launches_reconciled", message.launches - message.unread_launches)
-    yield Measure("sent_reconciled", message.sent_read)
+    yield Measure("launches_reconciled", message.reconciled_launches)
+    yield Measure("sent_reconciled", message.reconciled_sent)
     for state in ("queued", "active", "complete"):
         yield Measure(state, getattr(message.sessions, state))
     yield Measure("participants_answered", message.participants_answered, message.response_rate)
@@ -160,9 +160,9 @@ def _measure_counts(message: MessageReport) -> Iterator[Measure]:
     yield Measure("opt_outs", message.opt_outs, divide(message.opt_outs, message.sent))
     yield Measure("doubtful", message.doubtful)
     yield Measure("non_answers", message.non_answers)
-    for name, part in message.partly_known.items():
+    for part in message.partly_known:
         label = f"{part.launches:,} of {message.launches:,} launches"
-        yield Measure(f"{name}_in_part", part.count, label=label)
+        yield Measure(f"{part.name}_in_part", part.count, label=label)
 
 
 def _measure_audience(audience: Audience) -> Iterator[Measure]:
@@ -219,8 +219,8 @@ def _measure_scores(question: QuestionReport) -> Iterator[Measure]:
         for name in ("promoters", "passives", "detractors"):
             count = getattr(question.nps, name)
             yield Measure(f"nps_{name}", count, divide(count, question.nps.counted))
-    if question.numbers is not None:
-        yield Measure("median", question.numbers.counted, value=question.numbers.median)
+    if question.numeric_answers is not None:
+        yield Measure("median", question.numeric_answers, value=question.median)
 
 
 def _measure_score(score: Score) -> Iterator[Measure]:
@@ -292,71 +292,76 @@ def _build_row(about: tuple[str, ...], measure: Measure) -> list[str | int | flo
     ]
 
 
-_LEFT_OUT = {
-    MessageReport: {"unread_launches", "sent_read"},
-    PartialAnswers: {"of"},
-    QuestionReport: {"is_unread"},
-    Volume: {"queued"},
-}
-"""Fields that are not in the document."""
+class ReportedCampaign(Document, frozen=True):
+    """What became of one SMS survey campaign, from the reconciled record.
+
+    It is a function of that record: the same record gives the same document, byte for byte. Answers in
+    participants' own words and phone numbers never stand in it. What is not known is null, never 0.
+
+    Attributes:
+        campaign: the campaign's name.
+        target: name of the target that the campaign was sent through. `sandbox` means simulated: nobody was
+            texted.
+        reconciled_at: when that one of the reconciled launches of the campaign was read that was read longest
+            ago; None when none was. UTC, ISO 8601. `reconciled_launches` says how many of `launches` were.
+        messages: in the order of the campaign.
+        participants_answered: distinct participants with at least one answer, over all messages; a reply that
+            opts out is none. None where some launch's answers were not read.
+        discrepancies: what does not add up and belongs to no message, in sentences.
+        runs: the runs that sent the campaign, as far as that is on record; the earliest first.
+        launches: launches that the service accepted, over all messages.
+        reconciled_launches: of these, those whose counts and answers were read, as far as the service has
+            them.
+        score: the campaign's one score (`score` of the campaign file); None for none, and where some launch's
+            answers were not read.
+    """
+
+    campaign: str
+    target: str
+    reconciled_at: datetime | None
+    messages: tuple[MessageReport, ...]
+    participants_answered: Count | None
+    discrepancies: tuple[str, ...]
+    runs: tuple[RunReport, ...]
+    launches: Count
+    reconciled_launches: Count
+    score: PooledScore | None
+
+
+def describe_report(report: CampaignReport) -> ReportedCampaign:
+    """Return the report as a document."""
+    document = build(ReportedCampaign, report, reconciled_launches=report.launches - report.unread_launches)
+    rounded: ReportedCampaign = _round_floats(document)
+    return rounded
+
+
+def _round_floats(value: Any) -> Any:
+    """Return a report's value with the ends of intervals and p-values as documents have them."""
+    if isinstance(value, float):
+        # A p-value: small ones differ by magnitudes.
+        return float(f"{value:.4g}")
+    if isinstance(value, tuple):
+        return (
+            round_ends(value)
+            if isinstance(next(iter(value), None), float)
+            else tuple(map(_round_floats, value))
+        )
+    if isinstance(value, Part):
+        return value.replace(
+            **{name: _round_floats(getattr(value, name)) for name in value.__struct_fields__}
+        )
+    return value
+
+
+def round_ends(interval: Interval) -> Interval:
+    """Return an interval with its ends to four decimal places."""
+    # Adding zero turns minus zero into zero.
+    return round(interval[0], PLACES) + 0.0, round(interval[1], PLACES) + 0.0
 
 
 def write_json(report: CampaignReport) -> str:
     """Return the report as JSON text, in UTF-8's characters, ending in a line break."""
-    document = {
-        "campaign": report.campaign,
-        "target": report.target,
-        "reconciled_at": store_time(report.reconciled_at),
-        "messages": _describe(report.messages),
-        "participants_answered": report.participants_answered,
-        "discrepancies": list(report.discrepancies),
-        "runs": _describe(report.runs),
-        "launches": report.launches,
-        "reconciled_launches": report.launches - report.unread_launches,
-        "score": report.score and _describe_score(report.score),
-    }
-    return json.dumps(add_version(document), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _describe(value: Any, name: str = "") -> Any:
-    """Return a report's value as JSON has it; `name` is the field's, if it is one."""
-    if name == "interval" or name.endswith("_interval"):
-        return store_interval(value)
-    if isinstance(value, float):
-        # A p-value: small ones differ by magnitudes.
-        return float(f"{value:.4g}")
-    if isinstance(value, Fraction):
-        return store_number(value)
-    if isinstance(value, date):
-        return store_time(value) if isinstance(value, datetime) else value.isoformat()
-    if isinstance(value, tuple):
-        return [_describe(one) for one in value]
-    return dict(_list_fields(value)) if is_dataclass(value) else value
-
-
-def _list_fields(value: Any) -> Iterator[tuple[str, Any]]:
-    names = [one.name for one in fields(value) if one.name not in _LEFT_OUT.get(type(value), ())]
-    if isinstance(value, Audience):
-        names.sort(key=lambda name: name == "reserved")
-    for name in names:
-        if isinstance(value, QuestionReport) and name == "numbers":
-            numbers = value.numbers
-            yield "mean", numbers and store_number(numbers.mean)
-            yield "median", numbers and store_number(numbers.median)
-            yield "mean_interval", numbers and store_interval(numbers.interval)
-            yield "numeric_answers", numbers and numbers.counted
-        elif isinstance(value, MessageReport) and name == "partly_known":
-            yield name, describe_parts(value.partly_known)
-        else:
-            yield name, _describe(getattr(value, name), name)
-        if isinstance(value, MessageReport) and name == "launches":
-            yield "reconciled_launches", value.launches - value.unread_launches
-            yield "reconciled_sent", value.sent_read
-
-
-def _describe_score(score: PooledScore) -> dict[str, Any]:
-    parts = [{"message": message, "answers": count} for message, count in score.parts.items()]
-    return {"question": _describe(score.question), "parts": parts}
+    return describe_report(report).write() + "\n"
 
 
 WRITERS: Mapping[str, tuple[str, Callable[[CampaignReport], str]]] = {

@@ -130,7 +130,7 @@ def _list_message_parts(report: CampaignReport, message: MessageReport) -> Itera
     yield from _say(
         findings.write_opt_outs(message),
         findings.write_non_answers(message),
-        *findings.list_volume(message.volume),
+        *findings.list_volume(message),
     )
     if message.response_rates is not None:
         yield [escape_markdown(findings.write_rates(message.response_rates))]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from runner.reasons import REASONS
 from runner.report.documents.findings import caution, write_p_value
 from runner.report.documents.wording import (
     NOT_DEFINED,
@@ -22,6 +23,7 @@ from runner.report.documents.wording import (
     write_score_range,
     write_time,
 )
+from runner.report.model import ResponseRates
 from runner.report.scores import divide
 
 if TYPE_CHECKING:
@@ -35,34 +37,11 @@ if TYPE_CHECKING:
         Experiment,
         MessageReport,
         QuestionReport,
-        ResponseRates,
         RunReport,
         Score,
         TimeSummary,
         Turnout,
     )
-
-
-DISPOSITIONS = {
-    "excluded": "Left out by the campaign",
-    "already_sent": "Had it already",
-    "opted_out": "Opted out",
-    "opt_out_doubtful": "May have opted out",
-    "held_out": "Holdout",
-    "no_consent": "No consent on record",
-    "awaiting": "Wait for an earlier message",
-    "not_qualified": "Not meant by this message",
-    "timezone_unknown": "Time zone not known",
-    "no_rule": "Legal hours of their place not known",
-    "expired": "Campaign ends before they may be texted",
-    "open_session": "Have an open survey",
-    "capped": "Texted as often as allowed",
-    "deferred": "Due later",
-    "on_hold": "Campaign paused",
-    "over_limit": "Beyond the limit of the run",
-    "unresolved": "Outcome not known",
-}
-"""Labels of the plan's reasons not to send; unknown ones keep the plan's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +107,11 @@ def _write_share(message: MessageReport, row: FunnelRow) -> str:
     """Return a row's share, or that among the reconciled launches; empty if that is not known either."""
     if row.whole and row.count is not None:
         return f"{write_percent(row.share)} of {row.whole}"
-    part, answered = (message.partly_known.get(name) for name in (row.name, "participants_answered"))
-    read = message.launches - message.unread_launches
+    part, answered = (message.find_part(name) for name in (row.name, "participants_answered"))
+    read = message.reconciled_launches
     if row.count is not None or part is None or part.launches != read:
         return ""
-    whole = message.sent_read if row.whole == "sent" else 0 if answered is None else answered.count
+    whole = message.reconciled_sent if row.whole == "sent" else 0 if answered is None else answered.count
     share = divide(part.count, whole)
     if share is None or share > 1:
         return ""
@@ -164,12 +143,18 @@ def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:
         yield FunnelRow("Refused by the service", message.rejected)
 
 
+def _label(disposition: str) -> str:
+    """Return a reason's label; a ledger of another version may have others, which keep their names."""
+    reason = REASONS.get(disposition)
+    return disposition if reason is None else reason.label
+
+
 def tabulate_reserved(audience: Audience) -> ReportTable:
     """Return the recipients of the audience not sent to, by reason."""
     return build_table(
         "Who of the audience was not texted",
         audience.reserved,
-        (Column("Reason", "text"), lambda one: DISPOSITIONS.get(one.disposition, one.disposition)),
+        (Column("Reason", "text"), lambda one: _label(one.disposition)),
         (Column("People"), lambda one: write_count(one.recipients)),
         (
             Column("Share"),
@@ -367,10 +352,10 @@ def tabulate_rates(rates: ResponseRates) -> ReportTable:
     )
     return build_table(
         "Response rates; e is the share of the unknown that is taken to be eligible",
-        zip(fields(rates), formulas, strict=True),
-        (Column("Rate", "text"), lambda row: row[0].name.upper()),
+        zip(ResponseRates.__struct_fields__, formulas, strict=True),
+        (Column("Rate", "text"), lambda row: row[0].upper()),
         (Column("Formula", "text"), lambda row: row[1]),
-        (Column("Value"), lambda row: write_percent(getattr(rates, row[0].name))),
+        (Column("Value"), lambda row: write_percent(getattr(rates, row[0]))),
     )
 
 
@@ -406,7 +391,7 @@ def _list_turnout_tiles(message: MessageReport) -> Iterator[Tile]:
     answered, completed = message.participants_answered, message.participants_completed
     if answered is None or completed is None:
         for name, figure in (("Response", "answered"), ("Completion", "completed")):
-            part = message.partly_known.get(f"participants_{figure}")
+            part = message.find_part(f"participants_{figure}")
             yield Tile(name, NOT_KNOWN, "" if part is None else f"{figure}: {write_part(part, message)}")
         return
     interval = message.response_rate_interval

@@ -132,7 +132,7 @@ class PlanContextReader:
                 with self._ledger.reading() as connection:
                     entered = find_unread_replies(connection, self._workspace.target.name)
                 found += [] if entered is None else [entered]
-            self._unread = [min(found, key=lambda one: (one.lost is None, one.since), default=None)]
+            self._unread = [min(found, key=lambda one: (one.reply is None, one.since), default=None)]
         return self._unread[0]
 
     def _read_told(self) -> Told:
