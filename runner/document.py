@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import ROUND_HALF_UP, Decimal, localcontext
 from fractions import Fraction
 from typing import Annotated, Any, Self, TypeVar
@@ -73,9 +74,25 @@ class Document(Part, frozen=True, tag_field="format_version", tag=FORMAT_VERSION
         return msgspec.json.format(self._encode(), indent=2).decode()
 
 
-def _store(value: Any) -> float:
+class Described:
+    """A result that can be given as a document."""
+
+    @property
+    def document(self) -> Document:
+        """The result as a document."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the command writes with `--format json`, described by its schema."""
+        return self.document.to_dict()
+
+
+def _store(value: Any) -> float | str:
     if isinstance(value, Fraction):
         return float(round_exactly(value, PLACES))
+    if isinstance(value, date):
+        # Of a subclass, such as a test's frozen time.
+        return value.isoformat().replace("+00:00", "Z")
     raise TypeError(f"{value!r} cannot stand in a document")
 
 
