@@ -77,6 +77,8 @@ class Document(Part, frozen=True, tag_field="format_version", tag=FORMAT_VERSION
 class Described:
     """A result that can be given as a document."""
 
+    __slots__ = ()
+
     @property
     def document(self) -> Document:
         """The result as a document."""

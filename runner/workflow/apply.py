@@ -7,14 +7,24 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from runner.audience.phone import mask_phone
 from runner.campaign.timing_words import write_duration
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
-from runner.document import UNSET, Count, Document, FailedCampaign, Part, Positive, UnsetType, build
+from runner.document import (
+    UNSET,
+    Count,
+    Described,
+    Document,
+    FailedCampaign,
+    Part,
+    Positive,
+    UnsetType,
+    build,
+)
 from runner.errors import (
     LimitError,
     OnHoldError,
@@ -198,7 +208,7 @@ class AppliedDocument(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyResult:
+class ApplyResult(Described):
     """The result of a run; iterates over its campaigns.
 
     `runs` has the campaigns with their plans. After an interrupt everything sent is recorded; `is_behind` is
@@ -227,10 +237,6 @@ class ApplyResult:
     def document(self) -> AppliedDocument:
         """The result as a document."""
         return AppliedDocument(self.campaigns, self.failures.describe())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as in `schemas/apply.schema.json`."""
-        return self.document.to_dict()
 
 
 def apply_campaigns(

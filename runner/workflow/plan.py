@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from runner.document import UNSET
+from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
 from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
@@ -86,7 +86,7 @@ class PlanWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPlan:
+class ProjectPlan(Described):
     """The plans of campaigns, made together at one moment; iterates over them.
 
     Passing it to `apply` approves it: exactly this is sent, or nothing.
@@ -137,10 +137,6 @@ class ProjectPlan:
         if self._document is None:
             raise UsageError("the plan was made without digests, so it has no document")
         return self._document
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as in `schemas/plan.schema.json`."""
-        return self.document.to_dict()
 
     def leave_out_unsendable(self) -> Sequence[PlanResult]:
         """Return the plans that `apply` would send: within limits, not paused, replies read.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from runner.document import Count, Document, FailedCampaign, Part, build
+from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.report_model import ListedDifference, NamedCount, ServicePlan, list_differences, name_parts
@@ -220,7 +220,7 @@ class Reconciliation(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileResult:
+class ReconcileResult(Described):
     """The result of reconciling; iterates over the campaigns.
 
     `gone` names the campaigns whose files are gone, which are reconciled, too.
@@ -257,10 +257,6 @@ class ReconcileResult:
             for one in self.campaigns
         )
         return Reconciliation(tuple(found), self.account, self.gone, self.failures.describe())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as in `schemas/reconcile.schema.json`."""
-        return self.document.to_dict()
 
 
 def reconcile_project(

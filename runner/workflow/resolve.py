@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.delivery.settle import write_moment
 from runner.delivery.verdict import digest_definition, is_same_text
-from runner.document import Count, Document, Part, build
+from runner.document import Count, Described, Document, Part, build
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.entry import adopt_in_part, enter_adopted
@@ -69,7 +69,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved:
+class Unresolved(Described):
     """Unresolved launches; iterates over their campaigns.
 
     `is_behind` is True if the state remote could not be updated completely.
@@ -90,10 +90,6 @@ class Unresolved:
         launches = (_list_launch(case.campaign, one) for case in self for one in case.verdicts)
         groups = (_list_group(case.campaign, one) for case in self for one in case.groups)
         return UnresolvedDocument(tuple(launches), tuple(groups))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the launches as in `schemas/resolve.schema.json`."""
-        return self.document.to_dict()
 
 
 class CandidateLaunch(Part, frozen=True):

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from runner.document import Count, Document, Part
+from runner.document import Count, Described, Document, Part
 from runner.errors import LedgerError, LockfileError, RunnerError
 from runner.git.command import GitError
 from runner.ledger.model import format_moment
@@ -145,7 +145,7 @@ class StatusDocument(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class StatusResult:
+class StatusResult(Described):
     """The status of campaigns; iterates over them.
 
     Attributes:
@@ -172,10 +172,6 @@ class StatusResult:
     def document(self) -> StatusDocument:
         """The status as a document."""
         return StatusDocument(tuple(self.statuses), tuple(self.gone))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the status as in `schemas/status.schema.json`."""
-        return self.document.to_dict()
 
     def _repr_html_(self) -> str:
         """Return the status as HTML for notebooks."""

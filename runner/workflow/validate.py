@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
 from runner.audience.table import normalize_name, write_row
 from runner.campaign.checks import check_waits
 from runner.campaign.variants import find_small_arms
-from runner.document import UNSET, Count, Document, Part, Positive, UnsetType
+from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import write_private
 from runner.plan.plan_counts import find_long_texts
@@ -47,7 +47,7 @@ _NAMES_OF_PEOPLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Described):
     """Every problem of every campaign in `files`; iterates over the problems."""
 
     problems: Problems
@@ -86,10 +86,6 @@ class Validation:
                 OmittedProblems(code, show_path(file), count) for code, file, count in problems.omitted()
             ),
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the problems as in `schemas/validate.schema.json`."""
-        return self.document.to_dict()
 
 
 class ListedProblem(Part, frozen=True):

@@ -1,4 +1,4 @@
-"""The pages of `docs/reference` that are made from the source: `make reference` writes them, a test compares them."""
+"""What is made from the source, schemas and pages: `make reference` writes it, a test compares it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from runner.cli.main import cli
 from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.source.json_schema import schema_text
 from runner.source.reference import render_reference
+from tests.docs.schemas import render_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ def render_pages() -> dict[Path, str]:
     """Return the whole text of each page, by its path."""
     settings = FOLDER / "settings.md"
     return {
+        **render_schemas(),
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
@@ -128,10 +130,9 @@ def _write_docstring(text: str) -> Iterator[str]:
 
 
 def _render_documents() -> str:
-    schemas = {
-        path.name.removesuffix(".schema.json"): json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted((REPOSITORY / "schemas").glob("*.schema.json"))
-    }
+    found = sorted((REPOSITORY / "schemas").glob("*.schema.json"))
+    texts = {path: path.read_text(encoding="utf-8") for path in found} | render_schemas()
+    schemas = {path.name.removesuffix(".schema.json"): json.loads(text) for path, text in texts.items()}
     lines = [
         "# JSON documents",
         "",

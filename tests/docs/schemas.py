@@ -1,4 +1,4 @@
-"""The schemas of documents, made from their types: `make reference` writes them, a test compares them."""
+"""The schemas of documents, made from their types."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from runner.report.documents.formats import ReportedCampaign
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
 from runner.workflow.apply import AppliedDocument
 from runner.workflow.doctor import Examination
+from runner.workflow.preview import PreviewDocument
 from runner.workflow.reconcile import Reconciliation
 from runner.workflow.records.forgetting import ForgottenPerson
 from runner.workflow.records.ledger_files import LedgerFiles
@@ -38,6 +40,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "status": ("Status", (StatusDocument,)),
     "plan": ("Plan", (PlanDocument,)),
     "report": ("Campaign report", (ReportedCampaign,)),
+    "preview": ("Preview", (PreviewDocument,)),
     "reconcile": ("Reconciliation", (Reconciliation,)),
     "resolve": ("Launches that may have reached people", (UnresolvedDocument,)),
     "validate": ("Validation", (ValidationDocument,)),
@@ -52,6 +55,7 @@ _VERSION = {
 }
 
 
+@cache
 def render_schemas() -> dict[Path, str]:
     """Return the text of each generated schema, by its path."""
     return {FOLDER / f"{name}.schema.json": _lay_out(build_schema(name)) + "\n" for name in DOCUMENTS}
@@ -178,8 +182,3 @@ def _finish(text: str) -> str:
     """Return an entry of a docstring as a sentence of JSON."""
     joined = " ".join(text.split())
     return re.sub(r"\bNone\b", "null", joined[:1].upper() + joined[1:])
-
-
-if __name__ == "__main__":
-    for path, text in render_schemas().items():
-        path.write_text(text, encoding="utf-8")
