@@ -22,6 +22,7 @@ from runner.cli.main import run as run_command
 from runner.source.json_schema import load_validator, schema_names, schema_text
 from runner.source.quantity import parse_duration
 from runner.source.yaml import read_yaml
+from tests.docs.reference import iterate_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,6 @@ def iterate_keys() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 KEYS = list(iterate_keys())
-KEY_NAMES = [key for key, _ in KEYS]
 
 
 def iterate_rules(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -94,41 +94,32 @@ def iterate_used(rules: dict[str, Any], value: Any, name: str = "campaign") -> I
             yield from iterate_used(branch.get(key, rules["properties"][key]), item, name)
 
 
-@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
-def test_editors_can_explain_every_key(key: str, rules: dict[str, Any]) -> None:
-    """Every key has a title, a description in a sentence, and an example."""
-    explained = resolve(rules)
-    assert explained["title"], key
-    assert explained["description"].endswith("."), key
-    assert explained["examples"], key
+def test_editors_can_explain_every_key() -> None:
+    """Every key has a title, an example, and a description in a sentence, which names all allowed values.
+
+    Plain JSON Schema has no words for a single value, so the key's description has them.
+    """
+    for key, rules in KEYS:
+        explained = resolve(rules)
+        assert explained["title"], key
+        assert explained["description"].endswith("."), key
+        assert explained["examples"], key
+        allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
+        assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
 
 
-@pytest.mark.parametrize(("name", "rules"), list(SCHEMA["$defs"].items()), ids=list(SCHEMA["$defs"]))
-def test_editors_can_explain_every_kind_of_value(name: str, rules: dict[str, Any]) -> None:
+def test_editors_can_explain_every_kind_of_value() -> None:
     """Definitions that keys share are explained, too."""
-    assert rules["title"], name
-    assert rules["description"].endswith("."), name
+    for name, rules in SCHEMA["$defs"].items():
+        assert rules["title"], name
+        assert rules["description"].endswith("."), name
 
 
-@pytest.mark.parametrize(("key", "rules"), KEYS, ids=KEY_NAMES)
-def test_a_description_names_all_values_that_are_allowed(key: str, rules: dict[str, Any]) -> None:
-    """Plain JSON Schema has no words for a single value, so the key's description has them."""
-    explained = resolve(rules)
-    allowed = explained.get("enum", explained.get("items", {}).get("enum", []))
-    assert [value for value in allowed if f"`{value}`" not in explained["description"]] == [], key
-
-
-@pytest.mark.parametrize(("place", "rules"), SHOWN, ids=[place for place, _ in SHOWN])
-def test_examples_and_defaults_are_right(place: str, rules: dict[str, Any]) -> None:
+def test_examples_and_defaults_are_right() -> None:
     """Each example fits the rules that it stands in, and so does the default."""
-    for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
-        assert find_errors(rules, example) == [], place
-
-
-@pytest.mark.parametrize("name", schema_names())
-def test_schemas_are_json_schema(name: str) -> None:
-    """Each schema is one of the draft that it names: any editor reads it."""
-    Draft202012Validator.check_schema(json.loads(schema_text(name)))
+    for place, rules in SHOWN:
+        for example in [*rules["examples"], *([rules["default"]] if "default" in rules else [])]:
+            assert find_errors(rules, example) == [], place
 
 
 KNOWN = {
@@ -164,10 +155,18 @@ def iterate_schemas(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[st
 
 
 @pytest.mark.parametrize("name", schema_names())
-def test_a_schema_has_no_keywords_of_its_own(name: str) -> None:
-    """Strict validators refuse keywords that they do not know, as a misspelt one would be."""
-    found = {key for _, rules in iterate_schemas(json.loads(schema_text(name))) for key in rules}
-    assert found <= KNOWN
+def test_any_editor_reads_a_schema(name: str) -> None:
+    """It is one of the draft that it names, without keywords of its own, and is called by its place.
+
+    Strict validators refuse keywords that they do not know, as a misspelt one would be. The `$id` is a URL below
+    that of the documentation, which the package names, too.
+    """
+    schema = json.loads(schema_text(name))
+    Draft202012Validator.check_schema(schema)
+    assert {key for _, rules in iterate_schemas(schema) for key in rules} <= KNOWN
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["urls"]["Documentation"] == DOCUMENTATION_URL
+    assert schema["$id"] == f"{DOCUMENTATION_URL}schemas/{name}.schema.json"
 
 
 @pytest.mark.parametrize("name", schema_names())
@@ -194,12 +193,39 @@ def describe(schema: dict[str, Any], rules: dict[str, Any]) -> str | None:
     return said
 
 
-@pytest.mark.parametrize("name", schema_names())
-def test_a_schema_is_called_by_its_place(name: str) -> None:
-    """Its `$id` is a URL, below that of the documentation, which the package names, too."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["urls"]["Documentation"] == DOCUMENTATION_URL
-    assert json.loads(schema_text(name))["$id"] == f"{DOCUMENTATION_URL}schemas/{name}.schema.json"
+CONTRACT = {
+    "validate": "valid error_count warning_count diagnostics[].severity diagnostics[].code diagnostics[].message"
+    " diagnostics[].file diagnostics[].line diagnostics[].column diagnostics[].hint",
+    "plan": "campaigns[].name campaigns[].file campaigns[].target campaigns[].messages[].id"
+    " campaigns[].messages[].tag campaigns[].launches[].payload campaigns[].launches[].phones",
+    "apply": "campaigns[].name campaigns[].sent campaigns[].rejected campaigns[].unknown"
+    " campaigns[].recipients_sent campaigns[].launches[].key campaigns[].launches[].message"
+    " campaigns[].launches[].project_launch_guid campaigns[].launches[].outcome campaigns[].launches[].recipients",
+    "status": "campaigns[].messages[].planned campaigns[].messages[].sent campaigns[].messages[].queued"
+    " campaigns[].messages[].active campaigns[].messages[].complete campaigns[].messages[].answered"
+    " campaigns[].messages[].unresolved",
+    "report": "messages[].recipients messages[].sent messages[].sessions.queued messages[].sessions.active"
+    " messages[].sessions.complete messages[].participants_answered messages[].response_rate"
+    " messages[].completion_rate messages[].renders messages[].questions[].tag messages[].questions[].text"
+    " messages[].questions[].asked messages[].questions[].answers"
+    " messages[].questions[].distribution[].answer messages[].questions[].distribution[].label"
+    " messages[].questions[].distribution[].count messages[].questions[].distribution[].share"
+    " messages[].questions[].nps.score messages[].questions[].csat.score messages[].questions[].mean",
+}
+"""Names in JSON that scripts rely on, by document."""
+COUNTED = (
+    "rows duplicates recipients excluded opted_out already_sent unresolved deferred to_send launches segments"
+)
+
+
+def test_names_that_scripts_rely_on_stay() -> None:
+    """Each document begins with its format's version, and has every name that was promised."""
+    counts = (f" campaigns[].messages[].{name}" for name in f"{COUNTED} renders_min renders_max".split())
+    for name, promised in {**CONTRACT, "plan": CONTRACT["plan"] + "".join(counts)}.items():
+        schema = json.loads(schema_text(name))
+        keys = [key for key, _ in iterate_paths(schema, schema, "", ())]
+        assert keys[0] == "format_version", name
+        assert set(promised.split()) <= set(keys), name
 
 
 @given(st.lists(st.sampled_from("wdhms"), unique=True, min_size=1), st.data())

@@ -19,7 +19,6 @@ from runner.cli.encoding import fit_json, print_text
 from runner.cli.log import FORMATS, choose_format, log_record
 from runner.cli.signals import stop_on_signals
 from runner.telemetry.recording import describe_current
-from runner.version import add_version
 from runner.wording import count_words, printable
 from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
 
@@ -45,16 +44,9 @@ _JOINT = "\ue000"
 """Stands for a space at which a line is not folded."""
 
 
-def print_json(document: Document | dict[str, Any]) -> None:
-    """Write a JSON document to standard output; of the sandbox's values, with the format's version first."""
-    if not isinstance(document, dict):
-        text = document.write()
-    else:
-        # Imported here, like other libraries below: `runner --help` needs none of them.
-        import json
-
-        text = json.dumps(add_version(document), ensure_ascii=False, indent=2)
-    click.echo(fit_json(text, sys.stdout))
+def print_json(document: Document) -> None:
+    """Write a JSON document to standard output."""
+    click.echo(fit_json(document.write(), sys.stdout))
 
 
 def show(result: Any, format_: str, writers: Mapping[str, Callable[[Any], None]]) -> None:

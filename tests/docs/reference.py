@@ -163,7 +163,7 @@ def _fill_table(found: re.Match[str]) -> str:
 
 def _render_keys(schema: dict[str, Any]) -> list[str]:
     rows = {"key": "| key | value | meaning |", "": "|---|---|---|"}
-    for path, value in _iterate_keys(schema, schema, "", ()):
+    for path, value in iterate_paths(schema, schema, "", ()):
         rows.setdefault(path, f"| `{path}` | {_name_type(value)} | {_escape(value.get('description', ''))} |")
     return list(rows.values())
 
@@ -174,7 +174,7 @@ def _escape(text: str) -> str:
     return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
 
 
-def _iterate_keys(
+def iterate_paths(
     root: dict[str, Any], schema: dict[str, Any], path: str, above: tuple[str, ...]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each key below a schema once, with its path; a definition within itself is not entered again."""
@@ -183,7 +183,7 @@ def _iterate_keys(
         if place != path and not place.endswith(("[]", "{}")):
             yield place, resolved
         if len(set(names)) == len(names):
-            yield from _iterate_keys(root, resolved, place, names)
+            yield from iterate_paths(root, resolved, place, names)
 
 
 def _iterate_parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

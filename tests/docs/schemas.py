@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from runner.cli.output.sandbox import ListedNumbers, Reset, SavedSnapshot, ShownClock, Simulation
 from runner.plan.documents import PlanDocument
 from runner.report.documents.formats import ReportedCampaign
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
@@ -41,6 +42,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "plan": ("Plan", (PlanDocument,)),
     "report": ("Campaign report", (ReportedCampaign,)),
     "preview": ("Preview", (PreviewDocument,)),
+    "sandbox": ("The sandbox", (Simulation, ListedNumbers, SavedSnapshot, Reset, ShownClock)),
     "reconcile": ("Reconciliation", (Reconciliation,)),
     "resolve": ("Launches that may have reached people", (UnresolvedDocument,)),
     "validate": ("Validation", (ValidationDocument,)),
@@ -91,7 +93,7 @@ def build_schema(name: str) -> dict[str, Any]:
         body = definitions.pop(kinds[0].__name__)
     else:
         body = {
-            "description": _read_docstring(kinds[0])[0],
+            "description": _read_docstring(kinds[0].__mro__[1])[0],
             "oneOf": [{"$ref": f"#/$defs/{kind.__name__}"} for kind in kinds],
         }
     return {**head, **body, **({"$defs": definitions} if definitions else {})}

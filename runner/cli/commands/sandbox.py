@@ -14,6 +14,15 @@ import click
 
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
+from runner.cli.output.sandbox import (
+    ListedNumber,
+    ListedNumbers,
+    Reset,
+    SavedSnapshot,
+    ShownClock,
+    Simulation,
+)
+from runner.document import build
 from runner.errors import RunnerError
 from runner.sandbox.clock import BACKWARDS, Clock, format_duration, parse_duration
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
@@ -27,6 +36,7 @@ from runner.workflow.workspace.folders import make_sandbox_database, sandbox_dat
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from runner.document import Document
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.rehearsal.simulate import SimulationSummary
 
@@ -163,7 +173,7 @@ def simulate(seed: int, db: Path | None, personas: dict[str, float], layout: str
         )
     with explained():
         summary = simulate_sandbox(find_db(db), seed=seed, personas=personas, **rates)
-    _show(layout, summary.to_dict(), _describe(summary))
+    _show(layout, build(Simulation, summary), _describe(summary))
 
 
 @click.command(epilog="\b\nExamples:\n  runner sandbox numbers\n  runner sandbox numbers --format json")
@@ -176,10 +186,8 @@ def numbers(layout: str) -> None:
     from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
 
     if layout == "json":
-        shown = [
-            {"phone": each.phone, "name": each.name, "does": each.does} for each in MAGIC_NUMBERS.values()
-        ]
-        print_json({"numbers": shown})
+        shown = (build(ListedNumber, each) for each in MAGIC_NUMBERS.values())
+        print_json(ListedNumbers(tuple(shown)))
     else:
         rows = [(each.phone, each.name, each.does) for each in MAGIC_NUMBERS.values()]
         print_table(("phone", "name", "what it does"), rows)
@@ -267,7 +275,7 @@ def snapshot(file: Path, db: Path | None, overwrite: bool, layout: str) -> None:
     with explained():
         size = take_snapshot(find_db(db), file)
     text = f"Wrote {file} ({size:,} bytes). `runner sandbox reset --to {file}` goes back to it."
-    _show(layout, {"file": str(file), "bytes": size}, text)
+    _show(layout, SavedSnapshot(str(file), size), text)
 
 
 @click.command(
@@ -291,7 +299,7 @@ def reset(db: Path | None, file: Path | None, layout: str) -> None:
     with explained():
         restore_snapshot(find_db(db), file)
     text = "The sandbox is empty." if file is None else f"The sandbox is as it was in {file}."
-    _show(layout, {"reset_to": None if file is None else str(file)}, text)
+    _show(layout, Reset(None if file is None else str(file)), text)
 
 
 def _read_advance(change: str | None) -> timedelta | None:
@@ -316,11 +324,11 @@ def _show_clock(service_clock: Clock, layout: str) -> None:
     now, offset = service_clock.now(), service_clock.offset()
     rounded = timedelta(seconds=round(offset.total_seconds()))
     ahead = f"{format_duration(rounded)} ahead of" if rounded else "that of"
-    document = {"time": now.isoformat(), "clock_offset_s": offset.total_seconds()}
+    document = ShownClock(now, offset.total_seconds())
     _show(layout, document, f"{now:%Y-%m-%d %H:%M:%S} UTC, {ahead} this machine")
 
 
-def _show(layout: str, document: dict[str, Any], text: str) -> None:
+def _show(layout: str, document: Document, text: str) -> None:
     if layout == "json":
         print_json(document)
     else:
