@@ -226,7 +226,7 @@ class Decider:
             if any(suppressed):
                 return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
         if self._draw is not None and self._draw.is_held_out(recipient.phone):
-            return "held_out"
+            return "control_group"
         if self._must_consent and not recipient.has_consent:
             return "no_consent"
         return None

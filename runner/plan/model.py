@@ -123,7 +123,7 @@ class MessageCounts(Part, frozen=True):
         unresolved: may have been sent: held.
         opted_out: asked not to be texted.
         opt_out_doubtful: may have asked not to be texted: a person must decide.
-        held_out: the experiment's holdout.
+        control_group: the experiment's holdout.
         no_consent: without the consent on record that the policy requires.
         awaiting: of a follow-up: the message before it is not sent to them, or its answers were not read
             since the wait was over.
@@ -135,7 +135,7 @@ class MessageCounts(Part, frozen=True):
         open_session: behind an open survey of theirs this would queue at the service: it waits until that has
             ended, as last read; `reasons` says whose it is.
         capped: texted as often as the frequency cap allows.
-        on_hold: to be sent now, were the campaign not paused.
+        paused: to be sent now, were the campaign not paused.
         over_limit: beyond --limit: left for a later run.
         to_send: to be sent now.
         forecast: not now, but perhaps later: deferred, held, capped or behind an open survey, and of a
@@ -162,7 +162,7 @@ class MessageCounts(Part, frozen=True):
     excluded: Count = 0
     opted_out: Count = 0
     opt_out_doubtful: Count = 0
-    held_out: Count = 0
+    control_group: Count = 0
     already_sent: Count = 0
     unresolved: Count = 0
     no_consent: Count = 0
@@ -174,7 +174,7 @@ class MessageCounts(Part, frozen=True):
     open_session: Count = 0
     capped: Count = 0
     deferred: Count = 0
-    on_hold: Count = 0
+    paused: Count = 0
     over_limit: Count = 0
     to_send: Count = 0
     forecast: Count = 0
@@ -336,9 +336,9 @@ class CampaignPlan:
         return replace(self, messages=messages, recipients_to_send=0, unread=unread)
 
     @property
-    def on_hold(self) -> int:
+    def paused(self) -> int:
         """The number of deliveries that wait because the campaign is paused."""
-        return sum(message.on_hold for message in self.messages)
+        return sum(message.paused for message in self.messages)
 
     @property
     def next_due(self) -> datetime | None:

@@ -127,7 +127,7 @@ class AudiencePass:
                 found = decider.assign(recipient._replace(has_consent=False), reporter)
                 assignments = [_say_why(assignment, last_day) for assignment in found]
             if is_paused:
-                assignments = [assignment.hold("on_hold") for assignment in assignments]
+                assignments = [assignment.hold("paused") for assignment in assignments]
             elif unread is not None:
                 assignments = [assignment.hold("deferred", unread.reason) for assignment in assignments]
             if limit is not None and any(a.counts for a in assignments):

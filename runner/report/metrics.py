@@ -457,7 +457,7 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
         planned_at=planned_at,
         recipients=facts.recipients,
         reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
-        held_out=facts.dispositions.get("held_out", 0),
+        control_group=facts.dispositions.get("control_group", 0),
     )
 
 

@@ -537,13 +537,13 @@ class Audience(Part, frozen=True):
         planned_at: when. UTC, ISO 8601.
         recipients: each person once.
         reserved: recipients who were neither sent to, nor to be sent to at once, by reason; most first.
-        held_out: the experiment's holdout; it is also among `reserved`.
+        control_group: the experiment's holdout; it is also among `reserved`.
     """
 
     planned_at: datetime
     recipients: Count
     reserved: tuple[Caveat, ...]
-    held_out: Count
+    control_group: Count
 
 
 class Volume(Part, frozen=True):

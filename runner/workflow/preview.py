@@ -323,7 +323,7 @@ class _Gallery:
         if phone in self.excluded:
             return "excluded: gets nothing"
         if self.draw is not None and self.draw.is_held_out(phone):
-            return "held out for comparison: gets nothing"
+            return "in the control group: gets nothing"
         return None
 
     def _converse(self, recipient: Recipient) -> tuple[Conversation, ...]:

@@ -12,6 +12,7 @@ import click
 
 from runner import api
 from runner.cli.main import cli
+from runner.reasons import REASONS
 from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.source.json_schema import schema_text
 from runner.source.reference import render_reference
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "docs" / "reference"
 _GENERATED = "<!-- Generated: make reference -->"
+_REASONS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
 _TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def render_pages() -> dict[Path, str]:
     """Return the whole text of each page, by its path."""
-    settings = FOLDER / "settings.md"
+    settings, held = FOLDER / "settings.md", REPOSITORY / "docs" / "how-to" / "held.md"
     return {
         **render_schemas(),
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
@@ -36,6 +38,7 @@ def render_pages() -> dict[Path, str]:
         FOLDER / "json.md": _render_documents(),
         FOLDER / "python.md": _render_calls(),
         FOLDER / "report-templates.md": _render_template_names(),
+        held: _REASONS.sub(_list_reasons, held.read_text(encoding="utf-8")),
         settings: _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8")),
     }
 
@@ -159,6 +162,15 @@ def _render_documents() -> str:
 def _fill_table(found: re.Match[str]) -> str:
     schema = json.loads((REPOSITORY / "schemas" / f"{found[2]}.schema.json").read_text(encoding="utf-8"))
     return "\n".join([found[1], *_render_keys(schema), "", found[3]])
+
+
+def _list_reasons(found: re.Match[str]) -> str:
+    rows = [
+        f"| {name.replace('_', ' ')} | {hold.ends} |"
+        for name, hold in REASONS.items()
+        if hold.ends and name != "unresolved"
+    ]
+    return "\n".join([found[1] + "\n| the plan says | what ends it |", "|---|---|", *rows, "", found[2]])
 
 
 def _render_keys(schema: dict[str, Any]) -> list[str]:

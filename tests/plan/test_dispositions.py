@@ -102,7 +102,7 @@ BARS: dict[str, dict[str, Any]] = {
     "unresolved": {"unresolved": True},
     "opted_out": {"opt_out": "confirmed"},
     "opt_out_doubtful": {"opt_out": "doubtful"},
-    "held_out": {"is_held": True},
+    "control_group": {"is_held": True},
     "no_consent": {"source": ""},
     "awaiting": {"asked": None},
     "not_qualified": {"answered": True},
@@ -143,7 +143,7 @@ def test_the_first_reason_that_holds_is_told(campaign: Load, why: str) -> None:
 def test_the_order_that_is_written_down_is_kept() -> None:
     """The dispositions stand in the order in which they are told, and each has its count."""
     # Two are true of everybody of a campaign at once.
-    documented = [name for name in get_args(Disposition) if name not in {"expired", "on_hold"}]
+    documented = [name for name in get_args(Disposition) if name not in {"expired", "paused"}]
     assert documented == list(BARS)
     assert set(get_args(Disposition)) <= set(MessageCounts.__struct_fields__)
 
@@ -229,7 +229,7 @@ def test_adding_people_moves_nobody(
         planner = world.plan(campaign)
         plan = make_plan(planner)
         arms = {phone: one.arm for one in planner.iterate_launches() for phone in one.phones if one.arm}
-        found.append((plan.messages[0].held_out, arms))
+        found.append((plan.messages[0].control_group, arms))
     (held_before, before), (held_after, after) = found
     assert before.items() <= after.items()
     assert held_before <= held_after

@@ -32,7 +32,7 @@ DAY = timedelta(days=1)
 NIGHT = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
 """One in the morning in New York."""
 PEOPLE = 'recipients: [{phone: "+12125550101"}, {phone: "+12125550102"}, {phone: "+14155550103"}]'
-MAY_GO = ("to_send", "deferred", "open_session", "capped", "on_hold", "over_limit")
+MAY_GO = ("to_send", "deferred", "open_session", "capped", "paused", "over_limit")
 """Of a message that people do not have: how it may still reach them, and from when on."""
 HOURS = 'schedule: {send_between: ["09:00", "19:00"]}'
 
@@ -310,7 +310,7 @@ def test_nothing_that_is_paused_or_behind_an_open_survey_is_sure(campaign: Load)
     """A person has to say so, or to end the survey: until then it may not come at all."""
     paused = replace(World((Person(), Person(asked=WAIT)), NOON), is_paused=True)
     ask = count(paused, campaign)["ask"]
-    assert [(one.why, one.recipients) for one in ask.coming] == [("on_hold", Span(0, 1))]
+    assert [(one.why, one.recipients) for one in ask.coming] == [("paused", Span(0, 1))]
     asked = count(World((Person(surveyed=True),), NOON), campaign)["ask"]
     assert [(one.why, one.recipients, one.first) for one in asked.coming] == [
         ("open_session", Span(0, 1), None)

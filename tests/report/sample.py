@@ -1,6 +1,6 @@
 """A report like a real one, as a value: a survey in two arms, a follow-up to its detractors, and a reminder.
 
-1,060 people in the audience, 50 of them held out; every count fits the others.
+1,060 people in the audience, 50 of them in the control group; every count fits the others.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def build_survey() -> MessageReport:
         audience=Audience(
             planned_at=START - timedelta(minutes=10),
             recipients=1060,
-            reserved=(Caveat("held_out", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
-            held_out=50,
+            reserved=(Caveat("control_group", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
+            control_group=50,
         ),
         volume=Volume(3391, 1988, 6958, 46, Fraction(3391, 1_000_000), Fraction(3391, 100)),
         opt_outs=14,

@@ -232,12 +232,12 @@ def test_times_are_said_as_people_do() -> None:
 
 def test_the_holdout_is_said() -> None:
     """Who was not texted, and why; nothing without a holdout."""
-    audience = Audience(START, 1000, (Caveat("held_out", 50),), 50)
+    audience = Audience(START, 1000, (Caveat("control_group", 50),), 50)
     assert write_holdout(audience) == (
-        "Holdout: 50 people (5.0 % of the audience) were not texted, drawn by lot, so that what they do can be "
+        "Control group: 50 people (5.0 % of the audience) were not texted, drawn by lot, so that what they do can be "
         "compared with what the others do."
     )
-    assert write_holdout(replace(audience, held_out=0)) == ""
+    assert write_holdout(replace(audience, control_group=0)) == ""
 
 
 def test_opt_outs_are_said_of_what_was_sent() -> None:

@@ -168,8 +168,8 @@ def _describe_run(run: CampaignRun) -> str:
     """
     done = [*_iterate_done(run)] or ["nothing sent"]
     pause = run.planned.plan.pause
-    on_hold = "" if pause is None else f" It is {pause.describe()}."
-    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{on_hold}{_say_held(run)}"
+    paused = "" if pause is None else f" It is {pause.describe()}."
+    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{paused}{_say_held(run)}"
 
 
 def _describe_settled(run: CampaignRun) -> str:

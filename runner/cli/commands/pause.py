@@ -31,7 +31,7 @@ CAMPAIGNS = click.argument("campaigns", nargs=-1, required=True, metavar="CAMPAI
 def command(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str) -> int:
     """Pause campaigns on a target: nothing is sent, not even reminders.
 
-    CAMPAIGN is the name of a campaign, or its file. `runner plan` counts paused texts as on hold. `runner
+    CAMPAIGN is the name of a campaign, or its file. `runner plan` counts their texts as paused. `runner
     apply` sends the other campaigns, and exits with 7 if it held back something. `runner reconcile` still
     reads answers and opt-outs.
 

@@ -176,10 +176,10 @@ def _list_remarks(plan: CampaignPlan) -> Iterator[Remark]:
         yield remark._replace(text=f"{', '.join(ids)}{each}: {remark.text}")
     if plan.pause is not None:
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
-        if plan.on_hold:
-            words = f"{count_words(plan.on_hold, 'text waits', 'texts wait')}, and reminders with them"
+        if plan.paused:
+            words = f"{count_words(plan.paused, 'text waits', 'texts wait')}, and reminders with them"
         label = click.style("Paused", fg="yellow", bold=True)
-        yield Remark(f"{label}: {plan.pause.describe()}; {words}")
+        yield Remark(f"{label}{plan.pause.describe().removeprefix('paused')}; {words}")
 
 
 def _remark_on(plan: CampaignPlan, message: MessagePlan) -> Iterator[Remark]:

@@ -74,7 +74,7 @@ class Pause:
 
     def describe(self) -> str:
         """Describe the pause in words."""
-        return f"on hold since {self.at[:16].replace('T', ' ')} UTC" + (
+        return f"paused since {self.at[:16].replace('T', ' ')} UTC" + (
             f": {self.reason}" if self.reason else ""
         )
 

@@ -245,15 +245,15 @@ def write_audience(audience: Audience | None) -> str:
 
 
 def write_holdout(audience: Audience | None) -> str:
-    """Return how many were held out, as a sentence; empty when nobody was."""
-    if audience is None or not audience.held_out:
+    """Return how many are in the control group, as a sentence; empty when nobody is."""
+    if audience is None or not audience.control_group:
         return ""
-    share = write_percent(divide(audience.held_out, audience.recipients))
-    were = "was" if audience.held_out == 1 else "were"
-    people = count_nouns(audience.held_out, "person", "people")
+    share = write_percent(divide(audience.control_group, audience.recipients))
+    were = "was" if audience.control_group == 1 else "were"
+    people = count_nouns(audience.control_group, "person", "people")
     return (
-        f"Holdout: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what they "
-        "do can be compared with what the others do."
+        f"Control group: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what "
+        "they do can be compared with what the others do."
     )
 
 

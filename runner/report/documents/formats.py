@@ -20,7 +20,7 @@ Measures of a message:
   …_in_part is of as many launches as `label` says;
 - participants_answered (a share of `sent`), participants_completed (of participants_answered);
 - response_rate_low, response_rate_high: the ends of its 95 % interval;
-- audience, reserved (by reason, in `label`), held_out: shares of the audience;
+- audience, reserved (by reason, in `label`), control_group: shares of the audience;
 - forecast_min, forecast_max, asked_again, plan_share, cost_usd: of its renders;
 - aapor_i, aapor_p, aapor_r, aapor_nc, aapor_o, aapor_u: dispositions; aapor_rr1 to aapor_rr6: rates;
 - first_answer_median_s, first_answer_p90_s: seconds;
@@ -170,7 +170,9 @@ def _measure_audience(audience: Audience) -> Iterator[Measure]:
     for reservation in audience.reserved:
         share = divide(reservation.recipients, audience.recipients)
         yield Measure("reserved", reservation.recipients, share, label=reservation.disposition)
-    yield Measure("held_out", audience.held_out, divide(audience.held_out, audience.recipients))
+    yield Measure(
+        "control_group", audience.control_group, divide(audience.control_group, audience.recipients)
+    )
 
 
 def _measure_volume(volume: Volume) -> Iterator[Measure]:
