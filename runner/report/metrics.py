@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
+from runner.document import build
 from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
@@ -495,16 +496,12 @@ def _read_time(text: str | None) -> datetime | None:
 def report_runs(rows: Iterable[RunRow]) -> tuple[RunReport, ...]:
     """Return the part that each run sent, in the order of the ledger."""
     return tuple(
-        RunReport(
-            row.run.id,
-            datetime.fromisoformat(row.run.started_at).astimezone(UTC),
-            row.run.plan_digest,
-            row.run.commit,
-            row.run.dirty,
-            row.run.run_url,
-            row.run.triggered_by,
-            row.launches,
-            row.recipients,
+        build(
+            RunReport,
+            row.run,
+            started_at=datetime.fromisoformat(row.run.started_at).astimezone(UTC),
+            launches=row.launches,
+            recipients=row.recipients,
         )
         for row in rows
     )

@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from runner.audience.phone import mask_phone
 from runner.campaign.timing_words import write_duration
@@ -110,6 +110,9 @@ class ApplyOptions(RunOptions):
     record_remote: str | None = None
 
 
+Outcome = Literal["sent", "rejected", "unknown", "not_sent"]
+
+
 class AppliedLaunch(Part, frozen=True):
     """A launch of a run.
 
@@ -124,7 +127,7 @@ class AppliedLaunch(Part, frozen=True):
     key: str
     message: str
     project_launch_guid: str | None
-    outcome: Literal["sent", "rejected", "unknown", "not_sent"]
+    outcome: Outcome
     recipients: Positive
 
 
@@ -179,14 +182,11 @@ class AppliedCampaign(Part, frozen=True, kw_only=True):
     def of(cls, run: CampaignRun) -> AppliedCampaign:
         """Return the result of one campaign of a run."""
         summary = run.summary
-        return cls(
+        return build(
+            cls,
+            run,
             name=run.planned.campaign.name,
-            sent=summary.count("sent"),
-            rejected=summary.count("rejected"),
-            unknown=summary.count("unknown"),
-            not_sent=summary.count("not_sent"),
-            adopted=run.adopted,
-            unresolved=run.unresolved,
+            **{state: summary.count(state) for state in get_args(Outcome)},
             **run.count_left(),
             recipients_sent=summary.recipients_sent,
             launches=tuple(build(AppliedLaunch, one) for one in summary.launches)

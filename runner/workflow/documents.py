@@ -67,18 +67,19 @@ def show_more(
 
 def _describe_campaign(item: PlanResult, described: Mapping[str, Any]) -> PlannedCampaign:
     plan = item.plan
-    return PlannedCampaign(
+    return build(
+        PlannedCampaign,
+        plan,
         name=plan.campaign.name,
         file=show_path(plan.campaign.file),
-        target=plan.target,
         destination=described["destination"],
         digests=described["digests"],
         key_fingerprint=name_key(item),
-        pause=plan.pause,
         unread_replies=plan.unread if plan.waiting_for_replies else None,
-        refusals=plan.refusals,
         coming=_look_ahead(plan),
         messages=tuple(map(_describe_message, plan.messages)),
+        approval=UNSET,
+        launches=UNSET,
     )
 
 

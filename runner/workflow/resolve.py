@@ -440,8 +440,9 @@ def describe_group(group: UnexplainedGroup) -> str:
 def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
     launch = verdict.launch
     candidates = tuple(
-        CandidateLaunch(
-            project_launch_guid=one.stat.project_launch_guid,
+        build(
+            CandidateLaunch,
+            one.stat,
             project_launch_start=write_moment(one.stat.project_launch_start, "unknown"),
             recipients=len(one.recipients),
             recipients_in_common=len(one.recipients & launch.recipients),

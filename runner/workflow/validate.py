@@ -13,7 +13,7 @@ from runner.audience.audience import AudienceTally, iterate_audience, list_inval
 from runner.audience.table import normalize_name, write_row
 from runner.campaign.checks import check_waits
 from runner.campaign.variants import find_small_arms
-from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType
+from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import write_private
 from runner.plan.plan_counts import find_long_texts
@@ -65,21 +65,12 @@ class Validation(Described):
     def document(self) -> ValidationDocument:
         """The problems as a document."""
         problems = self.problems
-        return ValidationDocument(
+        return build(
+            ValidationDocument,
+            problems,
             valid=self.is_valid,
-            error_count=problems.error_count,
-            warning_count=problems.warning_count,
-            note_count=problems.note_count,
             diagnostics=tuple(
-                ListedProblem(
-                    one.severity,
-                    one.code,
-                    one.message,
-                    show_path(one.file),
-                    one.line,
-                    one.column,
-                    one.hint or UNSET,
-                )
+                build(ListedProblem, one, file=show_path(one.file), hint=one.hint or UNSET)
                 for one in problems
             ),
             omitted=tuple(

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.audience.phone import mask_phone
-from runner.document import Count, Document
+from runner.document import Count, Document, build
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.people.replies import list_recorded_campaigns
@@ -75,11 +75,10 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
         *_list_other_lockfiles(workspace, campaigns, done),
         *_list_states(workspace, campaigns, done),
     ]
-    return ForgottenPerson(
+    return build(
+        ForgottenPerson,
+        done,
         phone=mask_phone(phone),
-        targets=done.targets,
-        opt_outs=done.opt_outs,
-        campaigns=done.campaigns,
         lockfiles=tuple(map(show_path, rewritten)),
         unreached=tuple(unreached),
         is_behind=remote_intents.is_behind,

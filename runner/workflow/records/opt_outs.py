@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from runner.audience.phone import mask_phone
-from runner.document import UNSET, Count, Document, Part, Positive, UnsetType
+from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError
 from runner.ledger.atomic_write import write_private
 from runner.ledger.people.forgotten import find_as_forgotten, let_in
@@ -123,14 +123,14 @@ class OptOutView:
             for one in (*self.waiting, *self.returning)
             for text in (texts.get(one.result_guid),)
         )
-        return OptOutsDocument(
-            target=self.target,
+        return build(
+            OptOutsDocument,
+            self,
             command=command,
             changed=changed,
             opted_out=self.people,
             doubtful=len(self.waiting),
             opt_ins=len(self.returning),
-            dismissed=self.dismissed,
             replies=replies if with_replies else UNSET,
         )
 
