@@ -109,6 +109,8 @@ def test_the_whole_loop_prints_nothing(project: Project, capfd: pytest.CaptureFi
     assert reconciled.summary.launches == 4
     report = project.report()
     assert report["pulse"].write().startswith("# pulse")
+    (message,) = report.to_dict()["messages"]
+    assert report.score == report["pulse"].score == message["questions"][0]["nps"]["score"]
     (status,) = project.status()
     assert status.messages[0].answered == 4
     assert capfd.readouterr() == ("", "")

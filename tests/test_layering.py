@@ -80,7 +80,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
     # One counts the results of reports, the other exports and imports the ledger.
     "duckdb": ("runner.report.columns.engine", "runner.ledger.maintenance.ledger_export"),
-    "pygal": ("runner.report.documents.charts",),
     "fsspec": ("runner.source.storage",),
     "pyarrow": ("runner.audience.parquet_table", "runner.cluster.columns", "runner.workflow.report"),
     "pandas": ("runner.workflow.report",),

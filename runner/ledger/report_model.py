@@ -218,17 +218,12 @@ class MessageTotals:
             summed[name] = both.count if both.launches == summed["launches"] else None
             if 0 < both.launches < summed["launches"]:
                 parts[name] = both
-        sends = [at for at in (self.first_sent_at, other.first_sent_at) if at is not None]
-        latest = [at for at in (self.last_sent_at, other.last_sent_at) if at is not None]
-        known = [at for at in (self.reconciled_at, other.reconciled_at) if at is not None]
-        return MessageTotals(
-            self.message,
-            **summed,
-            first_sent_at=min(sends, default=None),
-            last_sent_at=max(latest, default=None),
-            reconciled_at=min(known, default=None),
-            partly_known=parts,
-        )
+        times: dict[str, Any] = {
+            name: choose(known, default=None)
+            for name, choose in (("first_sent_at", min), ("last_sent_at", max), ("reconciled_at", min))
+            for known in [[at for at in (getattr(self, name), getattr(other, name)) if at is not None]]
+        }
+        return MessageTotals(self.message, **summed, **times, partly_known=parts)
 
     def _list_part(self, name: str) -> PartialCount:
         whole = getattr(self, name)
@@ -362,7 +357,7 @@ class FeedRow(NamedTuple):
 
     `message` is the id in the ledger. `arm` and `started` may be empty. `participant` is a pseudonym.
     `question_display_order` may be `ORDER_UNKNOWN`. `answer` and `response` are `result_answer` and
-    `result_response`.
+    `result_response`; `non_answer` is why it answers nothing, empty for an answer.
     """
 
     message: str
@@ -377,3 +372,4 @@ class FeedRow(NamedTuple):
     answer: str
     response: str
     created: str
+    non_answer: str = ""

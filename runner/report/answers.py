@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.facts import AnswerReading
@@ -26,11 +27,8 @@ OWN_WORDS = AnswerReading()
 """A text of the participant's own, without further reading."""
 
 
-class AnswerReader(Protocol):
-    """A reader of the answers to one question."""
-
-    def read(self, answer: str, response: str) -> AnswerReading:
-        """Return the reading of a result with this `result_answer` and `result_response`."""
+AnswerReader = Callable[[str, str], AnswerReading]
+"""A reader of the answers to one question: of a result with this `result_answer` and `result_response`."""
 
 
 def is_index(answer: str) -> bool:
@@ -39,87 +37,44 @@ def is_index(answer: str) -> bool:
 
 
 def build_reader(question: QuestionOutline | None) -> AnswerReader:
-    """Return the reader for a question; None stands for one that only results know."""
+    """Return the reader for a question; None stands for one that only results know.
+
+    Only `result_response` is matched to responses: the service alone knows what an index means. A freeform
+    answer leaves nothing but its number, where the scale wants one.
+    """
     if question is None:
-        return UnknownReader()
-    return ChoiceReader(question) if question.responses else FreeformReader(question)
+        return _read_unknown
+    conclusion = None if question.conclude_on is None else fold_answer(question.conclude_on)
+    places: dict[str, int] = {}
+    for number, text in enumerate(question.responses):
+        places.setdefault(fold_answer(text), number)
+    points = read_points(question.scale, question.responses, question.values)
 
-
-class ChoiceReader:
-    """A reader that matches `result_response` to responses: only the service knows what an index means."""
-
-    def __init__(self, question: QuestionOutline) -> None:
-        self._question = question
-        self._conclusion = _read_conclusion(question)
-        self._places: dict[str, int] = {}
-        for place, response in enumerate(question.responses):
-            self._places.setdefault(fold_answer(response), place)
-        self._scale = read_points(question.scale, question.responses, question.values)
-        self._own_words = {concludes: AnswerReading(concludes=concludes) for concludes in (False, True)}
-        self._seen: dict[tuple[str, str], AnswerReading] = {}
-
-    def read(self, answer: str, response: str) -> AnswerReading:
-        """Return the reading of a result."""
-        reading = self._seen.get((answer, response))
-        if reading is not None:
-            return reading
-        reading = self._match(answer, response)
-        if reading.label is not None:
-            self._seen[answer, response] = reading
-        return reading
-
-    def _match(self, answer: str, response: str) -> AnswerReading:
+    def read(answer: str, response: str) -> AnswerReading:
         key = fold_answer(response)
-        concludes = key == self._conclusion
-        place = self._places.get(key)
+        concludes, place = key == conclusion, places.get(key)
+        if not question.responses:
+            wants_number = question.scale not in ("text", "choice")
+            return AnswerReading(number=read_number(response) if wants_number else None, concludes=concludes)
         if place is not None:
-            label = self._question.responses[place]
-            return AnswerReading(str(place + 1), label, place + 1, self._scale[place], concludes)
+            return AnswerReading(str(place + 1), question.responses[place], points[place], concludes)
         if is_index(answer):
-            return AnswerReading(
-                answer.strip(), response.strip(), None, self._read_stranger(response), concludes
-            )
-        return self._own_words[concludes]
+            number = _read_stranger(question, response)
+            return AnswerReading(answer.strip(), response.strip(), number, concludes)
+        return AnswerReading(concludes=concludes)
 
-    def _read_stranger(self, response: str) -> Fraction | None:
-        # Where places or values count, a response that is none of them has no number.
-        if self._question.values or self._question.scale in ("csat", "ces"):
-            return None
-        return read_scale_point(response) if self._question.scale == "nps" else read_number(response)
+    return read
 
 
-class FreeformReader:
-    """A reader that keeps only the number of a freeform answer, where the scale wants one."""
-
-    def __init__(self, question: QuestionOutline) -> None:
-        self._conclusion = _read_conclusion(question)
-        self._wants_numbers = question.scale not in ("text", "choice")
-        self._seen: dict[tuple[Fraction | None, bool], AnswerReading] = {}
-
-    def read(self, answer: str, response: str) -> AnswerReading:
-        """Return the reading of a result with this `result_response`; its `result_answer` is the same."""
-        del answer
-        number = read_number(response) if self._wants_numbers else None
-        key = (number, fold_answer(response) == self._conclusion)
-        return self._seen.setdefault(key, AnswerReading(number=key[0], concludes=key[1]))
+def _read_stranger(question: QuestionOutline, response: str) -> Fraction | None:
+    # Where places or values count, a response that is none of them has no number.
+    if question.values or question.scale in ("csat", "ces"):
+        return None
+    return read_scale_point(response) if question.scale == "nps" else read_number(response)
 
 
-class UnknownReader:
-    """A reader of answers to a question that the campaign does not have."""
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], AnswerReading] = {}
-
-    def read(self, answer: str, response: str) -> AnswerReading:
-        """Return the reading of a result."""
-        if not is_index(answer):
-            return OWN_WORDS
-        key = (answer.strip(), response.strip())
-        return self._seen.setdefault(key, AnswerReading(*key))
-
-
-def _read_conclusion(question: QuestionOutline) -> str | None:
-    return None if question.conclude_on is None else fold_answer(question.conclude_on)
+def _read_unknown(answer: str, response: str) -> AnswerReading:
+    return AnswerReading(answer.strip(), response.strip()) if is_index(answer) else OWN_WORDS
 
 
 LEAST_LENGTH = 3

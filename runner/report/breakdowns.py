@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.scales import read_points
 from runner.report.answers import list_frequent
 from runner.report.comparison import analyse
-from runner.report.facts import QuestionOutline
+from runner.report.facts import GroupTally, QuestionOutline
 from runner.report.funnel import count_completed
 from runner.report.model import (
     Breakdown,
@@ -17,7 +17,6 @@ from runner.report.model import (
     PartialAnswers,
     QuestionReport,
     ResponseCount,
-    Score,
     TextSummary,
     Turnout,
 )
@@ -39,10 +38,8 @@ if TYPE_CHECKING:
     from runner.ledger.report_model import SentRow
     from runner.report.facts import (
         AnswerReading,
-        GroupTally,
         MessageOutline,
         MessageTally,
-        Paths,
         QuestionTally,
     )
     from runner.report.funnel import FunnelStep
@@ -206,19 +203,16 @@ def describe_experiment(
     recipients: Counter[str] = Counter()
     for row in sent:
         recipients[row.arm] += row.recipients
-    turnouts = tuple(
-        _describe_group(
-            outline,
-            arm,
+    groups = {
+        arm: GroupTally(
             recipients[arm],
             {key: count for key, count in tally.paths.items() if key[0] == arm},
             {tag: question.count_readings(arm) for tag, question in tally.questions.items()},
         )
         for arm in arms
-    )
-    if not is_read:
-        return Experiment(tuple(map(_hide_answers, turnouts)), ())
-    if not outline.questions:
+    }
+    turnouts = tuple(_describe_group(outline, arm, group, is_read=is_read) for arm, group in groups.items())
+    if not is_read or not outline.questions:
         return Experiment(turnouts, ())
     analysis, differences = analyse(outline.analysis, arms, sent, tally.arm_days, as_of)
     return Experiment(turnouts, differences, analysis)
@@ -240,32 +234,22 @@ def break_down(
     rule, since the score of everybody would reveal them. The empty value stands for recipients who have left
     the audience.
     """
-    hidden = _choose_hidden(groups, least)
-    shown = [(name, group) for name, group in groups.items() if name not in hidden]
+    hidden = _choose_small({name: group.sent for name, group in groups.items()}, least)
     scoreless = _choose_scoreless(outline, groups, hidden, least)
     hidden_sent = sum(groups[name].sent for name in hidden)
-    described = (
-        _describe_group(
-            outline,
-            name,
-            group.sent,
-            group.paths,
-            group.readings,
-            {tag for tag, names in scoreless.items() if name in names},
-        )
-        for name, group in shown
-    )
     return Breakdown(
         column=column,
-        groups=tuple(described if is_read else map(_hide_answers, described)),
+        groups=tuple(
+            _describe_group(
+                outline, name, group, {tag for tag in scoreless if name in scoreless[tag]}, is_read=is_read
+            )
+            for name, group in groups.items()
+            if name not in hidden
+        ),
         suppressed=len(hidden),
         suppressed_sent=hidden_sent if hidden_sent >= least else None,
         least=least,
     )
-
-
-def _choose_hidden(groups: Mapping[str, GroupTally], least: int) -> set[str]:
-    return _choose_small({name: group.sent for name, group in groups.items()}, least)
 
 
 def _choose_scoreless(
@@ -301,33 +285,30 @@ def _choose_small(sizes: Mapping[str, int], least: int, hidden: Collection[str] 
 def _describe_group(
     outline: MessageOutline,
     name: str,
-    sent: int,
-    paths: Paths,
-    readings: Mapping[str, Mapping[AnswerReading, int]],
+    group: GroupTally,
     scoreless: Collection[str] = (),
+    *,
+    is_read: bool,
 ) -> Turnout:
-    answered = sum(paths.values())
-    has_rate = bool(outline.questions) and 0 < sent >= answered
+    """Return a group's turnout; without answers and scores if not all answers were read."""
+    if not is_read:
+        return Turnout(name, group.sent, None, None, None, None)
+    answered = sum(group.paths.values())
+    has_rate = bool(outline.questions) and 0 < group.sent >= answered
+    scores = (
+        (question.tag, _score_question(question, group.readings.get(question.tag, {})).score)
+        for question in outline.questions
+    )
     return Turnout(
         name=name,
-        sent=sent,
+        sent=group.sent,
         answered=answered,
-        response_rate=divide(answered, sent) if has_rate else None,
-        response_interval=wilson_interval(answered, sent) if has_rate else None,
-        completed=sum(count_completed(outline, paths).values()),
-        scores=tuple(_score_group(outline, readings, scoreless)),
+        response_rate=divide(answered, group.sent) if has_rate else None,
+        response_interval=wilson_interval(answered, group.sent) if has_rate else None,
+        completed=sum(count_completed(outline, group.paths).values()),
+        scores=tuple(
+            score.replace(value=None, interval=None) if tag in scoreless else score
+            for tag, score in scores
+            if score is not None
+        ),
     )
-
-
-def _hide_answers(group: Turnout) -> Turnout:
-    """Return a group without answers and scores, as not all answers were read."""
-    return group.replace(answered=None, completed=None, response_rate=None, response_interval=None, scores=())
-
-
-def _score_group(
-    outline: MessageOutline, readings: Mapping[str, Mapping[AnswerReading, int]], scoreless: Collection[str]
-) -> Iterator[Score]:
-    for question in outline.questions:
-        score = _score_question(question, readings.get(question.tag, {})).score
-        if score is not None:
-            yield score.replace(value=None, interval=None) if question.tag in scoreless else score

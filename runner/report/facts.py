@@ -111,13 +111,12 @@ class ScoreOutline:
 class OptOutFacts:
     """The opt-outs of a message: results that opt out, and session ends that the service itself reports.
 
-    `doubtful` counts further results that wait for a decision, `non_answers` those that answer nothing.
+    `doubtful` counts further results that wait for a decision.
     """
 
     replied: int = 0
     reported: int = 0
     doubtful: int = 0
-    non_answers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +167,19 @@ class CampaignFacts:
     score: ScoreOutline | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class AnswerReading:
-    """The kept part of an answer. Equal by identity: a reader returns one value for equal answers.
+    """The kept part of an answer.
 
     Attributes:
         answer: `result_answer` of a multiple-choice answer; empty for a freeform one.
         label: the response's text; None for a text of the participant's own, which is not kept.
-        position: the 1-based place among the question's responses; None if it is none of them.
         number: the number on the question's scale; None if it does not read as one.
         concludes: whether it ends the survey.
     """
 
     answer: str = ""
     label: str | None = None
-    position: int | None = None
     number: Fraction | None = None
     concludes: bool = False
 
@@ -252,6 +249,7 @@ class MessageTally:
     Attributes:
         results: all of them, with earlier answers of the same participant.
         refusals: those of them that are no answers: they opt out, or answer nothing.
+        non_answers: those that answer nothing.
         paths: participants by arm and path.
         questions: by tag; those of the campaign in its order, then those that only results know.
         unlisted: the number of further questions that only results know, beyond those counted.
@@ -263,6 +261,7 @@ class MessageTally:
 
     results: int = 0
     refusals: int = 0
+    non_answers: int = 0
     paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
     unlisted: int = 0

@@ -22,7 +22,7 @@ So nobody is known to be ineligible, and e is 1 as soon as anybody is known to b
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -31,12 +31,9 @@ from runner.report.model import Dispositions, ResponseRates
 from runner.report.scores import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from runner.report.facts import MessageOutline, Paths, WayOutline
-
-
-_NOT_ANSWERED, _CONCLUDED = "-", "c"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,48 +55,6 @@ class FunnelStep:
     broke_off: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """The questions of one way, by their places in a path, with the participants who took it."""
-
-    places: Sequence[int]
-    paths: Mapping[str, int]
-
-    def count(self, index: int, characters: str) -> int:
-        """Return the participants with one of some characters at a question of their path."""
-        place = self.places[index]
-        return sum(count for path, count in self.paths.items() if path[place] in characters)
-
-    def count_strays(self, index: int) -> int:
-        """Return the participants who answered a question to which the answer before it did not lead."""
-        here, before = self.places[index], self.places[index - 1]
-        return sum(
-            count
-            for path, count in self.paths.items()
-            if path[here] != _NOT_ANSWERED and path[before] in (_NOT_ANSWERED, _CONCLUDED)
-        )
-
-    def count_breaks(self, index: int) -> int:
-        """Return the participants whose last answer it was, and who did not end the survey by it."""
-        here, later = self.places[index], self.places[index + 1 :]
-        return sum(
-            count
-            for path, count in self.paths.items()
-            if path[here] == "a" and all(path[place] == _NOT_ANSWERED for place in later)
-        )
-
-    def count_completed(self) -> int:
-        """Return the participants who answered the last question, or ended the survey by an answer."""
-        if not self.places:
-            return 0
-        return sum(
-            count
-            for path, count in self.paths.items()
-            if path[self.places[-1]] != _NOT_ANSWERED
-            or any(path[place] == _CONCLUDED for place in self.places)
-        )
-
-
 def follow_questions(
     outline: MessageOutline, paths: Paths, reached: Mapping[str, int]
 ) -> Iterator[FunnelStep]:
@@ -109,76 +64,53 @@ def follow_questions(
     those who answered the one before without ending the survey. A participant who answered counts as asked,
     so no rate exceeds 1.
     """
-    steps: dict[str, list[FunnelStep]] = defaultdict(list)
-    firsts: Counter[str] = Counter()
-    for way, walk in _list_walks(outline, paths):
-        for index, question in enumerate(way.questions):
-            if index:
-                steps[question.tag].append(_take_step(walk, question.tag, index))
+    asked, answered, strays, firsts = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    # Of a question that is the last of every way it is not known who broke off.
+    breaks = {question.tag: 0 for way in outline.all_ways for question in way.questions[:-1]}
+    for arm, path, count in _list_paths(outline, paths):
+        tags = [question.tag for question in _find_way(outline, arm).questions]
+        for index, (tag, step) in enumerate(zip(tags, path, strict=True)):
+            has_answered = step != "-"
+            answered[tag] += has_answered * count
+            if not index:
+                firsts[tag] += has_answered * count
             else:
-                firsts[question.tag] += walk.count(0, "ac")
-                steps[question.tag].append(_begin(walk, question.tag))
-    for question in outline.questions:
-        yield _add_up(question.tag, steps[question.tag], reached.get(question.tag), firsts[question.tag])
+                was_led = path[index - 1] == "a"
+                asked[tag] += (was_led or has_answered) * count
+                strays[tag] += (has_answered and not was_led) * count
+            if step == "a" and index < len(tags) - 1 and not path[index + 1 :].strip("-"):
+                breaks[tag] += count
+    for tag in (question.tag for question in outline.questions):
+        begun = reached.get(tag)
+        yield FunnelStep(
+            tag,
+            asked=asked[tag] + (0 if begun is None else max(begun, firsts[tag])),
+            answered=answered[tag],
+            unaccounted=strays[tag] + (0 if begun is None else max(firsts[tag] - begun, 0)),
+            broke_off=breaks.get(tag),
+        )
 
 
 def count_completed(outline: MessageOutline, paths: Paths) -> dict[str, int]:
     """Return the participants who reached the end, by arm: answered the last question, or ended it early."""
     completed: Counter[str] = Counter()
-    for arm, path in paths:
-        walk = _Walk(_find_places(outline, _find_way(outline, arm)), {path: paths[arm, path]})
-        completed[arm] += walk.count_completed()
+    for arm, path, count in _list_paths(outline, paths):
+        completed[arm] += count if path[-1:] not in ("", "-") or "c" in path else 0
     return dict(completed)
 
 
-def _take_step(walk: _Walk, tag: str, index: int) -> FunnelStep:
-    strays = walk.count_strays(index)
-    is_last = index == len(walk.places) - 1
-    return FunnelStep(
-        tag,
-        asked=walk.count(index - 1, "a") + strays,
-        answered=walk.count(index, "ac"),
-        unaccounted=strays,
-        broke_off=None if is_last else walk.count_breaks(index),
-    )
-
-
-def _begin(walk: _Walk, tag: str) -> FunnelStep:
-    is_last = len(walk.places) == 1
-    return FunnelStep(tag, 0, walk.count(0, "ac"), 0, None if is_last else walk.count_breaks(0))
-
-
-def _add_up(tag: str, steps: Sequence[FunnelStep], reached: int | None, first: int) -> FunnelStep:
-    """Return a question's step over all ways; as the first question it reaches everybody."""
-    breaks = [step.broke_off for step in steps if step.broke_off is not None]
-    return FunnelStep(
-        tag,
-        asked=sum(step.asked for step in steps) + (0 if reached is None else max(reached, first)),
-        answered=sum(step.answered for step in steps),
-        unaccounted=sum(step.unaccounted for step in steps)
-        + (0 if reached is None else max(first - reached, 0)),
-        broke_off=sum(breaks) if breaks else None,
-    )
-
-
-def _list_walks(outline: MessageOutline, paths: Paths) -> Iterator[tuple[WayOutline, _Walk]]:
-    """Yield the ways that somebody took or could take, each with the paths of its participants."""
-    taken: dict[WayOutline, Counter[str]] = {way: Counter() for way in outline.all_ways}
+def _list_paths(outline: MessageOutline, paths: Paths) -> Iterator[tuple[str, str, int]]:
+    """Yield arms and paths with their participants; of a path only the questions of its way, in its order."""
+    places = {question.tag: place for place, question in enumerate(outline.questions)}
     for (arm, path), count in paths.items():
-        taken.setdefault(_find_way(outline, arm), Counter())[path] += count
-    for way, counted in taken.items():
-        yield way, _Walk(_find_places(outline, way), counted)
+        way = _find_way(outline, arm)
+        yield arm, "".join(path[places[question.tag]] for question in way.questions), count
 
 
 def _find_way(outline: MessageOutline, arm: str) -> WayOutline:
     """Return the way of an arm; for an arm that no longer exists, the first one."""
     ways = outline.all_ways
     return next((way for way in ways if way.arm == arm), ways[0])
-
-
-def _find_places(outline: MessageOutline, way: WayOutline) -> list[int]:
-    places = {question.tag: place for place, question in enumerate(outline.questions)}
-    return [places[question.tag] for question in way.questions]
 
 
 def response_rates(dispositions: Dispositions, eligibility: Fraction | None) -> ResponseRates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -31,7 +31,7 @@ from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign, Message, Question
     from runner.ledger.report_model import OptOutReply
@@ -122,6 +122,7 @@ def gather_facts(
     target: str,
     outlines: Sequence[MessageOutline],
     campaign_id: int,
+    refusals: Refusals,
 ) -> CampaignFacts:
     """Return the ledger's data on a campaign and its messages."""
     ids = campaign.message_ids
@@ -133,10 +134,8 @@ def gather_facts(
         else replace(counted, results=counted.results - left_out[message])
         for message, counted in read_totals(connection, campaign_id, ids).items()
     }
-    replied = sendings.count_replied_opt_outs(connection, target, campaign_id, ids)
     reported = sendings.count_reported_opt_outs(connection, target, campaign_id, ids)
     doubtful = count_waiting(connection, target, campaign_id, ids)
-    unsaid = sendings.count_non_answers(connection, campaign_id, ids)
     return CampaignFacts(
         campaign.name,
         target,
@@ -144,10 +143,10 @@ def gather_facts(
         sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
         opt_outs={
-            one.id: OptOutFacts(replied[one.id], reported[one.id], doubtful[one.id], unsaid[one.id])
+            one.id: OptOutFacts(refusals.opt_outs[one.id], reported[one.id], doubtful[one.id])
             for one in outlines
         },
-        sessions=_gather_sessions(connection, campaign_id, ids),
+        sessions=_gather_sessions(connection, campaign_id, ids, refusals),
         forgotten=sendings.count_forgotten_people(connection, campaign_id),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
@@ -157,50 +156,60 @@ def gather_facts(
 
 
 def _gather_sessions(
-    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]
+    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str], refusals: Refusals
 ) -> dict[str, SessionFacts]:
-    refused = count_refusing(connection, campaign_id, message_ids)
-    rows = sendings.count_sessions(connection, campaign_id, message_ids)
-    facts = {}
-    for message in {row.message for row in rows}:
-        own = [row for row in rows if row.message == message]
-        silent = [row for row in own if not row.replied]
-        ended = sum(row.count for row in silent if row.status == ENDED and not row.stopped)
-        stopped = sum(row.count for row in silent if row.stopped)
-        facts[message] = SessionFacts(
-            listed=sum(row.count for row in own),
-            ended=ended,
-            stopped=stopped,
-            open=sum(row.count for row in silent) - ended - stopped,
-            refused=refused[message],
-            blocked=sum(row.count for row in own if row.blocked),
+    found: dict[str, Counter[str]] = {}
+    for row in sendings.count_sessions(connection, campaign_id, message_ids):
+        silent = "stopped" if row.stopped else "ended" if row.status == ENDED else "open"
+        counts = {"listed": row.count, "replied" if row.replied else silent: row.count}
+        found.setdefault(row.message, Counter()).update(counts, blocked=row.count * row.blocked)
+    return {
+        message: SessionFacts(
+            **{name: count for name, count in counts.items() if name != "replied"},
+            refused=refusals.refusing[message],
         )
-    return facts
+        for message, counts in found.items()
+    }
 
 
-def iterate_refusals(connection: LedgerConnection, campaign_id: int) -> Iterator[tuple[int, str]]:
-    """Yield the results of a campaign that are no answers: those that opt out, or answer nothing.
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """The results of a campaign that opt out, and so are no answers.
 
-    Each is the ledger's number of the launch, and `result_guid`.
+    Attributes:
+        results: the ledger's number of the launch and `result_guid` of each.
+        opt_outs: the number of those that are opt-outs on record, by message id.
+        people: the message id and the pseudonym of everybody whose reply to it is one.
+        refusing: the people who opted out by reply and answered nothing, by message id.
     """
-    for reply in iterate_opt_out_replies(connection, campaign_id):
-        if _opts_out(reply):
-            yield reply.launch_id, reply.result_guid
-    yield from sendings.iterate_non_answers(connection, campaign_id)
+
+    results: Collection[tuple[int, str]]
+    opt_outs: Counter[str]
+    people: Collection[tuple[str, str]]
+    refusing: Counter[str]
 
 
-def count_refusing(
-    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]
-) -> Counter[str]:
-    """Return how many people have opted out by reply and answered nothing, by message id.
-
-    `message_ids` maps former ids of messages to present ones.
-    """
+def read_refusals(connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]) -> Refusals:
+    """Return a campaign's results that opt out; `message_ids` maps former ids of messages to present ones."""
+    refused: set[tuple[int, str]] = set()
+    confirmed: set[tuple[str, int, str]] = set()
+    people: set[tuple[str, str]] = set()
     answered: dict[tuple[str, str], bool] = {}
     for reply in iterate_opt_out_replies(connection, campaign_id):
+        opts_out = _opts_out(reply)
         person = message_ids.get(reply.message, reply.message), reply.participant
-        answered[person] = answered.get(person, False) or not _opts_out(reply)
-    return Counter(message for (message, _), has_answered in answered.items() if not has_answered)
+        answered[person] = answered.get(person, False) or not opts_out
+        if opts_out:
+            refused.add((reply.launch_id, reply.result_guid))
+        if reply.state == "confirmed":
+            confirmed.add((person[0], reply.launch_id, reply.result_guid))
+            people.add(person)
+    return Refusals(
+        refused,
+        Counter(message for message, _, _ in confirmed),
+        people,
+        Counter(message for (message, _), has_answered in answered.items() if not has_answered),
+    )
 
 
 def _opts_out(reply: OptOutReply) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
-from runner.document import build
 from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
@@ -41,10 +41,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from runner.ledger.report_model import AudienceRow, MessageTotals, OpenDifferences, RunRow, ServicePlan
-    from runner.report.facts import AnswerReading, CampaignFacts, CampaignTally, MessageOutline
+    from runner.ledger.report_model import (
+        AudienceRow,
+        MessageTotals,
+        OpenDifferences,
+        RunRow,
+        SentRow,
+        ServicePlan,
+    )
+    from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
     from runner.report.funnel import FunnelStep
     from runner.report.model import QuestionReport, ResponseRates
+
+_Key = TypeVar("_Key")
 
 
 def measure_volume(
@@ -114,106 +123,6 @@ _NAMES = {
 }
 """The counts that a report depends on, in words."""
 
-
-def find_discrepancies(
-    outline: MessageOutline,
-    totals: MessageTotals,
-    tally: MessageTally,
-    steps: Sequence[FunnelStep],
-    forgotten: int,
-    differences: OpenDifferences | None = None,
-) -> tuple[str, ...]:
-    """Return the discrepancies in one message.
-
-    The service's own counts are compared only if they are known of every launch and every launch was read:
-    before that they are old, not wrong. `forgotten` counts people of the campaign whom the service may still
-    count; `differences` are launches about whose answers the service contradicts itself.
-    """
-    has_counts = totals.reconciled_at is not None and not totals.unread
-    return (
-        *_name_differences(differences),
-        *_name_missing_counts(totals),
-        *(_compare_counts(totals, tally, forgotten) if has_counts else ()),
-        *_check_participants(totals, tally),
-        *(_check_order(steps) if not totals.unread and totals.queued is not None else ()),
-        *_name_unknown_questions(outline, tally),
-    )
-
-
-def describe_strays(strays: int) -> tuple[str, ...]:
-    """Return sentences on results that belong to no message of the campaign."""
-    if not strays:
-        return ()
-    return (f"Results of messages that the campaign does not have, left out here: {strays:,}.",)
-
-
-def _name_differences(differences: OpenDifferences | None) -> Iterator[str]:
-    if differences is None:
-        return
-    if differences.waiting:
-        yield (
-            f"The service contradicts itself about answers: {differences}. Follow-ups that go by answers "
-            "wait: run “runner reconcile” again, and if it stays, “runner reconcile --accept-differences”."
-        )
-    if differences.accepted:
-        yield f"Launches whose answers were accepted as the service lists them: {differences.accepted:,}."
-
-
-def _name_missing_counts(totals: MessageTotals) -> Iterator[str]:
-    """Yield the counts that the service leaves out although the launches were read."""
-    for name in COUNTED:
-        part = totals.partly_known.get(name, PartialCount(0, 0))
-        lacking = totals.reconciled - part.launches
-        if name in _NAMES and getattr(totals, name) is None and lacking > 0:
-            yield f"Launches of which the service does not say {_NAMES[name]}: {lacking:,}."
-
-
-def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) -> Iterator[str]:
-    if totals.results is not None and tally.results != totals.results:
-        # Surplus results are no longer listed by the service, or are listed under other guids.
-        remedy = (
-            " “runner reconcile --full” looks which are not listed any more; “--drop-unlisted” removes them."
-            if tally.results > totals.results
-            else ""
-        )
-        yield (
-            f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}.{remedy}"
-        )
-    if totals.queued is None or totals.active is None or totals.complete is None:
-        return
-    sessions = totals.queued + totals.active + totals.complete
-    if not 0 <= sessions - totals.sent <= forgotten:
-        yield f"Sessions that the service has: {sessions:,}; recipients that were sent to: {totals.sent:,}."
-
-
-def _check_participants(totals: MessageTotals, tally: MessageTally) -> Iterator[str]:
-    answered = tally.participants
-    if answered > totals.sent:
-        yield (
-            f"Participants who answered: {answered:,}; recipients that were sent to: {totals.sent:,}. "
-            "No response rate is given."
-        )
-
-
-def _check_order(steps: Sequence[FunnelStep]) -> Iterator[str]:
-    for step in steps[1:]:
-        if step.unaccounted:
-            yield (
-                f"Participants who answered “{step.tag}” with no answer in the ledger that leads there: "
-                f"{step.unaccounted:,}."
-            )
-
-
-def _name_unknown_questions(outline: MessageOutline, tally: MessageTally) -> Iterator[str]:
-    known = {question.tag for question in outline.questions}
-    for tag in sorted(tally.questions.keys() - known):
-        count = tally.questions[tag].answers
-        name = f"tagged “{tag}”" if tag else "without a tag"
-        yield f"Participants who answered a question {name}, which the campaign does not have: {count:,}."
-    if tally.unlisted:
-        yield f"Further questions that the campaign does not have, left out here: {tally.unlisted:,}."
-
-
 _SERVICE_COUNTS = frozenset({"queued", "active", "complete", "renders"})
 """The service's own counts that a report shows."""
 
@@ -221,75 +130,133 @@ _REACHED = frozenset({"to_send", "already_sent", "unresolved"})
 """Dispositions of recipients who have been sent to, or are about to be."""
 
 
+@dataclass(frozen=True)
+class _Message:
+    """One message: what the ledger knows of it, and its results, with an entry for every question."""
+
+    facts: CampaignFacts
+    outline: MessageOutline
+    totals: MessageTotals
+    tally: MessageTally
+
+    @property
+    def sessions(self) -> SessionFacts:
+        return self.facts.sessions.get(self.outline.id, SessionFacts())
+
+    @property
+    def differences(self) -> OpenDifferences | None:
+        return self.facts.differences.get(self.outline.id)
+
+    @property
+    def hides_answers(self) -> bool:
+        """True if some answers cannot be read; the launches that they belong to are not known."""
+        return self.differences is not None and self.differences.hidden > 0
+
+    @property
+    def is_read(self) -> bool:
+        """True if the answers to every listed launch were read."""
+        return not self.totals.unread and not self.hides_answers
+
+    @cached_property
+    def sent(self) -> list[SentRow]:
+        return [row for row in self.facts.sent if row.message == self.outline.id]
+
+    @cached_property
+    def sent_by_arm(self) -> Counter[str]:
+        return _add_up((row.arm, row.recipients) for row in self.sent)
+
+    @cached_property
+    def reached(self) -> dict[str, int]:
+        """Recipients whose session is not queued or blocked, by the tag of their first question.
+
+        Sessions are not told apart by arm: where arms begin in different ways, or the number of queued
+        sessions is not known, all count.
+        """
+        firsts = {way.arm: way.questions[0].tag for way in self.outline.all_ways if way.questions}
+        tags = dict.fromkeys(firsts.values())
+        if len(tags) == 1:
+            return dict.fromkeys(tags, self.totals.sent - (self.totals.queued or 0) - self.sessions.blocked)
+        return dict(_add_up((tag, self.sent_by_arm[arm]) for arm, tag in firsts.items()))
+
+    @cached_property
+    def steps(self) -> tuple[FunnelStep, ...]:
+        return tuple(follow_questions(self.outline, self.tally.paths, self.reached))
+
+    @cached_property
+    def completed(self) -> dict[str, int]:
+        return count_completed(self.outline, self.tally.paths)
+
+
+def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
+    """Return the sums of counts by key."""
+    sums: Counter[_Key] = Counter()
+    for key, count in counts:
+        sums[key] += count
+    return sums
+
+
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
     """Return a campaign's metrics. Breakdowns show no group of fewer than `least` recipients."""
+    messages = {}
+    for outline, totals in facts.messages:
+        counted = tally.messages.get(outline.id, MessageTally())
+        blank = {question.tag: QuestionTally() for question in outline.questions}
+        whole = replace(counted, questions={**blank, **counted.questions})
+        messages[outline.id] = _Message(facts, outline, totals, whole)
+    times = (_read_time(totals.reconciled_at) for _, totals in facts.messages)
+    strays = f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
+    is_read = all(one.is_read for one in messages.values())
     return CampaignReport(
         campaign=facts.name,
         target=facts.target,
-        reconciled_at=_find_earliest([totals for _, totals in facts.messages]),
-        messages=tuple(
-            _summarise_message(facts, outline, totals, _complete(outline, tally), least)
-            for outline, totals in facts.messages
-        ),
-        participants_answered=tally.participants
-        if all(_is_read(facts, totals) for _, totals in facts.messages)
-        else None,
-        discrepancies=describe_strays(tally.strays),
-        runs=report_runs(facts.runs),
-        score=_pool_score(facts, tally),
+        reconciled_at=min((time for time in times if time is not None), default=None),
+        messages=tuple(_summarise_message(one, least) for one in messages.values()),
+        participants_answered=tally.participants if is_read else None,
+        discrepancies=(strays,) if tally.strays else (),
+        runs=tuple(map(_report_run, facts.runs)),
+        score=_pool_score(facts.score, tally, messages),
     )
 
 
-def _pool_score(facts: CampaignFacts, tally: CampaignTally) -> PooledScore | None:
-    score = facts.score
-    if score is None:
+def _report_run(row: RunRow) -> RunReport:
+    started_at = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
+    return RunReport(
+        **{**asdict(row.run), "started_at": started_at}, launches=row.launches, recipients=row.recipients
+    )
+
+
+def _pool_score(
+    score: ScoreOutline | None, tally: CampaignTally, messages: Mapping[str, _Message]
+) -> PooledScore | None:
+    if score is None or not all(messages[name].is_read for name in score.messages if name in messages):
         return None
-    asking = [totals for outline, totals in facts.messages if outline.id in score.messages]
-    if not all(_is_read(facts, totals) for totals in asking):
-        return None
-    parts = dict.fromkeys(score.messages, 0)
-    readings: Counter[tuple[str, AnswerReading]] = Counter()
-    for (message, reading), count in tally.pooled.items():
-        parts[message] += count
-        readings["", reading] += count
-    found = tuple(ScorePart(*one) for one in parts.items())
-    return PooledScore(summarise_pool(score.question, QuestionTally(readings)), found)
+    parts = _add_up((message, count) for (message, _), count in tally.pooled.items())
+    readings = _add_up((("", reading), count) for (_, reading), count in tally.pooled.items())
+    return PooledScore(
+        summarise_pool(score.question, QuestionTally(readings)),
+        tuple(ScorePart(message, parts[message]) for message in score.messages),
+    )
 
 
-def _complete(outline: MessageOutline, tally: CampaignTally) -> MessageTally:
-    """Return a message's tally with an entry for every question, answered or not."""
-    counted = tally.messages.get(outline.id, MessageTally())
-    blank = {question.tag: QuestionTally() for question in outline.questions}
-    return replace(counted, questions={**blank, **counted.questions})
-
-
-def _summarise_message(
-    facts: CampaignFacts, outline: MessageOutline, totals: MessageTotals, tally: MessageTally, least: int
-) -> MessageReport:
-    sent = _count_sent(facts, outline.id)
-    sessions = facts.sessions.get(outline.id, SessionFacts())
-    reached = _count_reached(outline, totals, sent, sessions.blocked)
-    steps = tuple(follow_questions(outline, tally.paths, reached))
-    answered, completed = tally.participants, count_completed(outline, tally.paths)
-    is_read = _is_read(facts, totals)
+def _summarise_message(one: _Message, least: int) -> MessageReport:
+    outline, totals, tally, is_read = one.outline, one.totals, one.tally, one.is_read
+    answered = tally.participants
     has_rate = is_read and bool(outline.questions) and 0 < totals.sent >= answered
-    opt_outs = facts.opt_outs.get(outline.id, OptOutFacts())
+    opt_outs = one.facts.opt_outs.get(outline.id, OptOutFacts())
     held = {
         "participants_answered": answered,
-        "participants_completed": sum(completed.values()),
+        "participants_completed": sum(one.completed.values()),
         "results": tally.results,
         "opt_outs": opt_outs.replied + opt_outs.reported,
         "doubtful": opt_outs.doubtful,
-        "non_answers": opt_outs.non_answers,
+        "non_answers": tally.non_answers,
     }
-    known = held if is_read else dict.fromkeys(held)
-    dispositions = _count_dispositions(
-        totals,
-        answered,
-        held["participants_completed"],
-        sessions,
-        facts.forgotten,
-    )
+    known: dict[str, int | None] = dict(held) if is_read else dict.fromkeys(held)
+    ended = divide(known["participants_completed"], known["participants_answered"])
+    dispositions = _count_dispositions(one) if has_rate else None
+    # After a reply that opts out the service goes on as it likes.
+    steps = one.steps if is_read and not tally.refusals else None
+    blocked, price = one.sessions.blocked, one.facts.price
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
@@ -301,137 +268,73 @@ def _summarise_message(
         reconciled_sent=totals.sent_read,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
-        rejected=_know_rejected(facts, totals),
+        rejected=_know_rejected(one),
         unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
-        participants_answered=known["participants_answered"],
         response_rate=divide(answered, totals.sent) if has_rate else None,
         response_rate_interval=wilson_interval(answered, totals.sent) if has_rate else None,
-        participants_completed=known["participants_completed"],
-        completion_rate=divide(known["participants_completed"], known["participants_answered"])
-        if outline.questions
-        else None,
+        completion_rate=ended if outline.questions else None,
         renders=totals.renders,
-        results=known["results"],
-        discrepancies=find_discrepancies(
-            outline, totals, tally, steps, facts.forgotten, facts.differences.get(outline.id)
-        ),
-        questions=tuple(_summarise_questions(facts, outline, totals, tally, steps, reached)),
-        audience=_describe_audience(facts.audiences.get(outline.id)),
-        volume=measure_volume(
-            outline,
-            totals,
-            sent,
-            completed,
-            # After a reply that opts out the service goes on as it likes.
-            steps if is_read and not tally.refusals else None,
-            facts.price,
-            sessions.blocked,
-        ),
-        opt_outs=known["opt_outs"],
-        doubtful=known["doubtful"],
-        non_answers=known["non_answers"],
-        dispositions=dispositions if has_rate else None,
-        response_rates=_rate(dispositions) if has_rate and dispositions else None,
+        **known,
+        discrepancies=tuple(_find_discrepancies(one)),
+        questions=tuple(_summarise_questions(one)),
+        audience=_describe_audience(one.facts.audiences.get(outline.id)),
+        volume=measure_volume(outline, totals, one.sent_by_arm, one.completed, steps, price, blocked),
+        dispositions=dispositions,
+        response_rates=_rate(dispositions) if dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
         experiment=describe_experiment(
-            outline,
-            tally,
-            [row for row in facts.sent if row.message == outline.id],
-            _read_time(totals.reconciled_at),
-            is_read=is_read,
+            outline, tally, one.sent, _read_time(totals.reconciled_at), is_read=is_read
         ),
         breakdowns=tuple(
             break_down(outline, column, groups, least, is_read=is_read)
             for column, groups in tally.groups.items()
         ),
-        days=tuple(_list_days(facts, outline.id, tally, is_read=is_read)),
-        partly_known=_list_parts(totals, {} if _hides_answers(facts, totals) else held),
+        days=tuple(_list_days(one)),
+        partly_known=_list_parts(one, held),
     )
 
 
-def _know_rejected(facts: CampaignFacts, totals: MessageTotals) -> int | None:
+def _know_rejected(one: _Message) -> int | None:
     """Return the recipients of refused launches; None if the ledger cannot know of any.
 
     A ledger filled from the service or the lockfile, in which no `apply` has planned the message, has
     accepted launches only.
     """
-    is_told = totals.message in facts.audiences or not totals.launches
+    totals = one.totals
+    is_told = totals.message in one.facts.audiences or not totals.launches
     return totals.rejected if totals.rejected or is_told else None
 
 
-def _is_read(facts: CampaignFacts, totals: MessageTotals) -> bool:
-    """Return whether the answers to every listed launch of a message were read."""
-    return not totals.unread and not _hides_answers(facts, totals)
-
-
-def _hides_answers(facts: CampaignFacts, totals: MessageTotals) -> bool:
-    """Return whether some answers cannot be read; the launches that they belong to are not known."""
-    differences = facts.differences.get(totals.message)
-    return differences is not None and differences.hidden > 0
-
-
-def _list_parts(totals: MessageTotals, held: Mapping[str, int]) -> tuple[NamedCount, ...]:
+def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...]:
     """Return the counts that are known of some launches only: the service's and the ledger's."""
-    parts = {name: part for name, part in totals.partly_known.items() if name in _SERVICE_COUNTS}
-    return name_parts(
-        parts | {name: part for name, count in held.items() if (part := totals.know_in_part(count))}
-    )
+    parts = {name: part for name, part in one.totals.partly_known.items() if name in _SERVICE_COUNTS}
+    if not one.hides_answers:
+        parts |= {name: part for name, count in held.items() if (part := one.totals.know_in_part(count))}
+    return name_parts(parts)
 
 
-def _summarise_questions(
-    facts: CampaignFacts,
-    outline: MessageOutline,
-    totals: MessageTotals,
-    tally: MessageTally,
-    steps: Sequence[FunnelStep],
-    reached: Mapping[str, int],
-) -> Iterator[QuestionReport]:
-    if _hides_answers(facts, totals) or (totals.unread and not totals.reconciled):
-        return list_unread(outline)
-    unread: Collection[str] = reached.keys() if totals.queued is None else ()
-    questions = summarise_questions(outline, tally.questions, steps, unread)
-    if totals.unread:
-        return list_partly_read(questions, totals.reconciled, totals.launches)
-    return questions
+def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
+    totals = one.totals
+    if one.hides_answers or (totals.unread and not totals.reconciled):
+        return list_unread(one.outline)
+    unread: Collection[str] = one.reached.keys() if totals.queued is None else ()
+    questions = summarise_questions(one.outline, one.tally.questions, one.steps, unread)
+    return list_partly_read(questions, totals.reconciled, totals.launches) if totals.unread else questions
 
 
-def _count_sent(facts: CampaignFacts, message: str) -> Counter[str]:
-    """Return the recipients of a message by arm."""
-    sent: Counter[str] = Counter()
-    for count in facts.sent:
-        if count.message == message:
-            sent[count.arm] += count.recipients
-    return sent
-
-
-def _count_reached(
-    outline: MessageOutline, totals: MessageTotals, sent: Counter[str], blocked: int
-) -> dict[str, int]:
-    """Return the recipients whose session is not queued or blocked, by the tag of their first question.
-
-    Sessions are not told apart by arm: where arms begin in different ways, or the number of queued sessions
-    is not known, all count.
-    """
-    firsts = {way.arm: way.questions[0].tag for way in outline.all_ways if way.questions}
-    tags = dict.fromkeys(firsts.values())
-    if len(tags) == 1:
-        return dict.fromkeys(tags, totals.sent - (totals.queued or 0) - blocked)
-    return {tag: sum(sent[arm] for arm, first in firsts.items() if first == tag) for tag in tags}
-
-
-def _count_dispositions(
-    totals: MessageTotals, answered: int, completed: int, sessions: SessionFacts, forgotten: int
-) -> Dispositions | None:
+def _count_dispositions(one: _Message) -> Dispositions | None:
     """Return the recipients by disposition, as `runner.report.funnel` defines them.
 
     None where the service lists fewer sessions than it counts, apart from those of forgotten people.
     Recipients without a listed session are of unknown eligibility.
     """
+    totals, sessions = one.totals, one.sessions
     if totals.queued is None or totals.active is None or totals.complete is None:
         return None
-    if sessions.listed + forgotten < totals.queued + totals.active + totals.complete:
+    if sessions.listed + one.facts.forgotten < totals.queued + totals.active + totals.complete:
         return None
+    answered, completed = one.tally.participants, sum(one.completed.values())
     refusal = sessions.refused + sessions.stopped
     accounted = answered + refusal + sessions.ended
     return Dispositions(
@@ -457,28 +360,19 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
     return Audience(
         planned_at=planned_at,
         recipients=facts.recipients,
-        reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
         control_group=facts.dispositions.get("control_group", 0),
+        reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
     )
 
 
-def _list_days(facts: CampaignFacts, message: str, tally: MessageTally, *, is_read: bool) -> Iterator[Day]:
-    sent: Counter[date] = Counter()
-    for count in facts.sent:
-        if count.message == message:
-            sent[date.fromisoformat(count.date)] += count.recipients
-    for day in sorted(sent.keys() | tally.days.keys()):
-        counted = tally.days.get(day, DayTally())
-        if is_read:
+def _list_days(one: _Message) -> Iterator[Day]:
+    sent = _add_up((date.fromisoformat(row.date), row.recipients) for row in one.sent)
+    for day in sorted(sent.keys() | one.tally.days.keys()):
+        counted = one.tally.days.get(day, DayTally())
+        if one.is_read:
             yield Day(day, sent[day], counted.first_answers, counted.answers)
         elif sent[day]:
             yield Day(day, sent[day], None, None)
-
-
-def _find_earliest(messages: Sequence[MessageTotals]) -> datetime | None:
-    """Return the earliest time at which a reconciled launch was read; None if none was."""
-    times = (_read_time(totals.reconciled_at) for totals in messages)
-    return min((time for time in times if time is not None), default=None)
 
 
 def _read_time(text: str | None) -> datetime | None:
@@ -493,15 +387,69 @@ def _read_time(text: str | None) -> datetime | None:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
-def report_runs(rows: Iterable[RunRow]) -> tuple[RunReport, ...]:
-    """Return the part that each run sent, in the order of the ledger."""
-    return tuple(
-        build(
-            RunReport,
-            row.run,
-            started_at=datetime.fromisoformat(row.run.started_at).astimezone(UTC),
-            launches=row.launches,
-            recipients=row.recipients,
+def _find_discrepancies(one: _Message) -> Iterator[str]:
+    """Yield the discrepancies in one message.
+
+    The service's own counts are compared only if they are known of every launch and every launch was read:
+    before that they are old, not wrong.
+    """
+    totals, differences = one.totals, one.differences
+    if differences is not None and differences.waiting:
+        yield (
+            f"The service contradicts itself about answers: {differences}. Follow-ups that go by answers "
+            "wait: run “runner reconcile” again, and if it stays, “runner reconcile --accept-differences”."
         )
-        for row in rows
-    )
+    if differences is not None and differences.accepted:
+        yield f"Launches whose answers were accepted as the service lists them: {differences.accepted:,}."
+    for name in COUNTED:
+        part = totals.partly_known.get(name, PartialCount(0, 0))
+        lacking = totals.reconciled - part.launches
+        if name in _NAMES and getattr(totals, name) is None and lacking > 0:
+            yield f"Launches of which the service does not say {_NAMES[name]}: {lacking:,}."
+    if totals.reconciled_at is not None and not totals.unread:
+        yield from _compare_counts(totals, one.tally, one.facts.forgotten)
+    answered = one.tally.participants
+    if answered > totals.sent:
+        yield (
+            f"Participants who answered: {answered:,}; recipients that were sent to: {totals.sent:,}. "
+            "No response rate is given."
+        )
+    for step in one.steps[1:]:
+        if step.unaccounted and not totals.unread and totals.queued is not None:
+            yield (
+                f"Participants who answered “{step.tag}” with no answer in the ledger that leads there: "
+                f"{step.unaccounted:,}."
+            )
+    yield from _name_unknown_questions(one.outline, one.tally)
+
+
+def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) -> Iterator[str]:
+    """Yield where the service's counts are not the ledger's.
+
+    `forgotten` counts people of the campaign whom the service may still count.
+    """
+    if totals.results is not None and tally.results != totals.results:
+        # Surplus results are no longer listed by the service, or are listed under other guids.
+        remedy = (
+            " “runner reconcile --full” looks which are not listed any more; “--drop-unlisted” removes them."
+            if tally.results > totals.results
+            else ""
+        )
+        yield (
+            f"Results that the service counts: {totals.results:,}; in the ledger: {tally.results:,}.{remedy}"
+        )
+    if totals.queued is None or totals.active is None or totals.complete is None:
+        return
+    sessions = totals.queued + totals.active + totals.complete
+    if not 0 <= sessions - totals.sent <= forgotten:
+        yield f"Sessions that the service has: {sessions:,}; recipients that were sent to: {totals.sent:,}."
+
+
+def _name_unknown_questions(outline: MessageOutline, tally: MessageTally) -> Iterator[str]:
+    known = {question.tag for question in outline.questions}
+    for tag in sorted(tally.questions.keys() - known):
+        count = tally.questions[tag].answers
+        name = f"tagged “{tag}”" if tag else "without a tag"
+        yield f"Participants who answered a question {name}, which the campaign does not have: {count:,}."
+    if tally.unlisted:
+        yield f"Further questions that the campaign does not have, left out here: {tally.unlisted:,}."

@@ -542,8 +542,8 @@ class Audience(Part, frozen=True):
 
     planned_at: datetime
     recipients: Count
-    reserved: tuple[Caveat, ...]
     control_group: Count
+    reserved: tuple[Caveat, ...]
 
 
 class Volume(Part, frozen=True):

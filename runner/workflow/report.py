@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import AudienceTally, find_named_column, iterate_audience
+from runner.campaign.model import SCORED
 from runner.errors import CampaignError, ConfigurationError, UsageError
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.report_model import MessageTotals, ResultVersion
@@ -19,8 +20,9 @@ from runner.report.columns.answer_files import AnswerFiles
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_asked, load_members, load_reached
 from runner.report.documents.formats import WRITERS, describe_report
-from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
-from runner.report.gathering import gather_facts, iterate_refusals, outline_messages, outline_score
+from runner.report.documents.wording import store_number
+from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline
+from runner.report.gathering import gather_facts, outline_messages, outline_score, read_refusals
 from runner.report.metrics import summarise
 from runner.report.model import SMALL_GROUP
 from runner.source.diagnostic import Problems
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.answer_files import FileFormat, Shape
     from runner.report.columns.engine import Engine
     from runner.report.model import CampaignReport
@@ -68,37 +71,29 @@ class AnswerFile:
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """A campaign, its target and the report options.
+    """A campaign, its target, the report options and the files of answers to write.
 
-    `export_columns` is None if there are no files of answers; `state_key`, if there is no secret.
+    `columns` of the audience are those to break down by, then `exported` ones for the files. `state_key` is
+    None if there is no secret.
     """
 
     target: str
     campaign: Campaign
     options: ReportOptions
+    files: Sequence[AnswerFile]
     outlines: tuple[MessageOutline, ...]
     columns: tuple[NamedColumn, ...]
-    export_columns: tuple[NamedColumn, ...]
+    exported: tuple[NamedColumn, ...]
     state_key: str | None = field(repr=False)
-
-    @property
-    def score(self) -> ScoreOutline | None:
-        """The question whose score is the campaign's."""
-        return outline_score(self.campaign, self.outlines)
 
     @property
     def needs_members(self) -> bool:
         """True if the audience has to be read."""
-        return bool(self.columns or self.export_columns) or self.options.include_pii
+        return bool(self.columns or self.exported) or self.options.include_pii
 
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns to break the turnout down by, as the audience's first source calls them."""
-        return tuple(column.name for column in self.columns)
-
-    def find_copy(self) -> Path:
-        """Return the folder of the copy of the results."""
-        return find_copy(make_state_folder(), self.target, self.campaign.name)
+    def open_copy(self) -> ResultColumns:
+        """Return the copy of the results."""
+        return ResultColumns(find_copy(make_state_folder(), self.target, self.campaign.name))
 
     def make_export_key(self) -> str:
         """Return the key of pseudonyms in files of answers; a random one if there is no state key."""
@@ -106,28 +101,6 @@ class _Subject:
             return secrets.token_hex(16)
         key = FingerprintKey.from_secret(self.state_key).for_purpose("export")
         return key.seal(f"{self.target}\0{self.campaign.name}".encode())
-
-
-def make_reports(
-    workspace: Workspace,
-    campaigns: Sequence[Campaign],
-    options: ReportOptions,
-    files: Mapping[str, Sequence[AnswerFile]],
-    failures: Failures,
-) -> list[CampaignReport]:
-    """Return the reports of campaigns, and write their files of answers.
-
-    Campaigns without a report go to `failures`.
-    """
-    with workspace.open_ledger_if_present() as present:
-        reports = (
-            failures.attempt(
-                campaign,
-                partial(make_report, workspace, present, campaign, options, files[campaign.name]),
-            )
-            for campaign in campaigns
-        )
-        return [report for report in reports if report is not None]
 
 
 def make_report(
@@ -143,76 +116,80 @@ def make_report(
         RunnerError: ledger, copy of the results or audience cannot be read, the ledger lacks launches, the
             audience lacks a column, or a file cannot be written.
     """
-    columns = tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns))
-    exported = tuple(find_named_column(campaign, name) for name, _ in campaign.export_columns if files)
-    outlines = tuple(outline_messages(campaign))
-    target = workspace.target
-    subject = _Subject(target.name, campaign, options, outlines, columns, exported, target.state_key)
+    subject = _Subject(
+        workspace.target.name,
+        campaign,
+        options,
+        files,
+        tuple(outline_messages(campaign)),
+        tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns)),
+        tuple(find_named_column(campaign, name) for name, _ in campaign.export_columns if files),
+        workspace.target.state_key,
+    )
     record = workspace.read_filled_head(ledger, campaign)
     if ledger is None or record.campaign_id is None:
-        _write_nothing(subject, files)
-        nothing = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
+        _write_nothing(subject)
+        nothing = tuple((outline, MessageTotals(outline.id)) for outline in subject.outlines)
         return summarise(CampaignFacts(campaign.name, subject.target, nothing), CampaignTally())
-    facts, tally = _count_results(subject, ledger, record, record.campaign_id, files)
-    return summarise(facts, tally, least=options.least)
-
-
-def _count_results(
-    subject: _Subject, ledger: Ledger, record: CampaignRecord, campaign_id: int, files: Sequence[AnswerFile]
-) -> tuple[CampaignFacts, CampaignTally]:
-    folder = subject.find_copy()
-    copy = ResultColumns(folder)
-    with copy.hold() as engine:
+    with subject.open_copy().hold() as engine:
         with ledger.reading() as connection:
-            facts = gather_facts(connection, subject.campaign, subject.target, subject.outlines, campaign_id)
-            copy.refresh(
-                engine,
-                read_version(connection),
-                lambda since: iterate_feed(connection, campaign_id, since),
-                lambda revision: find_mark(connection, revision),
-                iterate_refusals(connection, campaign_id),
-            )
-            ids = subject.campaign.message_ids
-            if subject.needs_members:
-                load_reached(engine, folder, sendings.iterate_reached(connection, campaign_id, ids))
-            if files:
-                opted_out = sendings.list_replied_opt_outs(connection, subject.target, campaign_id, ids)
-                load_asked(engine, folder, sendings.iterate_asked(connection, campaign_id, ids), opted_out)
+            facts = _copy_results(engine, connection, subject, record.campaign_id)
         if subject.needs_members:
-            rows = _list_members(subject, record, include_pii=subject.options.include_pii)
-            load_members(engine, folder, rows, len(subject.columns) + len(subject.export_columns))
-        return facts, _count(engine, subject, files)
+            rows = _list_members(subject, record)
+            load_members(engine, rows, len(subject.columns) + len(subject.exported))
+        return summarise(facts, _count(engine, subject), least=options.least)
 
 
-def _write_nothing(subject: _Subject, files: Sequence[AnswerFile]) -> None:
+def _copy_results(
+    engine: Engine, connection: LedgerConnection, subject: _Subject, campaign_id: int
+) -> CampaignFacts:
+    """Return the ledger's data on a campaign, and update the engine's tables of results and people."""
+    campaign, ids = subject.campaign, subject.campaign.message_ids
+    refusals = read_refusals(connection, campaign_id, ids)
+    subject.open_copy().refresh(
+        engine,
+        read_version(connection),
+        lambda since: iterate_feed(connection, campaign_id, since),
+        lambda revision: find_mark(connection, revision),
+        refusals.results,
+    )
+    if subject.needs_members:
+        load_reached(engine, sendings.iterate_reached(connection, campaign_id, ids))
+    if subject.files:
+        load_asked(engine, sendings.iterate_asked(connection, campaign_id, ids), refusals.people)
+    return gather_facts(connection, campaign, subject.target, subject.outlines, campaign_id, refusals)
+
+
+def _write_nothing(subject: _Subject) -> None:
     """Write the files of a campaign that was never sent: columns without rows."""
-    if not files:
-        return
-    folder = subject.find_copy()
-    copy = ResultColumns(folder)
-    with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
-        load_members(engine, folder, (), len(subject.export_columns))
-        load_asked(engine, folder, (), ())
-        _count(engine, replace(subject, columns=()), files)
+    if subject.files:
+        copy = subject.open_copy()
+        with copy.hold() as engine:
+            copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
+            load_members(engine, (), len(subject.exported))
+            load_asked(engine, (), ())
+            _count(engine, replace(subject, columns=()))
 
 
-def _count(engine: Engine, subject: _Subject, files: Sequence[AnswerFile]) -> CampaignTally:
-    answers = None
-    if files:
-        first = len(subject.columns)
-        columns = [(one.name, first + number) for number, one in enumerate(subject.export_columns)]
-        answers = AnswerFiles(engine, subject.options.include_pii, subject.make_export_key(), columns)
+def _count(engine: Engine, subject: _Subject) -> CampaignTally:
+    names = [column.name for column in (*subject.columns, *subject.exported)]
+    first = len(subject.columns)
+    exported = list(zip(names, range(len(names)), strict=True))[first:]
+    answers = (
+        AnswerFiles(engine, subject.options.include_pii, subject.make_export_key(), exported)
+        if subject.files
+        else None
+    )
     tally = count_campaign(
         engine,
         subject.outlines,
         subject.campaign.message_ids,
-        subject.column_names,
-        score=subject.score,
+        names[:first],
+        score=outline_score(subject.campaign, subject.outlines),
         keep_answers=None if answers is None else answers.keep,
     )
-    for one in files:
-        if answers is not None:
+    if answers is not None:
+        for one in subject.files:
             answers.write(one.shape, one.file_format, one.file)
     return tally
 
@@ -238,18 +215,16 @@ def check_columns(campaigns: Sequence[Campaign], options: ReportOptions) -> None
             raise UsageError(f"--by {name}: {first.message}", hint="; ".join(filter(None, hints)))
 
 
-def _list_members(
-    subject: _Subject, record: CampaignRecord, *, include_pii: bool
-) -> Iterator[tuple[str, ...]]:
+def _list_members(subject: _Subject, record: CampaignRecord) -> Iterator[tuple[str, ...]]:
     if record.key is None:
         return  # nothing was ever sent, so nobody has a pseudonym
     campaign, problems = subject.campaign, Problems()
-    columns = [*subject.columns, *subject.export_columns]
+    columns = [*subject.columns, *subject.exported]
     names = frozenset(column.name for column in columns)
     # The engine finds the first row of each phone: a set of all phones would take memory for each.
     for recipient in iterate_audience(campaign, names, problems, AudienceTally(), keeps_repeats=True):
         values = (column.read(recipient.vars) for column in columns)
-        phone = recipient.phone if include_pii else ""
+        phone = recipient.phone if subject.options.include_pii else ""
         yield record.key.fingerprint(campaign.name, recipient.phone), phone, *values
     if problems.error_count:
         raise CampaignError(
@@ -268,6 +243,14 @@ class ReportResult:
     def campaign(self) -> str:
         """The campaign's name."""
         return self.report.campaign
+
+    @property
+    def score(self) -> float | None:
+        """The campaign's one score, or else that of its only scored question; None if neither is known."""
+        asked = [one for message in self.report.messages for one in message.questions if one.scale in SCORED]
+        questions = [self.report.score.question] if self.report.score else asked
+        score = questions[0].score if len(questions) == 1 else None
+        return None if score is None else store_number(score.value)
 
     def write(self, format_: str = "md") -> str:
         """Return the report as text: `md`, `html`, `json` or `csv`."""
@@ -319,16 +302,29 @@ class ProjectReport:
         """The campaigns without a report, each with its error."""
         return self.failures.found
 
+    @property
+    def score(self) -> float | None:
+        """The score of the only report (`ReportResult.score`).
+
+        Raises:
+            UsageError: there are several reports, or none.
+        """
+        return self._only.score
+
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the only report.
 
         Raises:
             UsageError: there are several reports, or none.
         """
+        return self._only.to_dict()
+
+    @property
+    def _only(self) -> ReportResult:
         if len(self.reports) != 1:
             count = count_words(len(self.reports), "report")
             raise UsageError(f"there are {count}: each has a document of its own", hint="iterate over them")
-        return self.reports[0].to_dict()
+        return self.reports[0]
 
     def _repr_html_(self) -> str:
         """Return the reports as HTML for notebooks."""
@@ -371,9 +367,14 @@ def report_project(
         code = found.exit_code or 0
         campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
     files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
-    reports = make_reports(workspace, campaigns, options, files, failures)
+    with workspace.open_ledger_if_present() as present:
+        made = [
+            failures.attempt(one, partial(make_report, workspace, present, one, options, files[one.name]))
+            for one in campaigns
+        ]
+    reports = tuple(ReportResult(report) for report in made if report is not None)
     return ProjectReport(
-        reports=tuple(map(ReportResult, reports)),
+        reports=reports,
         failures=failures,
         exit_code=failures.find_exit_code(code if reports else None),
         files=files,

@@ -25,7 +25,7 @@ from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import count_answered, read_totals
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import TextedPeople, concerns
-from runner.report.gathering import count_refusing
+from runner.report.gathering import read_refusals
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.campaigns import load_campaigns, refuse_errors, show_path
@@ -359,7 +359,7 @@ def _read_counts(ledger: Ledger | None, identity: Identity) -> _Counts:
             read_totals(connection, campaign_id, identity.message_ids),
             count_answered(connection, campaign_id, identity.message_ids)
             # An opt-out is not an answer, as in reports.
-            - count_refusing(connection, campaign_id, identity.message_ids),
+            - read_refusals(connection, campaign_id, identity.message_ids).refusing,
             read_differences(connection, campaign_id, identity.message_ids),
         )
 

@@ -51,7 +51,9 @@ def main(copy: Path, memory_limit: str) -> None:
         "preserve_insertion_order": False,
     }
     with duckdb.connect(config=settings) as engine:
-        engine.read_parquet(f"{copy}/*.parquet").create_view("results")
+        (file,) = copy.glob("*.duckdb")
+        engine.execute(f"ATTACH '{file}' AS copy (READ_ONLY)")
+        engine.execute("CREATE TEMP VIEW results AS FROM copy.results")
         for statement in _STATEMENTS:
             engine.execute(statement).fetchall()
 

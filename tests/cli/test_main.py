@@ -63,7 +63,7 @@ def test_help_imports_no_library_that_it_does_not_need(tmp_path: Path) -> None:
 
 
 WEB = {"requests", "urllib3", "starlette", "uvicorn"}
-FILES = {"duckdb", "pandas", "pyarrow", "pygal", "fsspec", "dask"}
+FILES = {"duckdb", "pandas", "pyarrow", "fsspec", "dask"}
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_a_campaign_that_was_never_sent_has_files_without_rows(folder: Path) -> 
     assert done.returncode == 0, done.stderr
     assert sorted(read_files(folder / "out")) == sorted(f"pulse.{name}" for name in FORMATS)
     assert all((folder / line.removeprefix("Wrote ")).is_file() for line in done.stderr.splitlines())
-    (header,) = (folder / "out/pulse.answers.csv").read_text(encoding="utf-8").splitlines()
+    (header,) = (folder / "out/pulse.answers.csv").read_text(encoding="utf-8-sig").splitlines()
     assert header == (
         "participant,participant_phone_number,asked_at,disposition,first_answered_at,nps,Reason,reason (2),"
         "plan,city"
@@ -273,7 +273,6 @@ def test_a_report_is_the_same_however_it_is_counted(folder: Path) -> None:
         connection.exec_driver_sql("INSERT INTO results SELECT * FROM half")
         connection.exec_driver_sql("UPDATE ledger_info SET value = '99' WHERE name = 'results_revision'")
     assert run("report", *ALL, "--by", "city", "--out", "4", cwd=folder).returncode == 0
-    assert len(list(find_copy(folder).glob("*.parquet"))) == 2
     first = read_files(folder / "1")
     assert [read_files(folder / name) for name in "234"] == [first, first, first]
     assert b"41555502" not in b"".join(first.values())
@@ -283,7 +282,7 @@ def test_phones_and_own_words_are_there_if_asked_for(folder: Path) -> None:
     """With --include-pii each participant's row has their phone, and what they wrote."""
     done = run("report", "--format", "answers.csv", "--include-pii", "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stderr
-    with (folder / "out/pulse.answers.csv").open(encoding="utf-8", newline="") as stream:
+    with (folder / "out/pulse.answers.csv").open(encoding="utf-8-sig", newline="") as stream:
         header, *rows = csv.reader(stream)
     assert header == [
         "participant",
@@ -315,7 +314,7 @@ def read_people(folder: Path) -> tuple[set[str], ...]:
     assert done.returncode == 0, done.stderr
     found = []
     for name in formats:
-        with (out / f"pulse.{name}").open(encoding="utf-8", newline="") as stream:
+        with (out / f"pulse.{name}").open(encoding="utf-8-sig", newline="") as stream:
             found.append({row["participant"] for row in csv.DictReader(stream)})
     lockfile = json.loads((folder / "campaigns/pulse.sandbox.lock.json").read_text(encoding="utf-8"))
     return *found, {one for launch in lockfile["launches"] for one in launch["recipients"]}

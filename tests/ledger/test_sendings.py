@@ -16,6 +16,7 @@ from runner.ledger.results import sendings
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launch_arms, launches, opt_outs
 from runner.ledger.target_key import enter_target_key
+from runner.report.gathering import read_refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,11 +136,10 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         opt_out(connection, "guid-a", source="import")
         opt_out(connection, "r1", state="doubtful")
     with ledger.reading() as connection:
-        assert sendings.count_replied_opt_outs(connection, "live", 1, {}) == {"ask": 2, "opener": 1}
-        assert sendings.count_replied_opt_outs(connection, "live", 1, RENAMED) == {"opener": 3}
+        assert read_refusals(connection, 1, {}).opt_outs == {"ask": 2, "opener": 1}
+        assert read_refusals(connection, 1, RENAMED).opt_outs == {"opener": 3}
         assert sendings.count_reported_opt_outs(connection, "live", 1, RENAMED) == {"opener": 1}
         assert count_waiting(connection, "live", 1, RENAMED) == {"opener": 1}
-        assert sendings.count_replied_opt_outs(connection, "other", 1, {}) == {}
         assert sendings.count_reported_opt_outs(connection, "live", 2, {}) == {}
 
 
@@ -164,8 +164,6 @@ def test_opt_outs_are_not_looked_for_in_each_launch(
         with ledger.reading() as connection:
             raw: Any = connection.connection.driver_connection
             raw.set_progress_handler(lambda: steps.append(None), 1)
-            sendings.count_replied_opt_outs(connection, "live", 1, {})
-            sendings.list_replied_opt_outs(connection, "live", 1, {})
             count_waiting(connection, "live", 1, {})
             list(sendings.iterate_opt_out_replies(connection, 1))
             raw.set_progress_handler(None, 0)

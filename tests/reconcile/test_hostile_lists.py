@@ -17,7 +17,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.people.opt_outs import decide_reply
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.tables import launches
-from runner.report.gathering import iterate_refusals
+from runner.report.gathering import read_refusals
 from runner.service.model import Unreadable
 from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
 
@@ -217,7 +217,7 @@ def test_what_was_decided_of_a_reply_holds_under_its_new_guid(campaign: Campaign
     rename_results(campaign)
     assert campaign.reconcile(full=True).doubtful == 0
     with campaign.ledger.reading() as opened:
-        refusals = list(iterate_refusals(opened, campaign.id))
+        refusals = read_refusals(opened, campaign.id, {}).results
     assert len(refusals) == (state == "confirmed")
 
 

@@ -113,7 +113,7 @@ def build_hostile(text: str) -> CampaignReport:
         tag=text,
         discrepancies=(text,),
         questions=(question,),
-        audience=Audience(START, 20, (Caveat(text, 17),), 0),
+        audience=Audience(START, 20, 0, (Caveat(text, 17),)),
         experiment=Experiment(
             (group, group),
             (ArmDifference(text, text, Fraction(1, 10), (0.01, 0.2), 0.01, "differs"),),

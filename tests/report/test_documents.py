@@ -116,33 +116,43 @@ def read_rows(report: CampaignReport) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(WRITERS["csv"][1](report), newline=""), strict=True))
 
 
-def test_the_csv_table_is_tidy(sample_report: CampaignReport) -> None:
-    """Every row has every column, ends in LF, and a filter on the measure gives a table."""
+def test_the_csv_table_is_the_document(sample_report: CampaignReport) -> None:
+    """Every value of the JSON document is one row, which its columns name, and lines end in LF."""
     text = WRITERS["csv"][1](sample_report)
     assert "\r" not in text
     rows = read_rows(sample_report)
     assert tuple(rows[0]) == COLUMNS
-    scores = [row for row in rows if row["measure"] == "response" and row["question_tag"] == "nps"]
-    assert [row["label"] for row in scores] == [str(number) for number in range(11)]
-    assert sum(int(row["count"]) for row in scores) == 402
-    assert sum(float(row["share"]) for row in scores) == pytest.approx(1, abs=11 * 5e-5)
-
-
-def test_the_csv_table_has_each_measure_once(sample_report: CampaignReport) -> None:
-    """What a row is about, its measure and its label together name one row."""
-    keys = [tuple(list(row.values())[:8]) for row in read_rows(sample_report)]
+    keys = [tuple(list(row.values())[:-1]) for row in rows]
     assert len(keys) == len(set(keys))
+    values = [row["value"] for row in rows] + [sample_report.campaign, sample_report.target]
+    assert sorted(value.removeprefix("'") for value in values) == sorted(
+        list_leaves(json.loads(WRITERS["json"][1](sample_report)))
+    )
 
 
-def test_the_csv_table_has_arms_and_groups(sample_report: CampaignReport) -> None:
-    """Arms and groups are rows of their own, a group with its column."""
+def list_leaves(value: Any) -> list[str]:
+    if isinstance(value, dict | list):
+        parts = value.values() if isinstance(value, dict) else value
+        return [leaf for part in parts for leaf in list_leaves(part)]
+    return ["" if value is None else value if isinstance(value, str) else json.dumps(value)]
+
+
+def test_a_filter_on_the_measure_gives_a_table(sample_report: CampaignReport) -> None:
+    """Responses, arms and groups are rows of their own, by their names."""
     rows = read_rows(sample_report)
-    arms = {row["label"]: row["share"] for row in rows if row["measure"] == "arm_answered"}
-    assert arms == {"short": "0.3662", "friendly": "0.4427"}
-    groups = [row for row in rows if row["measure"] == "group_answered"]
-    assert {row["answer"] for row in groups} == {"city"}
-    assert [row["label"] for row in groups] == ["Lyon", "Marseille", "Nantes", "Paris"]
-    assert [row["value"] for row in rows if row["measure"] == "arm_difference"] == ["0.0765"]
+
+    def select(measure: str, question: str = "") -> dict[str, str]:
+        found = [row for row in rows if (row["message"], row["question"]) == ("ask", question)]
+        return {row["item"]: row["value"] for row in found if row["measure"] == measure}
+
+    assert list(select("distribution.count", "nps")) == [str(number) for number in range(11)]
+    assert sum(map(int, select("distribution.count", "nps").values())) == 402
+    assert select("experiment.arms.response_rate") == {"short": "0.3662", "friendly": "0.4427"}
+    assert select("experiment.differences.difference") == {"friendly": "0.0765"}
+    assert list(select("breakdowns.groups.sent")) == [
+        f"city / {city}" for city in ("Lyon", "Marseille", "Nantes", "Paris")
+    ]
+    assert select("nps.interval.low", "nps") == {"": "19.9"}
 
 
 @pytest.mark.parametrize(

@@ -163,14 +163,15 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("volume", "sentences"),
+    ("volume", "queued", "sentences"),
     [
-        (Volume(7, 7, 7), ["7 renders, as forecast."]),
-        (Volume(9, 7, 20), ["9 renders, within the forecast of 7 to 20."]),
-        (Volume(1, 7, 20), ["1 render, fewer than the forecast of 7 to 20."]),
-        (Volume(1, 7, 7), ["1 render, fewer than the forecast of 7."]),
+        (Volume(7, 7, 7), 0, ["7 renders, as forecast."]),
+        (Volume(9, 7, 20), 0, ["9 renders, within the forecast of 7 to 20."]),
+        (Volume(1, 7, 20), 0, ["1 render, fewer than the forecast of 7 to 20."]),
+        (Volume(1, 7, 7), 0, ["1 render, fewer than the forecast of 7."]),
         (
             Volume(2001, 7, 20, 1981),
+            0,
             [
                 "2,001 renders, more than the forecast of 7 to 20.",
                 "1,981 renders asked a question again after an invalid answer.",
@@ -178,6 +179,7 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         ),
         (
             Volume(9, 7, 20, None, Fraction(1, 100), Fraction(5, 2)),
+            0,
             [
                 "9 renders, within the forecast of 7 to 20.",
                 "Together the renders are 1.0 % of the service’s plan, 2.50 US dollars of its price.",
@@ -185,6 +187,7 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         ),
         (
             Volume(9, 7, 20, None, Fraction(1, 100), None),
+            0,
             [
                 "9 renders, within the forecast of 7 to 20.",
                 "Together the renders are 1.0 % of the service’s plan.",
@@ -192,19 +195,10 @@ def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
         ),
     ],
 )
-def test_renders_are_held_against_their_forecast(volume: Volume, sentences: list[str]) -> None:
+def test_renders_are_held_against_their_forecast(volume: Volume, queued: int, sentences: list[str]) -> None:
     """Renders are within, below or above the forecast; cost is said where it is known."""
-    message = replace(build_survey(), volume=volume, sessions=Sessions(0, 0, 0))
+    message = replace(build_survey(), volume=volume, sessions=Sessions(queued, 0, 0))
     assert list(list_volume(message)) == sentences
-
-
-def test_what_is_queued_explains_renders_below_the_forecast() -> None:
-    """Texts that wait at the service were not rendered yet."""
-    message = replace(build_survey(), volume=Volume(1, 7, 20), sessions=Sessions(6, 0, 0))
-    assert list(list_volume(message)) == [
-        "1 render, fewer than the forecast of 7 to 20, while 6 texts are still queued at the service."
-    ]
-    assert "queued" not in "".join(list_volume(replace(message, volume=Volume(9, 7, 20))))
 
 
 def test_small_groups_are_counted_not_shown() -> None:
@@ -232,7 +226,7 @@ def test_times_are_said_as_people_do() -> None:
 
 def test_the_holdout_is_said() -> None:
     """Who was not texted, and why; nothing without a holdout."""
-    audience = Audience(START, 1000, (Caveat("control_group", 50),), 50)
+    audience = Audience(START, 1000, 50, (Caveat("control_group", 50),))
     assert write_holdout(audience) == (
         "Control group: 50 people (5.0 % of the audience) were not texted, drawn by lot, so that what they do can be "
         "compared with what the others do."
@@ -254,7 +248,14 @@ def test_opt_outs_are_said_of_what_was_sent() -> None:
 def test_opt_outs_that_are_not_known_are_no_zero() -> None:
     """Where some launches were not read, so it says of opt-outs and of doubtful replies."""
     known = {"opt_outs": PartialCount(3, 1), "doubtful": PartialCount(0, 1)}
-    survey = replace(build_survey(), launches=2, opt_outs=None, doubtful=None, partly_known=name_parts(known))
+    survey = replace(
+        build_survey(),
+        launches=2,
+        reconciled_launches=1,
+        opt_outs=None,
+        doubtful=None,
+        partly_known=name_parts(known),
+    )
     assert write_opt_outs(survey) == (
         "How many opted out: not known (3 in 1 of 2 launches); how many doubtful replies wait for a decision: "
         "not known (0 in 1 of 2 launches)."
@@ -371,7 +372,7 @@ def test_the_funnel_leaves_out_what_did_not_happen() -> None:
 
 def test_a_reason_that_is_not_known_keeps_its_name() -> None:
     """Reasons of the plan have names for people; a new one has the plan's."""
-    audience = Audience(START, 10, (Caveat("capped", 2), Caveat("new_rule", 1)), 0)
+    audience = Audience(START, 10, 0, (Caveat("capped", 2), Caveat("new_rule", 1)))
     names = [row[0] for row in tabulate_reserved(audience).rows]
     assert names == ["Texted as often as allowed", "new_rule"]
 

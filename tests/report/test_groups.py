@@ -28,7 +28,7 @@ from tests.report.sample import replace
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
 WHY = QuestionOutline("why", "Why?", scale="text")
 ASK = MessageOutline("ask", "tag", (NPS, WHY), (WayOutline("b", (NPS, WHY)), WayOutline("a", (NPS,))))
-TEN, ZERO = AnswerReading("11", "10", 11, Fraction(10)), AnswerReading("1", "0", 1, Fraction(0))
+TEN, ZERO = AnswerReading("11", "10", Fraction(10)), AnswerReading("1", "0", Fraction(0))
 TALLY = MessageTally(
     paths={("a", "a-"): 30, ("b", "aa"): 10, ("b", "a-"): 10, ("gone", "a-"): 5},
     questions={

@@ -106,7 +106,7 @@ FIND_FAINT = """
   const faint = [];
   for (const element of document.querySelectorAll("body *")) {
     const hasText = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
-    if (!hasText || element.closest(".unseen")) continue;
+    if (!hasText || element.closest(".unseen, desc")) continue;
     const style = getComputedStyle(element);
     const ink = element.closest("svg") ? style.fill : style.color;
     const [one, two] = [shine(ink), shine(ground(element))];

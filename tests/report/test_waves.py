@@ -124,7 +124,7 @@ def test_a_trend_has_a_chart_and_its_figures(waves: tuple[CampaignReport, ...]) 
     """The chart has a dot and whiskers for each wave, and the table beside it the figures."""
     (trend,) = find_waves(waves)
     chart = draw_waves(trend)
-    assert chart.count("<circle") == chart.count('class="ci"') == 4
+    assert chart.count("<circle") == chart.count('class="whisker"') == 4
     assert tabulate_waves(trend).rows[-1] == (
         "customer-pulse-2026q4",
         "2026-11-18",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -15,6 +14,7 @@ from runner.cli.guard import leads_to_file
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
 from runner.ledger.atomic_write import drafting, remove_leftovers
+from runner.report.columns.answer_files import BOM
 from runner.report.documents.formats import WRITERS
 from runner.report.documents.html import write_with_template
 from runner.report.documents.index import write_index
@@ -29,13 +29,9 @@ if TYPE_CHECKING:
 _NEW_FILE = 0o666
 _FITTING = {".json": fit_json, ".html": fit_html}
 
-
-@dataclass(frozen=True, slots=True)
-class ReportDocument:
+if TYPE_CHECKING:
+    ReportDocument = tuple[str, Callable[[CampaignReport], str]]
     """A format of reports: the ending of the file's name, and the function that writes it."""
-
-    suffix: str
-    write: Callable[[CampaignReport], str]
 
 
 def choose_documents(formats: Iterable[str], template_file: Path | None) -> dict[str, ReportDocument]:
@@ -46,7 +42,7 @@ def choose_documents(formats: Iterable[str], template_file: Path | None) -> dict
     Raises:
         RunnerError: it cannot be read.
     """
-    documents = {name: ReportDocument(*WRITERS[name]) for name in dict.fromkeys(formats) if name in WRITERS}
+    documents = {name: WRITERS[name] for name in dict.fromkeys(formats) if name in WRITERS}
     if template_file is not None:
         documents["template"] = _read_template(template_file)
     return documents
@@ -55,11 +51,12 @@ def choose_documents(formats: Iterable[str], template_file: Path | None) -> dict
 def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
     """Print one document after the other."""
     if reports:
-        text = "\n\n".join(document.write(report).rstrip("\n") for report in reports)
-        fit = _FITTING.get(document.suffix)
+        suffix, write = document
+        text = "\n\n".join(write(report).rstrip("\n") for report in reports)
+        fit = _FITTING.get(suffix)
         if fit is not None:
             click.echo(fit(text, sys.stdout))
-        elif document.suffix != ".md" and leads_to_file(sys.stdout):
+        elif suffix != ".md" and leads_to_file(sys.stdout):
             click.echo(text)  # data, exactly
         else:
             print_text(text)
@@ -67,7 +64,7 @@ def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -
 
 def add_to_summary(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
     """Append reports to the summary of a GitHub job, if this is one, as far as it has room."""
-    append_summary("\n".join(map(document.write, reports)))
+    append_summary("\n".join(map(document[1], reports)))
 
 
 def save_reports(
@@ -75,11 +72,10 @@ def save_reports(
 ) -> None:
     """Write each report in each format to files, with an index for several in HTML."""
     for report in reports:
-        for document in documents.values():
-            _write(folder / f"{report.campaign}{document.suffix}", document.write(report), quiet=quiet)
+        for suffix, write in documents.values():
+            _write(folder / f"{report.campaign}{suffix}", write(report), quiet=quiet)
     if "html" in documents and len(reports) > 1:
-        suffix = documents["html"].suffix
-        links = {report.campaign: quote(f"{report.campaign}{suffix}") for report in reports}
+        links = {report.campaign: quote(f"{report.campaign}.html") for report in reports}
         _write(folder / "index.html", write_index(reports, links), quiet=quiet)
 
 
@@ -89,7 +85,8 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(file)
         with drafting(file) as (stream, draft):
-            stream.write(text)
+            # Without the mark Excel takes a CSV file for one of another encoding.
+            stream.write(f"{BOM}{text}" if file.suffix == ".csv" else text)
             stream.flush()
             draft.chmod(_NEW_FILE & ~_read_umask())
             draft.replace(file)
@@ -113,4 +110,4 @@ def _read_template(file: Path) -> ReportDocument:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise RunnerError(f"the template {file} cannot be read: {reason}") from None
     name = file.name.removesuffix(".j2")
-    return ReportDocument(f".{name}", lambda report: write_with_template(report, text, file.name))
+    return f".{name}", lambda report: write_with_template(report, text, file.name)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _REVISION = "results_revision"
 _EDITION = "results_edition"
 _GROUP = 5000
+LONGEST_TEXT = 40_000
+"""Characters of a text in a feed: more than one message can have in its 255 segments (3GPP TS 23.040)."""
 
 
 def read_version(connection: Connection) -> ResultVersion:
@@ -74,11 +76,12 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
             results.c.result_guid,
             results.c.participant,
             results.c.question_tag,
-            results.c.question_text,
+            func.substr(results.c.question_text, 1, LONGEST_TEXT),
             results.c.question_display_order,
-            results.c.result_answer,
-            results.c.result_response,
+            func.substr(results.c.result_answer, 1, LONGEST_TEXT),
+            func.substr(results.c.result_response, 1, LONGEST_TEXT),
             results.c.created,
+            results.c.non_answer,
         )
         .join(launches, launches.c.id == results.c.launch_id)
         .outerjoin(launch_starts, launch_starts.c.launch_id == results.c.launch_id)

@@ -202,27 +202,6 @@ def iterate_asked(
         yield AskedRow(message_ids.get(message, message), *rest)
 
 
-def list_replied_opt_outs(
-    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Return the message id and the pseudonym of everybody whose reply to it opts out."""
-    query = (
-        select(launches.c.message, results.c.participant)
-        .join(results, results.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, _is_evidence(*_list_confirmed(target)))
-        .distinct()
-    )
-    found = connection.execute(query)
-    return sorted((message_ids.get(message, message), participant) for message, participant in found)
-
-
-def count_replied_opt_outs(
-    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
-) -> Counter[str]:
-    """Return the results of a campaign that opt out, by message id."""
-    return count_evidence(connection, campaign_id, message_ids, *_list_confirmed(target))
-
-
 def count_evidence(
     connection: Connection,
     campaign_id: int,
@@ -234,30 +213,6 @@ def count_evidence(
         select(launches.c.message, func.count())
         .join(results, results.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, _is_evidence(*conditions))
-    )
-    return count_by_message(connection, query, message_ids)
-
-
-def iterate_non_answers(connection: Connection, campaign_id: int) -> Iterator[tuple[int, str]]:
-    """Yield a campaign's results that answer nothing: the ledger's launch number, and `result_guid`."""
-    query = (
-        select(results.c.launch_id, results.c.result_guid)
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id, results.c.non_answer != "")
-        .execution_options(yield_per=_PORTION)
-    )
-    for row in connection.execute(query):
-        yield row.launch_id, row.result_guid
-
-
-def count_non_answers(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
-) -> Counter[str]:
-    """Return a campaign's results that answer nothing, by message id."""
-    query = (
-        select(launches.c.message, func.count())
-        .join(results, results.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, results.c.non_answer != "")
     )
     return count_by_message(connection, query, message_ids)
 

@@ -14,7 +14,8 @@ For each message with questions, a person's row has:
 The audience's columns that the campaign names (`export_columns`) follow, with present values.
 Times are UTC: in Parquet of that type, in CSV ISO 8601 with microseconds and a Z, all of one length. Phones
 are E.164; in CSV an apostrophe stands before them, as before other formulas: otherwise spreadsheets and data
-frames take them for numbers, and lose the plus sign. CSV is UTF-8 with LF line ends.
+frames take them for numbers, and lose the plus sign. CSV is UTF-8 with a byte order mark, without which Excel
+takes it for another encoding, and LF line ends.
 Pseudonyms are made for these files alone, with a key of their own: those of the ledger are in the lockfile,
 too, and would link answers to the repository. Participants' own words, questions as rendered for one person,
 and phones are included only on request.
@@ -33,11 +34,11 @@ from runner.document import round_exactly
 from runner.errors import RunnerError
 from runner.report.columns.dataset import read_time
 from runner.report.columns.engine import quote
-from runner.report.documents.wording import defuse_formula
+from runner.report.documents.wording import defuse_formula, distinguish
 from runner.report.funnel import count_completed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from runner.report.columns.engine import Engine
@@ -48,6 +49,7 @@ Shape = Literal["answers", "results"]
 """`answers`: a row a person asked, a column a question; `results`: a row a result."""
 FileFormat = Literal["csv", "parquet"]
 
+BOM = "\N{BYTE ORDER MARK}"
 _NUMBER_PLACES = 15
 # A spreadsheet runs a cell that starts so (OWASP, "CSV injection"), unless it is a number.
 _DEFUSE = r"""
@@ -77,16 +79,14 @@ CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, partici
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A message whose answers are in a table of the engine.
-
-    `valued` are the places of questions whose responses count as something else than they read.
-    """
+    """A message whose people and answers are in a table of the engine, with the columns' names in files."""
 
     message: str
     table: str
-    tags: tuple[str, ...]
-    has_arms: bool
-    valued: frozenset[int]
+    columns: Mapping[str, str]
+
+
+_TIMES = ("asked_at", "first_answered_at")
 
 
 @dataclass(slots=True)
@@ -111,24 +111,27 @@ class AnswerFiles:
 
     def keep(self, outline: MessageOutline, asked: Asked, readings: Sequence[AnswerReading]) -> None:
         """Keep the answers to a message that the engine has counted."""
-        labels = [_label(reading) for reading in readings]
-        self.engine.run(
-            "CREATE OR REPLACE TEMP TABLE labels AS SELECT unnest(?::INTEGER[]) AS reading, "
-            "unnest(?::VARCHAR[]) AS label, unnest(?::VARCHAR[]) AS value",
-            [list(range(len(labels))), labels, [_write_number(reading.number) for reading in readings]],
+        self.engine.fill(
+            "labels",
+            {"reading": "INTEGER", "label": "VARCHAR", "value": "VARCHAR"},
+            [(number, _label(one), _write_number(one.number)) for number, one in enumerate(readings)],
         )
-        self.engine.run(
-            "CREATE OR REPLACE TEMP TABLE texts AS SELECT unnest(?::INTEGER[]) AS place, "
-            "unnest(?::VARCHAR[]) AS question",
-            [list(range(len(asked.questions))), [question.text for question in asked.questions]],
+        self.engine.fill(
+            "texts",
+            {"place": "INTEGER", "question": "VARCHAR"},
+            [(place, question.text) for place, question in enumerate(asked.questions)],
+        )
+        paths = self.engine.rows("SELECT DISTINCT arm, path FROM people ORDER BY ALL")
+        self.engine.fill(
+            "ends",
+            {"arm": "VARCHAR", "path": "VARCHAR", "is_complete": "BOOLEAN"},
+            [(*path, any(count_completed(outline, {path: 1}).values())) for path in paths],
         )
         self.engine.run(_KEEP_RESULTS, [outline.id])
-        self._keep_ends(outline)
-        table = f"kept_answers_{len(self._kept)}"
-        self.engine.run(self._gather_answers(table, len(asked.tags)))
-        valued = frozenset(place for place, one in enumerate(asked.questions) if _has_values(one))
-        has_arms = bool(outline.ways and outline.ways[0].arm)
-        self._kept.append(_Kept(outline.id, table, asked.tags, has_arms, valued))
+        if asked.tags:
+            kept = _Kept(outline.id, f"kept_{len(self._kept)}", dict(_name_columns(outline, asked)))
+            self.engine.run(self._gather_people(kept, len(asked.tags)))
+            self._kept.append(kept)
 
     def write(self, shape: Shape, file_format: FileFormat, file: Path) -> None:
         """Write one whole file, and its folder, readable by this user alone.
@@ -139,7 +142,12 @@ class AnswerFiles:
         is_csv = file_format == "csv"
         select = (self._select_answers if shape == "answers" else self._select_results)(is_csv=is_csv)
         if is_csv:
-            select = f"SELECT defuse(COLUMNS(*)) FROM ({select})"
+            # The engine writes no byte order mark, but the name of the first column as it is.
+            first = "participant" if shape == "answers" else "message"
+            select = (
+                f"SELECT defuse({first}) AS {_name(f'{BOM}{first}')}, defuse(COLUMNS(* EXCLUDE {first})) "
+                f"FROM ({select})"
+            )
         options = "FORMAT csv, HEADER" if is_csv else "FORMAT parquet, COMPRESSION zstd"
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -152,18 +160,8 @@ class AnswerFiles:
         except OSError as error:
             raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
 
-    def _keep_ends(self, outline: MessageOutline) -> None:
-        """Make the table `ends` of the paths that lead to the end of the survey."""
-        paths = self.engine.rows("SELECT DISTINCT arm, path FROM people ORDER BY ALL")
-        ended = [bool(sum(count_completed(outline, {(arm, path): 1}).values())) for arm, path in paths]
-        self.engine.run(
-            "CREATE OR REPLACE TEMP TABLE ends AS SELECT unnest(?::VARCHAR[]) AS arm, "
-            "unnest(?::VARCHAR[]) AS path, unnest(?::BOOLEAN[]) AS is_complete",
-            [[arm for arm, _ in paths], [path for _, path in paths], ended],
-        )
-
-    def _gather_answers(self, table: str, places: int) -> str:
-        """Return the statement for a table of a row a participant: the latest answer to each question."""
+    def _gather_people(self, kept: _Kept, places: int) -> str:
+        """Return the statement for a table of a row a person asked, and a participant."""
         shown = "coalesce(labels.label, response)" if self.include_pii else "labels.label"
         latest = "".join(
             f", arg_max(shown, rank) FILTER (WHERE place = {place}) AS answer_{place}"
@@ -173,38 +171,46 @@ class AnswerFiles:
         )
         # The empty text stands for one that is not shown, as `arg_max` would skip a missing one.
         return f"""
-            CREATE OR REPLACE TEMP TABLE {table} AS
-            SELECT answered.*, ends.is_complete, people.first_us FROM (
+            CREATE OR REPLACE TEMP TABLE {kept.table} AS
+            SELECT participant, coalesce(answered.arm, asked.arm) AS arm,
+              make_timestamptz({read_time("asked_at")}) AS asked_at,
+              CASE WHEN is_complete THEN 'complete' WHEN answered.participant IS NOT NULL THEN 'partial'
+                WHEN has_opted_out THEN 'opted_out' WHEN is_read = '0' THEN 'not_known'
+                ELSE 'no_answer' END AS disposition,
+              make_timestamptz(first_us) AS first_answered_at, answered.* EXCLUDE (participant, person, arm)
+            FROM (
               SELECT participant, person, min(arm) AS arm{latest}
               FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown, value FROM read_answers
                 LEFT JOIN labels ON labels.reading = read_answers.reading)
               GROUP BY participant, person) answered
             JOIN people ON people.person = answered.person
-            JOIN ends ON ends.arm = people.arm AND ends.path = people.path"""
+            JOIN ends ON ends.arm = people.arm AND ends.path = people.path
+            FULL JOIN (
+              SELECT asked_people.*, opted_out.participant IS NOT NULL AS has_opted_out
+              FROM asked_people LEFT JOIN opted_out USING (message, participant)
+              WHERE asked_people.message = {quote(kept.message)}) asked USING (participant)"""
 
     def _select_answers(self, *, is_csv: bool) -> str:
-        asking = [kept for kept in self._kept if kept.tags]
-        columns = [("pseudonym(everybody.participant)", "participant")]
+        columns = [("pseudonym(participant)", "participant")]
         if self.include_pii:
             columns.append((_write_phone(is_csv=is_csv), "participant_phone_number"))
-        joins = []
-        for kept in asking:
-            before = f"{kept.message}." if len(asking) > 1 else ""
-            columns += [(cell, before + name) for cell, name in _list_cells(kept, is_csv=is_csv)]
-            joins.append(_join(kept))
+        for kept in self._kept:
+            before = f"{kept.message}." if len(self._kept) > 1 else ""
+            for column, name in kept.columns.items():
+                cell = f"{kept.table}.{column}"
+                is_time = is_csv and column in _TIMES
+                columns.append((_write_time(cell) if is_time else cell, before + name))
         columns += [(f"members.value_{number}", name) for name, number in self.columns]
         # A tag that only results know is any text of the service.
-        names = _distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
+        names = distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
         cells = (f"{cell} AS {_name(name)}" for (cell, _), name in zip(columns, names, strict=True))
-        people = " UNION ".join(
-            f"SELECT participant FROM {kept.table} "
-            f"UNION SELECT participant FROM asked_people WHERE message = {quote(kept.message)}"
-            for kept in asking
-        )
+        people = " UNION ".join(f"SELECT participant FROM {kept.table}" for kept in self._kept)
+        tables = [kept.table for kept in self._kept]
         if self.include_pii or self.columns:
-            joins.append(" LEFT JOIN members ON members.participant = everybody.participant")
+            tables.append("members")
+        joins = "".join(f" LEFT JOIN {table} USING (participant)" for table in tables)
         everybody = people or "SELECT '' AS participant WHERE false"
-        return f"SELECT {', '.join(cells)} FROM ({everybody}) everybody{''.join(joins)} ORDER BY 1"
+        return f"SELECT {', '.join(cells)} FROM ({everybody}){joins} ORDER BY 1"
 
     def _select_results(self, *, is_csv: bool) -> str:
         columns = "message, arm, pseudonym(participant) AS participant"
@@ -215,48 +221,26 @@ class AnswerFiles:
             columns += """, question_tag, question AS question_text, question_display_order,
               answer AS result_answer, response AS result_response"""
         members = " LEFT JOIN members USING (participant)" if self.include_pii else ""
-        created = _write_time("created_us", is_csv=is_csv)
-        return f"""SELECT {columns}, {created} AS created, result_guid, value
+        time = "make_timestamptz(created_us)"
+        return f"""SELECT {columns}, {_write_time(time) if is_csv else time} AS created, result_guid, value
             FROM kept_results{members}
             ORDER BY message, created_us NULLS FIRST, result_guid"""
 
 
-def _list_cells(kept: _Kept, *, is_csv: bool) -> Iterator[tuple[str, str]]:
-    """Yield the cells of a message's row, each with the column's name."""
-    answers, asked = kept.table, f"asked_{kept.table}"
-    if kept.has_arms:
-        yield f"coalesce({answers}.arm, {asked}.arm)", "arm"
-    yield _write_time(read_time(f"{asked}.asked_at"), is_csv=is_csv), "asked_at"
-    yield (
-        f"""CASE WHEN {answers}.is_complete THEN 'complete'
-        WHEN {answers}.participant IS NOT NULL THEN 'partial'
-        WHEN {asked}.participant IS NULL THEN NULL WHEN {asked}.has_opted_out THEN 'opted_out'
-        WHEN {asked}.is_read = '0' THEN 'not_known' ELSE 'no_answer' END""",
-        "disposition",
-    )
-    yield _write_time(f"{answers}.first_us", is_csv=is_csv), "first_answered_at"
-    for place, tag in enumerate(kept.tags):
-        yield f"{answers}.answer_{place}", tag or "untagged"
-        if place in kept.valued:
-            yield f"{answers}.point_{place}", f"{tag}.value"
+def _name_columns(outline: MessageOutline, asked: Asked) -> Iterator[tuple[str, str]]:
+    """Yield the columns of a message's table, each with its name in files."""
+    if outline.ways and outline.ways[0].arm:
+        yield "arm", "arm"
+    for name in ("asked_at", "disposition", "first_answered_at"):
+        yield name, name
+    for place, tag in enumerate(asked.tags):
+        yield f"answer_{place}", tag or "untagged"
+        if place < len(asked.questions) and _has_values(asked.questions[place]):
+            yield f"point_{place}", f"{tag}.value"
 
 
-def _join(kept: _Kept) -> str:
-    """Return the joins of one message: people asked, and participants."""
-    answers, asked = kept.table, f"asked_{kept.table}"
-    return f"""
-        LEFT JOIN (
-          SELECT asked_people.*, opted_out.participant IS NOT NULL AS has_opted_out
-          FROM asked_people LEFT JOIN opted_out USING (message, participant)
-          WHERE asked_people.message = {quote(kept.message)}
-        ) {asked} ON {asked}.participant = everybody.participant
-        LEFT JOIN {answers} ON {answers}.participant = everybody.participant"""
-
-
-def _write_time(microseconds: str, *, is_csv: bool) -> str:
-    """Return the expression for a time, given its microseconds since 1970."""
-    time = f"make_timestamptz({microseconds})"
-    return f"strftime({time}, '%Y-%m-%dT%H:%M:%S.%fZ')" if is_csv else time
+def _write_time(time: str) -> str:
+    return f"strftime({time}, '%Y-%m-%dT%H:%M:%S.%fZ')"
 
 
 def _write_phone(*, is_csv: bool) -> str:
@@ -280,16 +264,6 @@ def _has_values(question: QuestionOutline) -> bool:
     return is_scored and any(
         _write_number(point) != text.strip() for point, text in zip(points, question.responses, strict=True)
     )
-
-
-def _distinguish(names: Iterable[str]) -> list[str]:
-    """Return names made distinct by numbers, regardless of case, as the engine compares them."""
-    found: dict[str, str] = {}
-    for name in names:
-        candidates = (name, *(f"{name} ({number})" for number in range(2, len(found) + 2)))
-        free = next(candidate for candidate in candidates if candidate.casefold() not in found)
-        found[free.casefold()] = free
-    return list(found.values())
 
 
 def _name(column: str) -> str:

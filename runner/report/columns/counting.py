@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.report.answers import LEAST_LENGTH
 from runner.report.columns.engine import quote
 from runner.report.columns.question_columns import (
-    OWN_WORDS_NUMBER,
     Asked,
-    count_groups,
     list_asked,
     place_answers,
     read_kept,
@@ -28,53 +25,34 @@ from runner.report.facts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Mapping
     from datetime import date
 
     from runner.report.columns.engine import Engine
     from runner.report.facts import ScoreOutline
 
 
+_ANSWER = "{'us': created_us, 'tie': tie, 'reading': reading, 'is_kept': is_kept, 'characters': characters}"
 LEAST_PARTICIPANTS = 5
 """Words that fewer participants used are not counted: they could identify somebody."""
 _MOST_WORDS = 1000
 
-_FREQUENT = f"""
-SELECT word, n FROM {{}} WHERE n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
-"""
-_FIND_REPEATED = """
-CREATE OR REPLACE TEMP TABLE repeated AS SELECT person FROM people WHERE is_repeated
-"""
-_TIE_BITS, _CONTENT_BITS = 39, 24
-_TIME_PLACE = _TIE_BITS + _CONTENT_BITS
-_FIRST_READING = 1 << 16
-# Ranks an answer by one number: of several answers the latest is the largest. After the time
-# comes the start of the guid, for answers of one microsecond; then the characters of own words, or, from
-# where no text is as long, the number of the reading. A product costs less than a shift of as many bits.
-_PACKED = f"""created_us::HUGEINT * {1 << _TIME_PLACE}::HUGEINT
-  + ((tie >> {64 - _TIE_BITS} << {_CONTENT_BITS})::BIGINT
-    + if(is_kept, {_FIRST_READING} + reading, characters))::HUGEINT"""
-# A word counts once a participant, in the latest answer. Participants who answered no question
-# twice need no check: an answer's list of words has each word once.
+# A word counts once a participant, in the latest answer: an answer's list of words has each word once.
 _WORDS = f"""
 SELECT word, count(*) AS n FROM (
-  SELECT unnest(words) AS word FROM read_answers ANTI JOIN repeated USING (person)
-  WHERE place = $1 AND NOT is_kept
-  UNION ALL
-  SELECT unnest(words) FROM (
-    SELECT arg_max(words, latest) AS words, arg_max(is_kept, latest) AS is_kept
-    FROM (SELECT *, {_PACKED} AS latest FROM read_answers SEMI JOIN repeated USING (person) WHERE place = $1)
-    GROUP BY person
-  ) WHERE NOT is_kept
+  SELECT unnest(words) AS word FROM read_answers JOIN people USING (person)
+  WHERE place = {{0}} AND NOT is_kept AND created_us = latest_{{0}}.us AND tie = latest_{{0}}.tie
 ) WHERE length(word) >= {LEAST_LENGTH}
-GROUP BY word
+GROUP BY word HAVING n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
 """
 _PATHS = "SELECT arm, path, count(*) AS n FROM people GROUP BY ALL"
-_READINGS = "SELECT arm, reading_{0}, count(*) AS n FROM people WHERE reading_{0} IS NOT NULL GROUP BY ALL"
+_READINGS = (
+    "SELECT arm, latest_{0}.reading, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
+)
 _TEXTS = "SELECT question_text, count(*) AS n FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
 _LENGTHS = """
-SELECT characters_{0}, count(*) AS n FROM people
-WHERE characters_{0} IS NOT NULL GROUP BY ALL ORDER BY ALL
+SELECT latest_{0}.characters AS length, count(*) AS n FROM people
+WHERE NOT latest_{0}.is_kept GROUP BY ALL ORDER BY ALL
 """
 _FIRST_DAYS = (
     "SELECT make_timestamp(first_us)::DATE AS day, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
@@ -84,8 +62,8 @@ _ARM_DAYS = (
     "WHERE arm <> '' GROUP BY ALL"
 )
 _ANSWER_DAYS = (
-    "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM results "
-    "SEMI JOIN names USING (message) WHERE created_us > 0 AND NOT refuses GROUP BY ALL"
+    "SELECT make_timestamp(created_us)::DATE AS day, count(*) AS n FROM named "
+    "WHERE message = ? AND created_us > 0 AND NOT refuses GROUP BY ALL"
 )
 # Recipients who have left the audience belong to the group without a name.
 _GROUPED = """
@@ -99,7 +77,8 @@ WHERE reached.message = ? GROUP BY ALL
 """
 _GROUP_PATHS = f"SELECT value, arm, path, count(*) AS n FROM {_GROUPED} GROUP BY ALL"
 _GROUP_READINGS = f"""
-SELECT value, reading_{{1}}, count(*) AS n FROM {_GROUPED} WHERE reading_{{1}} IS NOT NULL GROUP BY ALL
+SELECT value, latest_{{1}}.reading AS reading, count(*) AS n FROM {_GROUPED}
+WHERE latest_{{1}} IS NOT NULL GROUP BY ALL
 """
 
 
@@ -115,64 +94,50 @@ def count_message(
     return MessageTally(
         results=asked.results,
         refusals=asked.refusals,
+        non_answers=asked.non_answers,
         paths=_count_paths(engine),
         questions={
             tag: _count_question(engine, asked, place, readings) for place, tag in enumerate(asked.tags)
         },
         unlisted=asked.unlisted,
-        first_s=dict(count_groups(engine, _count_seconds("first_us - started_us"))),
-        days=_count_days(engine),
+        first_s=dict(engine.rows(_count_seconds("first_us - started_us"))),
+        days=_count_days(engine, message),
         groups={
             column: _count_groups(engine, message, asked, readings, number)
             for number, column in enumerate(columns)
         },
-        arm_days={(arm, day): count for arm, day, count in sorted(count_groups(engine, _ARM_DAYS))},
+        arm_days={(arm, day): count for arm, day, count in sorted(engine.rows(_ARM_DAYS))},
     )
 
 
 def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
-    """Make the tables `people`, a row a participant with the latest answers, and `repeated`."""
-    engine.run(_gather_people(asked, ending))
-    engine.run(_FIND_REPEATED)
+    """Make the table `people`, a row a participant with the latest answers.
 
-
-def _gather_people(asked: Asked, ending: Sequence[int]) -> str:
+    `latest_0` and so on are the latest answer to each question: of several of one microsecond, that with the
+    largest guid.
+    """
     steps = [_write_step(place, ending) for place in range(len(asked.questions))]
     latest = "".join(
-        f", max(latest) FILTER (WHERE place = {place}) AS latest_{place}" for place in range(len(asked.tags))
+        f", max({_ANSWER}) FILTER (WHERE place = {place}) AS latest_{place}"
+        for place in range(len(asked.tags))
     )
-    parts = "".join(_take_apart(place) for place in range(len(asked.tags)))
-    once = " + ".join(f"(latest_{place} IS NOT NULL)::INTEGER" for place in range(len(asked.tags)))
-    return f"""
+    engine.run(f"""
         CREATE OR REPLACE TEMP TABLE people AS
         SELECT *, concat('', {", ".join(steps) or "''"}) AS path FROM (
-          SELECT person, arm, started_us, first_us, answers > {once or 0} AS is_repeated{parts} FROM (
-            SELECT person, min(arm) AS arm, min(started_us) AS started_us, count(*) AS answers,
-              min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
-            FROM (SELECT *, {_PACKED} AS latest FROM read_answers) GROUP BY person))"""
-
-
-def _take_apart(place: int) -> str:
-    """Return the columns of the latest answer to a question."""
-    latest = f"latest_{place}"
-    content = f"({latest} & {2**_CONTENT_BITS - 1})::INTEGER"
-    return (
-        f", CASE WHEN {content} >= {_FIRST_READING} THEN {content} - {_FIRST_READING}"
-        f" WHEN {latest} IS NOT NULL THEN {OWN_WORDS_NUMBER} END AS reading_{place}"
-        f", CASE WHEN {content} < {_FIRST_READING} THEN {content} END AS characters_{place}"
-        f", nullif(({latest} >> {_TIME_PLACE})::BIGINT, 0) AS answered_us_{place}"
-    )
+          SELECT person, min(arm) AS arm, min(started_us) AS started_us,
+            min(created_us) FILTER (WHERE created_us > 0) AS first_us{latest}
+          FROM read_answers GROUP BY person)""")
 
 
 def _write_step(place: int, ending: Sequence[int]) -> str:
     """Return the expression for a question's character of a path."""
-    number = f"reading_{place}"
+    number = f"latest_{place}.reading"
     ends = f"list_contains({list(ending)}::INTEGER[], {number})"
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
 
 
 def _count_paths(engine: Engine) -> dict[tuple[str, str], int]:
-    return {(arm, path): count for arm, path, count in sorted(count_groups(engine, _PATHS))}
+    return {(arm, path): count for arm, path, count in sorted(engine.rows(_PATHS))}
 
 
 def _count_seconds(microseconds: str) -> str:
@@ -185,17 +150,17 @@ def _count_seconds(microseconds: str) -> str:
 def _count_question(
     engine: Engine, asked: Asked, place: int, readings: Sequence[AnswerReading]
 ) -> QuestionTally:
-    rows = count_groups(engine, _READINGS.format(place))
+    rows = engine.rows(_READINGS.format(place))
     counted = {(arm, readings[number]): count for arm, number, count in sorted(rows)}
     is_known = place < len(asked.questions)
     return QuestionTally(
         readings=counted,
-        texts={} if is_known else dict(count_groups(engine, _TEXTS, [place])),
-        lengths=dict(count_groups(engine, _LENGTHS.format(place))),
-        words=dict(count_groups(engine, _WORDS, [place], choose=_FREQUENT))
+        texts={} if is_known else dict(engine.rows(_TEXTS, [place])),
+        lengths=dict(engine.rows(_LENGTHS.format(place))),
+        words=dict(engine.rows(_WORDS.format(place)))
         if is_known and not asked.questions[place].responses
         else {},
-        gaps_s=dict(count_groups(engine, _count_gaps(asked, place))) if is_known else {},
+        gaps_s=dict(engine.rows(_count_gaps(asked, place))) if is_known else {},
     )
 
 
@@ -205,18 +170,23 @@ def _count_gaps(asked: Asked, place: int) -> str:
     usual = next(iter(since.values()))
     others = "".join(f" WHEN {quote(arm)} THEN {text}" for arm, text in since.items() if text != usual)
     begun = f"CASE arm{others} ELSE {usual} END" if others else usual
-    return _count_seconds(f"answered_us_{place} - ({begun})")
+    return _count_seconds(f"{_time(place)} - ({begun})")
 
 
 def _write_since(order: Sequence[int], place: int) -> str:
     before = order[: order.index(place)] if place in order else order
-    earlier = ", ".join(f"answered_us_{one}" for one in before)
+    earlier = ", ".join(map(_time, before))
     return f"greatest({earlier})" if earlier else "started_us"
 
 
-def _count_days(engine: Engine) -> dict[date, DayTally]:
-    firsts: dict[date, int] = dict(count_groups(engine, _FIRST_DAYS))
-    answers: dict[date, int] = dict(count_groups(engine, _ANSWER_DAYS))
+def _time(place: int) -> str:
+    """Return the expression for the time of the answer to a question; null if it is not known."""
+    return f"nullif(latest_{place}.us, 0)"
+
+
+def _count_days(engine: Engine, message: str) -> dict[date, DayTally]:
+    firsts: dict[date, int] = dict(engine.rows(_FIRST_DAYS))
+    answers: dict[date, int] = dict(engine.rows(_ANSWER_DAYS, [message]))
     return {
         day: DayTally(firsts.get(day, 0), answers.get(day, 0))
         for day in sorted(firsts.keys() | answers.keys())
@@ -226,13 +196,13 @@ def _count_days(engine: Engine) -> dict[date, DayTally]:
 def _count_groups(
     engine: Engine, message: str, asked: Asked, readings: Sequence[AnswerReading], number: int
 ) -> dict[str, GroupTally]:
-    sent: dict[str, int] = dict(count_groups(engine, _SENT_TO_GROUPS.format(number), [message]))
+    sent: dict[str, int] = dict(engine.rows(_SENT_TO_GROUPS.format(number), [message]))
     paths: dict[str, dict[tuple[str, str], int]] = {}
-    for group, arm, path, count in sorted(count_groups(engine, _GROUP_PATHS.format(number))):
+    for group, arm, path, count in sorted(engine.rows(_GROUP_PATHS.format(number))):
         paths.setdefault(group, {})[arm, path] = count
     answers: dict[str, dict[str, Counter[AnswerReading]]] = {}
     for place, question in enumerate(asked.questions):
-        for group, reading, count in sorted(count_groups(engine, _GROUP_READINGS.format(number, place))):
+        for group, reading, count in sorted(engine.rows(_GROUP_READINGS.format(number, place))):
             counted = answers.setdefault(group, {}).setdefault(question.tag, Counter())
             counted[readings[reading]] += count
     return {
@@ -241,43 +211,13 @@ def _count_groups(
     }
 
 
-_POOL = """
-CREATE OR REPLACE TEMP TABLE pooled (person UUID, message INTEGER, reading INTEGER, answered_us BIGINT)
-"""
 # Of two answers of one microsecond, or without a known time, the later message's counts.
-_COUNT_POOL = """
+_POOL = """
 SELECT latest.message AS message, latest.reading AS reading, count(*) AS n FROM (
-  SELECT arg_max({'message': message, 'reading': reading}, (answered_us::HUGEINT << 16) | message) AS latest
-  FROM pooled GROUP BY person
+  SELECT max({'us': us, 'message': message, 'reading': reading}) AS latest FROM pooled GROUP BY person
 ) GROUP BY ALL
 """
-_FOUND = "SELECT message, refuses, arm, question_tag, count(*) AS n FROM results GROUP BY ALL"
-_PARTICIPANTS = "SELECT count(DISTINCT person) FROM results SEMI JOIN names USING (message) WHERE NOT refuses"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The results that exist.
-
-    Attributes:
-        messages: answers by arm and question tag, by the id under which they are entered, by message.
-        refusals: results that opt out, by message.
-        strays: results of messages that the campaign does not have.
-    """
-
-    messages: Mapping[str, Mapping[str, Counter[tuple[str, str]]]]
-    refusals: Mapping[str, int]
-    strays: int
-
-    def list_names(self, message: str) -> list[str]:
-        """Return the ids under which a message has results."""
-        return list(self.messages.get(message, {}))
-
-    def list_asked(self, outline: MessageOutline) -> Asked:
-        """Return the questions of a message."""
-        found = sum(self.messages.get(outline.id, {}).values(), Counter[tuple[str, str]]())
-        return list_asked(outline, found, self.refusals.get(outline.id, 0))
-
+_FOUND = "SELECT message, refuses, says_nothing, arm, question_tag, count(*) AS n FROM named GROUP BY ALL"
 
 KeepAnswers = Callable[[MessageOutline, Asked, Sequence[AnswerReading]], None]
 
@@ -297,78 +237,48 @@ def count_campaign(
     in the tables of `runner.report.columns.dataset`; `score` is the question whose answers are pooled.
     `keep_answers` is called for each message while the engine has its answers.
     """
-    there = _find_results(engine, {outline.id for outline in outlines}, message_ids)
-    engine.run(_POOL)
+    _name_messages(engine, message_ids)
+    found = sorted(engine.rows(_FOUND))
+    engine.run(
+        "CREATE OR REPLACE TEMP TABLE pooled (person UUID, message INTEGER, reading INTEGER, us BIGINT)"
+    )
     tallies: dict[str, MessageTally] = {}
-    kept: dict[str, list[AnswerReading]] = {}
+    kept: list[list[AnswerReading]] = []
     for number, one in enumerate(outlines):
-        asked = there.list_asked(one)
-        _name_message(engine, there.list_names(one.id))
+        asked = list_asked(one, [row[1:] for row in found if row[0] == one.id])
         place_answers(engine, one, asked)
-        readings = kept[one.id] = read_kept(engine, one, asked)
+        readings = read_kept(engine, one, asked)
+        kept.append(readings)
         gather_people(engine, asked, list_ending(readings))
-        _pool_answers(engine, number, _find_place(score, one.id, asked))
+        if score is not None and one.id in score.messages:
+            latest = f"latest_{asked.tags.index(score.question.tag)}"
+            engine.run(
+                f"INSERT INTO pooled SELECT person, {number}, {latest}.reading, {latest}.us FROM people "
+                f"WHERE {latest} IS NOT NULL"
+            )
         tallies[one.id] = count_message(engine, one.id, asked, readings, columns)
         if keep_answers is not None:
             keep_answers(one, asked, readings)
-    everybody = _count_participants(engine, there, tallies)
-    return CampaignTally(tallies, everybody, there.strays, _count_pool(engine, list(tallies), kept))
+    pooled: Counter[tuple[str, AnswerReading]] = Counter()
+    for number, reading, count in engine.rows(_POOL):
+        pooled[outlines[number].id, kept[number][reading]] += count
+    strays = sum(count for message, *_, count in found if message not in tallies)
+    return CampaignTally(tallies, _count_participants(engine, tallies), strays, pooled)
 
 
-def _find_results(engine: Engine, wanted: Collection[str], message_ids: Mapping[str, str]) -> Found:
-    """Return the results that exist of the wanted messages, and of others."""
-    messages: dict[str, dict[str, Counter[tuple[str, str]]]] = {}
-    refusals: Counter[str] = Counter()
-    strays = 0
-    for message, refuses, arm, tag, count in count_groups(engine, _FOUND):
-        now = message_ids.get(message, message)
-        if now not in wanted:
-            strays += count
-            continue
-        names = messages.setdefault(now, {}).setdefault(message, Counter())
-        if refuses:
-            refusals[now] += count
-        else:
-            names[arm, tag] += count
-    return Found(messages, refusals, strays)
+def _name_messages(engine: Engine, message_ids: Mapping[str, str]) -> None:
+    """Make the view `named` of the results, with the present ids of their messages."""
+    cases = "".join(f" WHEN {quote(former)} THEN {quote(now)}" for former, now in message_ids.items())
+    message = f"CASE message{cases} ELSE message END" if cases else "message"
+    engine.run(f"CREATE OR REPLACE TEMP VIEW named AS SELECT * REPLACE ({message} AS message) FROM results")
 
 
-def _count_participants(engine: Engine, found: Found, messages: Mapping[str, MessageTally]) -> int:
-    """Return the number of participants, each once over all messages (table `names`)."""
-    if len(found.messages) <= 1:
-        # Each participant has one path through a message.
-        return sum(sum(messages[message].paths.values()) for message in found.messages)
-    _name_message(engine, [name for names in found.messages.values() for name in names])
-    ((count,),) = engine.rows(_PARTICIPANTS)
+def _count_participants(engine: Engine, tallies: Mapping[str, MessageTally]) -> int:
+    """Return the number of participants, each once over all messages."""
+    answered = [tally.participants for tally in tallies.values() if tally.participants]
+    if len(answered) <= 1:
+        return sum(answered)
+    ids = ", ".join(map(quote, tallies))
+    statement = f"SELECT count(DISTINCT person) FROM named WHERE message IN ({ids}) AND NOT refuses"
+    ((count,),) = engine.rows(statement)
     return int(count)
-
-
-def _name_message(engine: Engine, names: Iterable[str]) -> None:
-    """Make the table `names`: the ids of the message that is counted next."""
-    engine.run("CREATE OR REPLACE TEMP TABLE names AS SELECT unnest(?::VARCHAR[]) AS message", [list(names)])
-
-
-def _find_place(score: ScoreOutline | None, message: str, asked: Asked) -> int | None:
-    """Return the place of the campaign's question in a message; None if it is not pooled from there."""
-    if score is None or message not in score.messages:
-        return None
-    return asked.tags.index(score.question.tag)
-
-
-def _pool_answers(engine: Engine, number: int, place: int | None) -> None:
-    """Add each participant's latest answer to one message to the pool."""
-    if place is not None:
-        engine.run(
-            f"""INSERT INTO pooled SELECT person, {number}, reading_{place},
-            coalesce(answered_us_{place}, 0) FROM people WHERE reading_{place} IS NOT NULL"""
-        )
-
-
-def _count_pool(
-    engine: Engine, messages: Sequence[str], readings: Mapping[str, Sequence[AnswerReading]]
-) -> dict[tuple[str, AnswerReading], int]:
-    """Return participants by the message of their latest answer, and by its reading."""
-    counted: Counter[tuple[str, AnswerReading]] = Counter()
-    for number, reading, count in count_groups(engine, _COUNT_POOL):
-        counted[messages[number], readings[messages[number]][reading]] += count
-    return dict(counted)

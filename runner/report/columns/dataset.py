@@ -1,7 +1,7 @@
 """A copy of a campaign's results in columns, updated from the ledger.
 
-The copy is Parquet, and can be removed at any time. It holds answers, so it is readable by this user alone,
-and it is rebuilt whenever the ledger forgets results.
+The copy can be removed at any time. It holds answers, so it is readable by this user alone, and it is rebuilt
+whenever the ledger forgets results.
 Numbers replace texts that are only compared, derived once, when results are copied: the engine groups them in
 a fraction of time and memory. Beside the copy stand tables of the audience, for breakdowns and exports.
 """
@@ -9,39 +9,31 @@ a fraction of time and memory. Beside the copy stand tables of the audience, for
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import shutil
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.ledger.report_model import ORDER_UNKNOWN, AskedRow, FeedRow, ResultVersion
-from runner.report.columns.engine import SPILL, Engine, quote, stage_rows
+from runner.report.columns.engine import SPILL, STAGED, Engine, cannot_write, quote
 from runner.source.normalize import PLAIN, TYPED
 from runner.source.quantity import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 
 _LOCK = "lock"
-_MANIFEST = "manifest.json"
-_MOST_PARTS = 16
-
-
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    """The content of a folder: Parquet files, the oldest first, up to a revision of the ledger."""
-
-    layout: int
-    edition: str
-    revision: int
-    mark: str
-    parts: tuple[str, ...]
+_COPY = "results-8.duckdb"
+"""The copy's file; its number is the version of the columns: a copy of another one is rebuilt."""
+_VERSION = "copy.version (edition VARCHAR, revision BIGINT, mark VARCHAR)"
+_UPDATE = """
+DELETE FROM copy.results WHERE (launch_id, result_guid) IN (SELECT (launch_id, result_guid) FROM fresh);
+INSERT INTO copy.results FROM fresh;
+"""
 
 
 class ResultColumns:
@@ -61,11 +53,11 @@ class ResultColumns:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
-            raise self._cannot_write(error) from None
+            raise cannot_write(self._folder, error) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Data spilled by a killed run has answers.
-            shutil.rmtree(self._folder / SPILL, ignore_errors=True)
+            # What a killed run has left has answers.
+            self._remove(SPILL, STAGED)
             with Engine(self._folder) as engine:
                 yield engine
         finally:
@@ -82,94 +74,57 @@ class ResultColumns:
         """Update the copy, and make it visible to the engine of `hold` as the table `results`.
 
         `read_since` yields results entered or changed after a revision, each once. `find_mark` returns a mark
-        that identifies a revision, as a restored ledger may have another of that number. `refusals` are as
-        for `flag_refusals`.
+        that identifies a revision, as a restored ledger may have another of that number. `refusals` are the
+        ledger's launch number and `result_guid` of each result that opts out, and so is no answer. They are
+        not kept, since a person may decide otherwise later.
 
         Raises:
             RunnerError: the copy cannot be written.
         """
-        held = self._read_manifest()
-        if (
-            held is None
-            or held.edition != version.edition
-            or held.revision > version.revision
-            or held.mark != find_mark(held.revision)
-        ):
-            held = _Manifest(LAYOUT, version.edition, -1, "", ())
-        try:
-            if held.revision != version.revision:
-                name = f"{version.edition}-{version.revision}"
-                parts = self._take_in(engine, name, held.parts, read_since(held.revision))
-                mark = find_mark(version.revision)
-                held = _Manifest(LAYOUT, version.edition, version.revision, mark, parts)
-                self._write_manifest(held)
-            self._remove_strays(held)
-        except OSError as error:
-            raise self._cannot_write(error) from None
-        flagged = flag_refusals(engine, self._folder, self._select(held.parts), refusals)
-        engine.run(f"CREATE OR REPLACE TEMP VIEW results AS {flagged}")
-
-    def _take_in(
-        self, engine: Engine, name: str, parts: tuple[str, ...], rows: Iterable[FeedRow]
-    ) -> tuple[str, ...]:
-        """Return the parts with further rows added, in a new part if they replace none."""
-        with stage_rows(self._folder, FeedRow._fields, rows) as staged:
-            if parts and not staged.count:
-                return parts
-            new = self._write_part(engine, derive_columns(staged.select), name)
-        if not parts:
-            return (new,)
-        replaced = f"""SELECT count(*) FROM ({self._select(parts)})
-            SEMI JOIN ({self._select((new,))}) USING (launch_id, result_guid)"""
-        ((overlap,),) = engine.rows(replaced)
-        if not overlap and len(parts) < _MOST_PARTS:
-            return (*parts, new)
-        merged = f"""{self._select((new,))} UNION ALL SELECT * FROM ({self._select(parts)})
-            ANTI JOIN ({self._select((new,))}) USING (launch_id, result_guid)"""
-        return (self._write_part(engine, merged, f"{name}-merged"),)
-
-    def _write_part(self, engine: Engine, select: str, name: str) -> str:
-        file = self._folder / f"{name}.parquet"
-        engine.run(f"COPY ({select}) TO {quote(str(file))} (FORMAT parquet, COMPRESSION zstd)")
-        return file.name
-
-    def _select(self, parts: tuple[str, ...]) -> str:
-        files = ", ".join(quote(str(self._folder / name)) for name in parts)
-        return f"SELECT * FROM read_parquet([{files}])"
-
-    def _read_manifest(self) -> _Manifest | None:
-        try:
-            written = json.loads((self._folder / _MANIFEST).read_text(encoding="utf-8"))
-            manifest = _Manifest(**{**written, "parts": tuple(written["parts"])})
-            is_whole = bool(manifest.parts) and all(
-                (self._folder / name).is_file() for name in manifest.parts
+        held = self._attach(engine, version, find_mark)
+        if held != version.revision:
+            table = "copy.results" if held < 0 else "fresh"
+            engine.load(table, FeedRow._fields, read_since(held), derive_columns)
+            now = ", ".join(
+                (quote(version.edition), str(version.revision), quote(find_mark(version.revision)))
             )
-            is_numbered = manifest.layout == LAYOUT and isinstance(manifest.revision, int)
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-        return manifest if is_whole and is_numbered else None
-
-    def _write_manifest(self, manifest: _Manifest) -> None:
-        draft = self._folder / f"{_MANIFEST}.new"
-        draft.write_text(json.dumps(asdict(manifest)), encoding="utf-8")
-        draft.replace(self._folder / _MANIFEST)
-
-    def _remove_strays(self, manifest: _Manifest) -> None:
-        """Remove the files of an interrupted refresh, which have answers."""
-        held = {_LOCK, _MANIFEST, *manifest.parts}
-        for file in self._folder.iterdir():
-            if file.name not in held and file.is_file():
-                file.unlink(missing_ok=True)
-
-    def _cannot_write(self, error: OSError) -> RunnerError:
-        return RunnerError(
-            f"the copy of the results in {self._folder} cannot be written: {error.strerror}",
-            hint="make room on the disk, and check that this user may write there",
+            engine.run(
+                f"BEGIN; {'' if held < 0 else _UPDATE} DELETE FROM copy.version; "
+                f"INSERT INTO copy.version VALUES ({now}); COMMIT"
+            )
+        engine.load("refusals", ("launch", "guid"), refusals)
+        engine.run(
+            """CREATE OR REPLACE TEMP VIEW results AS SELECT *, says_nothing
+            OR (result_guid IN (SELECT guid FROM refusals)
+              AND (launch_id::VARCHAR, result_guid) IN (SELECT (launch, guid) FROM refusals)) AS refuses
+            FROM copy.results"""
         )
 
+    def _attach(self, engine: Engine, version: ResultVersion, find_mark: Callable[[int], str]) -> int:
+        """Attach the copy as `copy`, made anew if it is of no use, and return its revision, or -1."""
+        # Most campaigns are small: in blocks of the usual size each would take a megabyte.
+        attach = f"ATTACH IF NOT EXISTS {quote(str(self._folder / _COPY))} AS copy (BLOCK_SIZE 65536)"
+        with suppress(RunnerError):
+            engine.run(attach)
+            engine.run(f"CREATE TABLE IF NOT EXISTS {_VERSION}")
+            for edition, revision, mark in engine.rows("FROM copy.version"):
+                is_known = edition == version.edition and revision <= version.revision
+                if is_known and mark == find_mark(revision):
+                    return int(revision)
+        engine.run("DETACH DATABASE IF EXISTS copy")
+        self._remove(*(file.name for file in self._folder.iterdir() if file.name != _LOCK))
+        engine.run(attach)
+        engine.run(f"CREATE TABLE {_VERSION}")
+        return -1
 
-LAYOUT = 7
-"""The version of the columns: a copy of another one is rebuilt."""
+    def _remove(self, *names: str) -> None:
+        try:
+            for name in names:
+                file = self._folder / name
+                shutil.rmtree(file) if file.is_dir() else file.unlink(missing_ok=True)
+        except OSError as error:
+            raise cannot_write(self._folder, error) from None
+
 
 # Characters that Python strips from a text's ends, as the readers do.
 _BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
@@ -190,7 +145,7 @@ def derive_columns(select: str) -> str:
     Times are microseconds since 1970. `folded` is a response as the readers of answers compare it, `is_index`
     and `is_number` say whether they may take an answer for the index of a response, or a response for a
     number. `words` are those of a response, each once. `tie` orders results of one microsecond: the first
-    eight bytes of their guids. `refuses` is added by `flag_refusals`.
+    eight bytes of their guids.
     """
     return f"""
         SELECT * REPLACE (
@@ -206,27 +161,8 @@ def derive_columns(select: str) -> str:
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
           regexp_full_match(response, '{_BLANK}*(?:{PLAIN_NUMBER}|{GROUPED_NUMBER}){_BLANK}*')
             AND NOT regexp_full_match(response, '{_BLANK}*{AMBIGUOUS_NUMBER}{_BLANK}*') AS is_number,
-          false AS refuses
+          non_answer <> '' AS says_nothing
         FROM ({select})"""
-
-
-def flag_refusals(engine: Engine, folder: Path, select: str, refusals: Iterable[tuple[int, str]]) -> str:
-    """Return the statement that marks results that opt out, and so are no answers.
-
-    `refusals` are the ledger's launch number and `result_guid` of each. They are not kept with the results,
-    since a person may decide otherwise later. `folder`, of this user alone, has a file while this runs.
-
-    Raises:
-        RunnerError: the file cannot be written.
-    """
-    with stage_rows(folder, ("launch", "guid"), refusals) as staged:
-        engine.run(f"CREATE OR REPLACE TEMP TABLE refusals AS SELECT DISTINCT * FROM ({staged.select})")
-        if not staged.count:
-            return select
-    return f"""
-        SELECT flagged.* REPLACE (refusals.guid IS NOT NULL AS refuses) FROM ({select}) flagged
-        LEFT JOIN refusals ON refusals.guid = flagged.result_guid
-          AND refusals.launch::INTEGER = flagged.launch_id"""
 
 
 def number_person(column: str) -> str:
@@ -245,62 +181,51 @@ def read_time(column: str) -> str:
     return f"if({time} BETWEEN 1 AND {_LATEST_US}, {time}, NULL)"
 
 
-def load_members(engine: Engine, folder: Path, rows: Iterable[tuple[str, ...]], columns: int) -> None:
+def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: int) -> None:
     """Make the table `members` of pseudonym, phone (empty unless wanted), and the value of each column.
 
     Of several rows of a participant, the first counts.
-    `folder`, of this user alone, has a file while this runs.
 
     Raises:
-        RunnerError: the file cannot be written.
+        RunnerError: it cannot be made.
     """
     values = ["phone", *(f"value_{number}" for number in range(columns))]
-    first = "".join(f", arg_min({name}, mention) AS {name}" for name in values)
-    numbered = ((number, *row) for number, row in enumerate(rows))
-    with stage_rows(folder, ("mention", "participant", *values), numbered) as staged:
-        rows_of_all = _number(f"SELECT * REPLACE (mention::BIGINT AS mention) FROM ({staged.select})")
-        engine.run(f"""CREATE OR REPLACE TEMP TABLE members AS
-            SELECT min(mention) AS mention, participant{first}, person FROM ({rows_of_all})
-            GROUP BY participant, person""")
+    first = "".join(f", arg_min({name}, mention::BIGINT) AS {name}" for name in values)
+    engine.load(
+        "members",
+        ("mention", "participant", *values),
+        ((number, *row) for number, row in enumerate(rows)),
+        lambda select: (
+            f"SELECT participant{first}, {number_person('participant')} AS person FROM ({select}) "
+            "GROUP BY participant"
+        ),
+    )
 
 
-def load_reached(engine: Engine, folder: Path, rows: Iterable[tuple[str, str]]) -> None:
+def load_reached(engine: Engine, rows: Iterable[tuple[str, str]]) -> None:
     """Make the table `reached` of message ids and pseudonyms of their recipients.
 
     Raises:
-        RunnerError: the file cannot be written.
+        RunnerError: it cannot be made.
     """
-    _load(engine, folder, "reached", ("message", "participant"), rows, _number)
+    engine.load(
+        "reached",
+        ("message", "participant"),
+        rows,
+        lambda select: f"SELECT *, {number_person('participant')} AS person FROM ({select})",
+    )
 
 
-def load_asked(
-    engine: Engine, folder: Path, rows: Iterable[AskedRow], opted_out: Iterable[tuple[str, str]]
-) -> None:
+def load_asked(engine: Engine, rows: Iterable[AskedRow], opted_out: Iterable[tuple[str, str]]) -> None:
     """Make the tables `asked_people`, of messages' recipients with the time, and `opted_out`.
 
     `opted_out` has a message's id and the pseudonym of each participant whose reply to it opts out.
 
     Raises:
-        RunnerError: the file cannot be written.
+        RunnerError: they cannot be made.
     """
-    _load(engine, folder, "asked_people", AskedRow._fields, rows)
-    _load(engine, folder, "opted_out", ("message", "participant"), opted_out)
-
-
-def _load(
-    engine: Engine,
-    folder: Path,
-    table: str,
-    columns: Sequence[str],
-    rows: Iterable[Sequence[object]],
-    derive: Callable[[str], str] = str,
-) -> None:
-    with stage_rows(folder, columns, rows) as staged:
-        engine.run(f"CREATE OR REPLACE TEMP TABLE {table} AS {derive(staged.select)}")
-
-
-def _number(select: str) -> str:
-    return f"SELECT *, {number_person('participant')} AS person FROM ({select})"
+    engine.load("asked_people", AskedRow._fields, rows)
+    engine.load("opted_out", ("message", "participant"), opted_out)
 
 
 _FOLDER = "results"

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import csv
 from contextlib import contextmanager
-from dataclasses import dataclass
-from io import StringIO
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
@@ -18,12 +15,14 @@ import duckdb
 from runner.errors import RunnerError, describe_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
 SPILL = "spill"
 """The folder for data beyond the memory limit; removed when the engine ends normally."""
+STAGED = "staged.csv"
+"""The file of rows on their way to the engine."""
 MEMORY_LIMIT = "1GB"
 """The memory that the engine may use before it spills; ten million results need no more."""
 
@@ -31,7 +30,10 @@ _HINT = "make room on the disk; the folder can be removed, it is filled again fr
 
 
 class Engine:
-    """A connection to the engine, as a context manager, with a folder for data beyond its memory limit."""
+    """A connection to the engine, as a context manager, with a folder for data beyond its memory limit.
+
+    The folder is of this user alone.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,13 +61,48 @@ class Engine:
     def rows(
         self, statement: str, values: Sequence[object] | Mapping[str, object] = ()
     ) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement's result: groups, so not many.
+        """Return the rows of a statement's result: groups, so not many; in order, if they are counted.
 
         Raises:
             RunnerError: as for `run`.
         """
         with self._translated():
             return self._connection.execute(statement, values or None).fetchall()
+
+    def load(
+        self,
+        table: str,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        derive: Callable[[str], str] = str,
+    ) -> None:
+        """Make a table of rows, as text, temporary unless it names a database.
+
+        `derive` returns the table's statement, given one that selects the rows.
+
+        Raises:
+            RunnerError: the disk is full, or the file of the rows cannot be written.
+        """
+        file = self._folder / STAGED
+        types = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in columns)
+        select = f"""SELECT * FROM read_csv({quote(str(file))}, header = false, auto_detect = false,
+            delim = ',', quote = '"', escape = '"', new_line = '\\n', allow_quoted_nulls = false,
+            max_line_size = 4000000, columns = {{{types}}})"""
+        try:
+            with file.open("w", encoding="utf-8", newline="") as staged:
+                csv.writer(staged, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+            kind = "TABLE" if "." in table else "TEMP TABLE"
+            self.run(f"CREATE OR REPLACE {kind} {table} AS {derive(select)}")
+        except OSError as error:
+            raise cannot_write(self._folder, error) from None
+        finally:
+            file.unlink(missing_ok=True)
+
+    def fill(self, table: str, columns: Mapping[str, str], rows: Sequence[Sequence[object]]) -> None:
+        """Make a temporary table of few rows; `columns` are the types by name."""
+        cells = ", ".join(f"unnest(?::{kind}[]) AS {name}" for name, kind in columns.items())
+        values = [[row[number] for row in rows] for number in range(len(columns))]
+        self.run(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT {cells}", values)
 
     def save(self, select: str, file: Path, options: str, known_as: Path | None = None) -> None:
         """Write the rows of a statement to a file, atomically if the file exists already.
@@ -104,83 +141,14 @@ def _is_of_files(error: duckdb.Error) -> bool:
     return isinstance(error, kinds) or type(error) is duckdb.Error
 
 
+def cannot_write(folder: Path, error: OSError) -> RunnerError:
+    """Return the error of a copy that cannot be written."""
+    return RunnerError(
+        f"the copy of the results in {folder} cannot be written: {error.strerror}",
+        hint="make room on the disk, and check that this user may write there",
+    )
+
+
 def quote(text: str) -> str:
     """Return a text as a literal, for statements that take no values."""
     return "'" + text.replace("'", "''") + "'"
-
-
-LONGEST_TEXT = 40_000
-"""Characters kept of a text: more than one message can have in its 255 segments (3GPP TS 23.040)."""
-_LONGEST_LINE = 4_000_000
-"""Bytes."""
-_MOST_BYTES = 4
-"""Bytes of a character in UTF-8 (RFC 3629), at most."""
-_BLOCK = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """Rows that the engine can read by `select`, as text."""
-
-    select: str
-    count: int
-
-
-@contextmanager
-def stage_rows(folder: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[Staged]:
-    """Write rows to a file that exists while the block lasts, in a folder of this user alone.
-
-    Raises:
-        RunnerError: the file cannot be written.
-    """
-    file = folder / "staged.csv"
-    try:
-        yield Staged(select_staged(file, columns), _write(file, rows))
-    except OSError as error:
-        raise RunnerError(
-            f"the copy of the results in {folder} cannot be written: {error.strerror}",
-            hint="make room on the disk, and check that this user may write there",
-        ) from None
-    finally:
-        file.unlink(missing_ok=True)
-
-
-def _write(file: Path, rows: Iterable[Sequence[object]]) -> int:
-    count, waiting = 0, iter(rows)
-    with file.open("w", encoding="utf-8", newline="") as staged:
-        while block := list(islice(waiting, _BLOCK)):
-            count += len(block)
-            staged.write(_format(block))
-    return count
-
-
-def _format(block: Sequence[Sequence[object]]) -> str:
-    """Return the lines of some rows, none of which is longer than the engine reads."""
-    lines = _join(block)
-    if len(lines) <= _LONGEST_LINE // _MOST_BYTES:
-        return lines
-    return _join([[v[:LONGEST_TEXT] if isinstance(v, str) else v for v in row] for row in block])
-
-
-def _join(rows: Sequence[Sequence[object]]) -> str:
-    """Return rows as CSV (RFC 4180) with every value quoted.
-
-    Rows without a quote need no escaping: skipping it saves two thirds of the time.
-    """
-    width = len(rows[0])
-    line = ",".join(['"%s"'] * width) + "\n"
-    plain = "".join([line % tuple(row) for row in rows])
-    if plain.count('"') == 2 * width * len(rows):
-        return plain
-    lines = StringIO(newline="")
-    csv.writer(lines, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
-    return lines.getvalue()
-
-
-def select_staged(file: Path, columns: Sequence[str]) -> str:
-    """Return the statement that reads CSV (RFC 4180, UTF-8, no header) with every value quoted, as text."""
-    types = ", ".join(f"{quote(name)}: 'VARCHAR'" for name in columns)
-    return f"""
-        SELECT left(COLUMNS(*), {LONGEST_TEXT}) FROM read_csv({quote(str(file))}, header = false,
-          auto_detect = false, delim = ',', quote = '"', escape = '"', new_line = '\\n',
-          allow_quoted_nulls = false, max_line_size = {_LONGEST_LINE}, columns = {{{types}}})"""

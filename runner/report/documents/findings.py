@@ -345,85 +345,97 @@ AAPOR_NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One entry of "How to read this": a subject, its explanation, and the source."""
+    """One entry of "How to read this": a subject, its explanation, and the source.
 
+    `topic` is what a report needs for it.
+    """
+
+    topic: str
     term: str
     text: str
     source: str
 
 
-_RESPONSE = Explanation(
-    "Response rate and its 95 % interval",
-    "People with at least one answer, of the people texted. Another draw of as many people like these would "
-    "give a somewhat different rate; 95 of 100 such intervals hold the true one.",
-    "E. B. Wilson (1927), Journal of the American Statistical Association 22, 209–212",
-)
-_NPS = Explanation(
-    "NPS (Net Promoter Score)",
-    "Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100.",
-    "F. F. Reichheld (2003), Harvard Business Review, December",
-)
-_CSAT = Explanation(
-    "CSAT (customer satisfaction)",
-    "Share of answers that are one of the top two responses, with its Wilson interval.",
-    "Wilson (1927), as above",
-)
-_ARMS = Explanation(
-    "Arms compared",
-    "The difference of two response rates with its 95 % interval. “No difference shown” does not mean that "
-    "there is none: there may be too few people to show it. P-values and intervals are adjusted alike for "
-    "the number of comparisons. Where the campaign fixes no day and no size, they are those of a test that "
-    "may be looked at any number of times.",
-    "R. G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), Journal of the "
-    "American Statistical Association 56, 52–64; R. Johari et al. (2022), Operations Research 70, 1806–1821",
-)
-_MEAN = Explanation(
-    "Mean and its 95 % interval",
-    "Student’s interval, with the skewness taken off: where most answers are near one end of the scale, it "
-    "reaches further to where the few are.",
-    "P. Hall (1992), Journal of the Royal Statistical Society B 54, 221–228",
-)
-_TIMES = Explanation(
-    "Times",
-    "Half, and nine in ten, of those who answered took at most so long. Those who never answered are not "
-    "among them.",
-    "",
-)
-_COMPLETION = Explanation(
-    "Completion",
-    "People who answered the last question, or ended the survey early by an answer that does so, of those "
-    "who answered at all.",
-    "",
-)
-_RATES = Explanation(
-    "AAPOR response rates",
-    "RR1 to RR6 differ in whether partial interviews count, and in how many of the people of whom nothing is "
-    "known are taken to be eligible.",
-    "AAPOR (2023), Standard Definitions, 10th edition",
-)
-_PRIVACY = Explanation(
-    "What is not here",
-    "Phone numbers, answers in people’s own words, and groups so small that a rate may tell of one person.",
-    "",
+_EXPLANATIONS = (
+    Explanation(
+        "questions",
+        "Response rate and its 95 % interval",
+        "People with at least one answer, of the people texted. Another draw of as many people like these"
+        " would give a somewhat different rate; 95 of 100 such intervals hold the true one.",
+        "E. B. Wilson (1927), Journal of the American Statistical Association 22, 209–212",
+    ),
+    Explanation(
+        "questions",
+        "Completion",
+        "People who answered the last question, or ended the survey early by an answer that does so, of "
+        "those who answered at all.",
+        "",
+    ),
+    Explanation(
+        "questions",
+        "Times",
+        "Half, and nine in ten, of those who answered took at most so long. Those who never answered are "
+        "not among them.",
+        "",
+    ),
+    Explanation(
+        "nps",
+        "NPS (Net Promoter Score)",
+        "Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100.",
+        "F. F. Reichheld (2003), Harvard Business Review, December",
+    ),
+    Explanation(
+        "csat",
+        "CSAT (customer satisfaction)",
+        "Share of answers that are one of the top two responses, with its Wilson interval.",
+        "Wilson (1927), as above",
+    ),
+    Explanation(
+        "numeric_answers",
+        "Mean and its 95 % interval",
+        "Student’s interval, with the skewness taken off: where most answers are near one end of the "
+        "scale, it reaches further to where the few are.",
+        "P. Hall (1992), Journal of the Royal Statistical Society B 54, 221–228",
+    ),
+    Explanation(
+        "arms",
+        "Arms compared",
+        "The difference of two response rates with its 95 % interval. “No difference shown” does not mean"
+        " that there is none: there may be too few people to show it. P-values and intervals are adjusted"
+        " alike for the number of comparisons. Where the campaign fixes no day and no size, they are "
+        "those of a test that may be looked at any number of times.",
+        "R. G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), Journal"
+        " of the American Statistical Association 56, 52–64; R. Johari et al. (2022), Operations Research"
+        " 70, 1806–1821",
+    ),
+    Explanation(
+        "rates",
+        "AAPOR response rates",
+        "RR1 to RR6 differ in whether partial interviews count, and in how many of the people of whom "
+        "nothing is known are taken to be eligible.",
+        "AAPOR (2023), Standard Definitions, 10th edition",
+    ),
+    Explanation(
+        "report",
+        "What is not here",
+        "Phone numbers, answers in people’s own words, and groups so small that a rate may tell of one "
+        "person.",
+        "",
+    ),
 )
 
 
 def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
     """Yield the explanations of a report's content."""
-    messages = report.messages
-    questions = [question.shown for message in messages for question in message.questions]
-    if questions:
-        yield _RESPONSE
-        yield _COMPLETION
-        yield _TIMES
-    if any(question.nps is not None for question in questions):
-        yield _NPS
-    if any(question.csat is not None for question in questions):
-        yield _CSAT
-    if any(question.numeric_answers is not None for question in questions):
-        yield _MEAN
-    if any(message.experiment is not None for message in messages):
-        yield _ARMS
-    if any(message.response_rates is not None for message in messages):
-        yield _RATES
-    yield _PRIVACY
+    questions = [question.shown for message in report.messages for question in message.questions]
+    topics = {
+        "report": True,
+        "questions": bool(questions),
+        **{
+            name: any(getattr(one, name) is not None for one in questions)
+            for name in ("nps", "csat", "numeric_answers")
+        },
+        "arms": any(message.experiment is not None for message in report.messages),
+        "rates": any(message.response_rates is not None for message in report.messages),
+    }
+    yield from (one for one in _EXPLANATIONS if topics[one.topic])

@@ -29,7 +29,14 @@ import traceback
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import DictLoader, Environment, PackageLoader, StrictUndefined, TemplateSyntaxError
+from jinja2 import (
+    DictLoader,
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    TemplateSyntaxError,
+    select_autoescape,
+)
 from jinja2.exceptions import TemplateNotFound
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -68,61 +75,23 @@ FILTERS: Mapping[str, Callable[..., str]] = {
 }
 """Filters by their name in templates; a missing value is written as a dash."""
 
+_MODULES = charts, findings, tables, wording
+_SHOWN = ("draw_", "has_", "is_", "list_", "tabulate_", "write_")
+
 FUNCTIONS: Mapping[str, Any] = {
     "AAPOR_NOTE": findings.AAPOR_NOTE,
     "FREEFORM_NOTE": findings.FREEFORM_NOTE,
     "NOT_DEFINED": wording.NOT_DEFINED,
     "NOT_KNOWN": wording.NOT_KNOWN,
     "SIMULATION_NOTE": wording.SIMULATION_NOTE,
+    "divide": divide,
 } | {
-    function.__name__: function
-    for function in (
-        charts.draw_days,
-        charts.draw_distribution,
-        charts.draw_funnel,
-        charts.draw_groups,
-        charts.draw_nps,
-        divide,
-        findings.has_few_answers,
-        findings.is_freeform,
-        findings.list_explanations,
-        findings.list_findings,
-        findings.list_scores,
-        findings.list_volume,
-        findings.write_analysis,
-        findings.write_audience,
-        findings.write_cost,
-        findings.write_holdout,
-        findings.write_opt_outs,
-        findings.write_non_answers,
-        findings.write_suppressed,
-        findings.write_texts,
-        findings.write_times,
-        findings.write_turnout,
-        findings.write_verdict,
-        findings.write_volume,
-        tables.list_funnel,
-        tables.list_tiles,
-        tables.tabulate_days,
-        tables.tabulate_differences,
-        tables.tabulate_dispositions,
-        tables.tabulate_funnel,
-        tables.tabulate_groups,
-        tables.tabulate_questions,
-        tables.tabulate_rates,
-        tables.tabulate_reserved,
-        tables.tabulate_responses,
-        tables.tabulate_runs,
-        tables.tabulate_words,
-        wording.list_warnings,
-        wording.write_footer,
-        wording.write_headline,
-        wording.write_message_headline,
-        wording.write_sending_time,
-        wording.write_untraced,
-    )
+    name: value
+    for module in _MODULES
+    for name, value in vars(module).items()
+    if name.startswith(_SHOWN) and value not in FILTERS.values()
 }
-"""Functions by their name in templates."""
+"""Constants, and functions of the documents, by their name in templates."""
 
 
 def write_html(report: CampaignReport) -> str:
@@ -132,7 +101,7 @@ def write_html(report: CampaignReport) -> str:
 
 def render_page(template: str, **values: Any) -> str:
     """Return a page from one of our own templates, by its name in the folder `templates`."""
-    return _build_environment().get_template(template).render(values)
+    return build_environment().get_template(template).render(values)
 
 
 _SYNTAX: Mapping[str, Any] = {
@@ -143,15 +112,18 @@ _SYNTAX: Mapping[str, Any] = {
 }
 
 
+_ESCAPED = ("html", "htm", "xml", "html.j2", "htm.j2", "xml.j2")
+
+
 @cache
-def _build_environment() -> Environment:
-    environment = Environment(loader=PackageLoader("runner.report"), autoescape=True, **_SYNTAX)
+def build_environment() -> Environment:
+    """Return the environment of our own templates."""
+    environment = Environment(
+        loader=PackageLoader("runner.report"), autoescape=select_autoescape(_ESCAPED), **_SYNTAX
+    )
     environment.globals.update(FUNCTIONS)
     environment.filters.update(FILTERS, stored=wording.store_number)
     return environment
-
-
-_ESCAPED_SUFFIXES = (".html", ".htm", ".xml", ".html.j2", ".htm.j2", ".xml.j2")
 
 
 def write_with_template(report: CampaignReport, template_text: str, name: str) -> str:
@@ -160,7 +132,7 @@ def write_with_template(report: CampaignReport, template_text: str, name: str) -
     Raises:
         RunnerError: the template is not valid, or fails; with its name and line.
     """
-    environment = _build_sandboxed_environment(name)
+    environment = _build_sandboxed_environment()
     try:
         code = environment.compile(template_text, name=name, filename=name)
         template = environment.template_class.from_code(environment, code, environment.make_globals(None))
@@ -177,9 +149,10 @@ def write_with_template(report: CampaignReport, template_text: str, name: str) -
         ) from None
 
 
-def _build_sandboxed_environment(name: str) -> ImmutableSandboxedEnvironment:
-    is_escaped = name.lower().endswith(_ESCAPED_SUFFIXES)
-    environment = ImmutableSandboxedEnvironment(loader=DictLoader({}), autoescape=is_escaped, **_SYNTAX)
+def _build_sandboxed_environment() -> ImmutableSandboxedEnvironment:
+    environment = ImmutableSandboxedEnvironment(
+        loader=DictLoader({}), autoescape=select_autoescape(_ESCAPED), **_SYNTAX
+    )
     environment.globals.update(FUNCTIONS)
     environment.filters.update(FILTERS)
     return environment

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.report.comparison import subtract_interval
-from runner.report.documents.charts import ChartMark, draw_trend
+from runner.report.documents.charts import ChartMark, plot_trend
 from runner.report.documents.html import render_page
-from runner.report.documents.tables import Column, ReportTable, build_table
+from runner.report.documents.tables import ReportTable, build_table
 from runner.report.documents.wording import (
     NOT_DEFINED,
     SCORE_FORMATS,
@@ -53,30 +53,27 @@ def describe_campaign(report: CampaignReport) -> tuple[str, ...]:
     """
     surveys = [message for message in report.messages if message.questions and message.sent]
     main = max(surveys, key=lambda message: message.sent, default=None)
-    return (
-        _write_dates(report),
-        write_count(report.sent),
-        write_count(report.participants_answered),
-        NOT_DEFINED if main is None else write_percent(main.response_rate),
-        NOT_DEFINED if main is None else write_percent_range(main.response_rate_interval),
-        NOT_DEFINED if main is None else _write_scores(main),
-    )
+    counts = _write_dates(report), write_count(report.sent), write_count(report.participants_answered)
+    if main is None:
+        return (*counts, NOT_DEFINED, NOT_DEFINED, NOT_DEFINED)
+    interval = write_percent_range(main.response_rate_interval)
+    return (*counts, write_percent(main.response_rate), interval, _write_scores(main))
 
 
 def tabulate_waves(trend: Trend) -> ReportTable:
     """Return a question's score in each wave."""
-    return build_table(
-        f"{trend.tag}, wave by wave",
-        trend.waves,
-        (Column("Campaign", "text"), lambda wave: wave.campaign),
-        (Column("First sent"), lambda wave: wave.first_sent_at.date().isoformat()),
-        (Column("Score"), lambda wave: SCORE_FORMATS[wave.score.measure].write(wave.score.value)),
+    rows = (
         (
-            Column("95 % interval"),
-            lambda wave: SCORE_FORMATS[wave.score.measure].write_range(wave.score.interval),
-        ),
-        (Column("Answers"), lambda wave: write_count(wave.score.counted)),
+            wave.campaign,
+            wave.first_sent_at.date().isoformat(),
+            SCORE_FORMATS[wave.score.measure].write(wave.score.value),
+            SCORE_FORMATS[wave.score.measure].write_range(wave.score.interval),
+            write_count(wave.score.counted),
+        )
+        for wave in trend.waves
     )
+    columns = "Campaign", "First sent", "Score", "95 % interval", "Answers"
+    return build_table(f"{trend.tag}, wave by wave", columns, rows)
 
 
 def draw_waves(trend: Trend) -> str:
@@ -89,33 +86,26 @@ def draw_waves(trend: Trend) -> str:
         ChartMark(
             label,
             None if wave.score.value is None else float(wave.score.value),
-            interval=wave.score.interval,
+            form.write(wave.score.value),
+            wave.score.interval,
         )
         for label, wave in zip(months if len(set(months)) == len(months) else dates, waves, strict=True)
     ]
-    return draw_trend(
-        marks,
-        f"Line chart: {trend.tag}, wave by wave, with 95 % intervals",
-        form.write_mark,
-        form.limits,
-    )
+    name = f"Line chart: {trend.tag}, wave by wave, with 95 % intervals"
+    return plot_trend(marks, name, form.write_mark, form.limits)
 
 
 def _rank(report: CampaignReport) -> tuple[bool, str]:
-    first: datetime | None = find_first_sending(report)
-    return (False, "") if first is None else (True, first.isoformat())
+    first = find_first_sending(report)
+    return first is not None, "" if first is None else first.isoformat()
 
 
 def _write_dates(report: CampaignReport) -> str:
-    times = [
-        time
-        for message in report.messages
-        for time in (message.first_sent_at, message.last_sent_at)
-        if time is not None
-    ]
-    if not times:
+    sent = [message for message in report.messages if message.first_sent_at and message.last_sent_at]
+    if not sent:
         return "not sent yet"
-    first, last = min(times).date().isoformat(), max(times).date().isoformat()
+    first = min(f"{message.first_sent_at:%Y-%m-%d}" for message in sent)
+    last = max(f"{message.last_sent_at:%Y-%m-%d}" for message in sent)
     return first if first == last else f"{first} to {last}"
 
 
@@ -206,17 +196,12 @@ def write_change(trend: Trend) -> str:
 def _list_scored(report: CampaignReport) -> Iterator[tuple[QuestionReport, Score]]:
     """Yield a campaign's scored questions with a tag, each tag and scale once."""
     best: dict[tuple[str, Scale], tuple[QuestionReport, Score]] = {}
-    for message in report.messages:
-        for question in message.questions:
-            score = question.score
-            if score is None or score.value is None or not question.tag:
-                continue
-            known = best.get((question.tag, question.scale))
-            if known is None or score.counted > known[1].counted:
-                best[question.tag, question.scale] = (question, score)
-    if report.score is not None:
-        question = report.score.question
+    pooled = () if report.score is None else (report.score.question,)
+    for question in (*(one for message in report.messages for one in message.questions), *pooled):
         score = question.score
-        if score is not None and score.value is not None and question.tag:
+        if score is None or score.value is None or not question.tag:
+            continue
+        known = best.get((question.tag, question.scale))
+        if known is None or question in pooled or score.counted > known[1].counted:
             best[question.tag, question.scale] = (question, score)
     yield from best.values()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeVar
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
 
 from runner.reasons import REASONS
 from runner.report.documents.findings import caution, write_p_value
@@ -23,12 +24,10 @@ from runner.report.documents.wording import (
     write_score_range,
     write_time,
 )
-from runner.report.model import ResponseRates
 from runner.report.scores import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from fractions import Fraction
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.report.model import (
         Audience,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         Experiment,
         MessageReport,
         QuestionReport,
+        ResponseRates,
         RunReport,
         Score,
         TimeSummary,
@@ -64,17 +64,22 @@ class ReportTable:
     rows: tuple[tuple[str | Fraction | None, ...], ...]
 
 
-_Row = TypeVar("_Row")
+_Cell = str | Fraction | None
+_BAR = Column("", "bar")
 
 
 def build_table(
-    caption: str, rows: Iterable[_Row], *columns: tuple[Column, Callable[[_Row], str | Fraction | None]]
+    caption: str, columns: Sequence[str | Column], rows: Iterable[Sequence[_Cell]]
 ) -> ReportTable:
-    """Return a table of rows; each column comes with the function that returns a row's cell."""
+    """Return a table; of columns that are only names, the first has texts, the others figures."""
+    first, *others = columns
     return ReportTable(
         caption,
-        tuple(column for column, _ in columns),
-        tuple(tuple(write(row) for _, write in columns) for row in rows),
+        tuple(
+            one if isinstance(one, Column) else Column(one, "text" if number == 0 else "figure")
+            for number, one in enumerate((first, *others))
+        ),
+        tuple(map(tuple, rows)),
     )
 
 
@@ -94,13 +99,11 @@ class FunnelRow:
 
 def tabulate_funnel(message: MessageReport) -> ReportTable:
     """Return the outcomes of a message's recipients."""
-    return build_table(
-        "What became of the recipients",
-        list_funnel(message),
-        (Column("Step", "text"), lambda row: row.label),
-        (Column("People"), lambda row: write_known(message, row.name, row.count)),
-        (Column("Share"), lambda row: _write_share(message, row)),
+    rows = (
+        (row.label, write_known(message, row.name, row.count), _write_share(message, row))
+        for row in list_funnel(message)
     )
+    return build_table("What became of the recipients", ("Step", "People", "Share"), rows)
 
 
 def _write_share(message: MessageReport, row: FunnelRow) -> str:
@@ -126,21 +129,24 @@ def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:
         share = divide(message.unresolved, message.recipients)
         yield FunnelRow("Outcome not known", message.unresolved, share, "recipients")
     yield FunnelRow("Sent", sent, divide(sent, message.recipients), "recipients")
-    if sessions.queued != 0:
-        yield FunnelRow("Still queued", sessions.queued, divide(sessions.queued, sent), "sent", "queued")
-    if sessions.active != 0:
-        yield FunnelRow("In progress", sessions.active, divide(sessions.active, sent), "sent", "active")
-    yield FunnelRow("Ended", sessions.complete, divide(sessions.complete, sent), "sent", "complete")
+    states = {"Still queued": "queued", "In progress": "active", "Ended": "complete"}
+    for label, name in states.items():
+        count = getattr(sessions, name)
+        if count != 0 or name == "complete":
+            yield FunnelRow(label, count, divide(count, sent), "sent", name)
     if message.questions:
         answered, completed = message.participants_answered, message.participants_completed
         yield FunnelRow("Answered", answered, message.response_rate, "sent", "participants_answered")
-        yield FunnelRow(
-            "Reached the end", completed, message.completion_rate, "answered", "participants_completed"
-        )
+        end = completed, message.completion_rate, "answered", "participants_completed"
+        yield FunnelRow("Reached the end", *end)
     if message.opt_outs != 0:
         yield FunnelRow("Opted out", message.opt_outs, divide(message.opt_outs, sent), "sent", "opt_outs")
     if message.rejected:
         yield FunnelRow("Refused by the service", message.rejected)
+
+
+def _list_values(part: Dispositions | ResponseRates) -> list[Any]:
+    return [getattr(part, name) for name in part.__struct_fields__]
 
 
 def _label(disposition: str) -> str:
@@ -151,64 +157,53 @@ def _label(disposition: str) -> str:
 
 def tabulate_reserved(audience: Audience) -> ReportTable:
     """Return the recipients of the audience not sent to, by reason."""
-    return build_table(
-        "Who of the audience was not texted",
-        audience.reserved,
-        (Column("Reason", "text"), lambda one: _label(one.disposition)),
-        (Column("People"), lambda one: write_count(one.recipients)),
+    rows = (
         (
-            Column("Share"),
-            lambda one: f"{write_percent(divide(one.recipients, audience.recipients))} of the audience",
-        ),
+            _label(one.disposition),
+            write_count(one.recipients),
+            f"{write_percent(divide(one.recipients, audience.recipients))} of the audience",
+        )
+        for one in audience.reserved
     )
+    return build_table("Who of the audience was not texted", ("Reason", "People", "Share"), rows)
 
 
 def tabulate_questions(questions: Sequence[QuestionReport]) -> ReportTable:
     """Return the participants who reached each question, and their times."""
-    return build_table(
-        "How far people came, and how long they took",
-        questions,
-        (Column("Question", "text"), lambda one: one.tag or one.text),
+    rows = (
         (
-            Column("Asked"),
-            lambda one: NOT_DEFINED if one.asked is None and not one.is_unread else write_count(one.asked),
-        ),
-        (Column("Answered"), lambda one: write_count(one.answers)),
-        (Column("Rate"), lambda one: write_percent(one.answer_rate)),
-        (Column("", "bar"), lambda one: one.answer_rate),
-        (
-            Column("Stopped here"),
-            lambda one: NOT_DEFINED if one.broke_off is None else write_count(one.broke_off),
-        ),
-        (Column("Half within"), lambda one: _write_times(one.time_to_answer)[0]),
-        (Column("Nine in ten within"), lambda one: _write_times(one.time_to_answer)[1]),
+            one.tag or one.text,
+            NOT_DEFINED if one.asked is None and not one.is_unread else write_count(one.asked),
+            write_count(one.answers),
+            write_percent(one.answer_rate),
+            one.answer_rate,
+            NOT_DEFINED if one.broke_off is None else write_count(one.broke_off),
+            *_write_times(one.time_to_answer),
+        )
+        for one in questions
     )
+    names = "Question", "Asked", "Answered", "Rate", _BAR, "Stopped here", "Half within", "Nine in ten within"
+    return build_table("How far people came, and how long they took", names, rows)
 
 
 def tabulate_responses(question: QuestionReport) -> ReportTable:
     """Return the participants by response."""
-    return build_table(
-        "Answers by response",
-        question.distribution,
-        (Column("Response", "text"), lambda one: one.label),
-        (Column("Answers"), lambda one: write_count(one.count)),
-        (Column("Share"), lambda one: write_percent(one.share)),
-        (Column("", "bar"), lambda one: one.share),
+    rows = (
+        (one.label, write_count(one.count), write_percent(one.share), one.share)
+        for one in question.distribution
     )
+    return build_table("Answers by response", ("Response", "Answers", "Share", _BAR), rows)
 
 
 def tabulate_words(question: QuestionReport) -> ReportTable:
     """Return the words that participants use most in a question's answers."""
     texts = question.texts
-    counted, words = (0, ()) if texts is None else (texts.counted, texts.words)
-    return build_table(
-        "Words that people use most",
-        words,
-        (Column("Word", "text"), lambda one: one.word),
-        (Column("People"), lambda one: write_count(one.participants)),
-        (Column("Share"), lambda one: write_percent(divide(one.participants, counted))),
-        (Column("", "bar"), lambda one: divide(one.participants, counted)),
+    shares = {} if texts is None else {one: divide(one.participants, texts.counted) for one in texts.words}
+    rows = (
+        (one.word, write_count(one.participants), write_percent(share), share)
+        for one, share in shares.items()
     )
+    return build_table("Words that people use most", ("Word", "People", "Share", _BAR), rows)
 
 
 def tabulate_groups(what: str, groups: Sequence[Turnout], caption: str) -> ReportTable:
@@ -216,24 +211,22 @@ def tabulate_groups(what: str, groups: Sequence[Turnout], caption: str) -> Repor
 
     `what` names the groups, as in `Arm` or a column's name.
     """
-    table = build_table(
-        caption,
-        groups,
-        (Column(what, "text"), lambda group: group.name),
-        (Column("Sent"), lambda group: write_count(group.sent)),
-        (Column("Answered"), lambda group: write_count(group.answered)),
-        (Column("Response"), lambda group: write_percent(group.response_rate)),
-        (Column("95 % interval"), lambda group: write_percent_range(group.response_interval)),
-        (Column("Completed"), lambda group: write_count(group.completed)),
-    )
     scored = groups[0].scores if groups else ()
-    names = (Column(name_score(SCORE_FORMATS[one.measure].label, one.tag)) for one in scored)
-    rows = zip(table.rows, groups, strict=True)
-    return ReportTable(
-        caption,
-        (*table.columns, *names),
-        tuple((*row, *map(_write_group_score, group.scores)) for row, group in rows),
+    names = (name_score(SCORE_FORMATS[one.measure].label, one.tag) for one in scored)
+    rows = (
+        (
+            group.name,
+            write_count(group.sent),
+            write_count(group.answered),
+            write_percent(group.response_rate),
+            write_percent_range(group.response_interval),
+            write_count(group.completed),
+            *map(_write_group_score, group.scores),
+        )
+        for group in groups
     )
+    columns = what, "Sent", "Answered", "Response", "95 % interval", "Completed", *names
+    return build_table(caption, columns, rows)
 
 
 def name_score(measure: str, tag: str) -> str:
@@ -244,29 +237,26 @@ def name_score(measure: str, tag: str) -> str:
 def tabulate_differences(experiment: Experiment) -> ReportTable:
     """Return each further arm's response rate against the first arm's."""
     against = experiment.arms[0].name if experiment.arms else "the first arm"
-    return build_table(
-        f"Response rate of each arm, compared with {against}",
-        experiment.differences,
-        (Column("Arm", "text"), lambda one: one.arm),
-        (Column("Difference"), lambda one: write_points(one.difference)),
+    rows = (
         (
-            Column("95 % interval"),
-            lambda one: write_score_range(one.interval and (100 * one.interval[0], 100 * one.interval[1])),
-        ),
-        (Column("p"), lambda one: write_p_value(one.p_value) or NOT_DEFINED),
+            one.arm,
+            write_points(one.difference),
+            write_score_range(one.interval and (100 * one.interval[0], 100 * one.interval[1])),
+            write_p_value(one.p_value) or NOT_DEFINED,
+        )
+        for one in experiment.differences
     )
+    caption = f"Response rate of each arm, compared with {against}"
+    return build_table(caption, ("Arm", "Difference", "95 % interval", "p"), rows)
 
 
 def tabulate_days(days: Sequence[Day]) -> ReportTable:
     """Return the events of each day."""
-    return build_table(
-        "Sent and answered, by day",
-        days,
-        (Column("Day (UTC)", "text"), lambda day: day.date.isoformat()),
-        (Column("Sent"), lambda day: write_count(day.sent)),
-        (Column("First answers"), lambda day: write_count(day.first_answers)),
-        (Column("All answers"), lambda day: write_count(day.answers)),
+    rows = (
+        (day.date.isoformat(), *map(write_count, (day.sent, day.first_answers, day.answers))) for day in days
     )
+    columns = "Day (UTC)", "Sent", "First answers", "All answers"
+    return build_table("Sent and answered, by day", columns, rows)
 
 
 def _write_times(times: TimeSummary | None) -> tuple[str, str]:
@@ -291,72 +281,56 @@ _SHORT = 10
 
 def tabulate_runs(runs: Sequence[RunReport]) -> ReportTable:
     """Return the runs as a table, without empty columns."""
-    table = build_table(
-        "The runs that sent the campaign",
-        runs,
-        (Column("Started", "text"), lambda run: write_time(run.started_at)),
-        (Column("Commit", "text"), _write_commit),
-        (Column("Plan digest", "text"), lambda run: run.plan_digest[:_SHORT]),
-        (Column("Triggered by", "text"), lambda run: run.triggered_by),
-        (Column("Job", "link"), lambda run: run.run_url),
-        (Column("Launches"), lambda run: write_count(run.launches)),
-        (Column("Recipients"), lambda run: write_count(run.recipients)),
-    )
-    kept = [place for place in range(len(table.columns)) if any(row[place] for row in table.rows)]
-    columns = [table.columns[place] for place in kept]
-    return ReportTable(
-        table.caption,
-        tuple(columns),
-        tuple(tuple(map(_fill_cell, columns, (row[place] for place in kept))) for row in table.rows),
-    )
-
-
-def _fill_cell(column: Column, cell: str | Fraction | None) -> str | Fraction | None:
-    return cell if column.kind == "link" else cell or NOT_DEFINED
+    columns: dict[Column, list[str | None]] = {
+        Column("Started", "text"): [write_time(run.started_at) for run in runs],
+        Column("Commit", "text"): [_write_commit(run) for run in runs],
+        Column("Plan digest", "text"): [run.plan_digest[:_SHORT] for run in runs],
+        Column("Triggered by", "text"): [run.triggered_by for run in runs],
+        Column("Job", "link"): [run.run_url for run in runs],
+        Column("Launches"): [write_count(run.launches) for run in runs],
+        Column("Recipients"): [write_count(run.recipients) for run in runs],
+    }
+    kept = {
+        column: [cell or (None if column.kind == "link" else NOT_DEFINED) for cell in cells]
+        for column, cells in columns.items()
+        if any(cells)
+    }
+    rows = zip(*kept.values(), strict=True)
+    return build_table("The runs that sent the campaign", list(kept), rows)
 
 
 def _write_commit(run: RunReport) -> str | None:
-    if run.commit is None:
-        return None
-    return run.commit[:_SHORT] + (", with changes" if run.dirty else "")
+    return run.commit and run.commit[:_SHORT] + (", with changes" if run.dirty else "")
+
+
+_DISPOSITION_NAMES = (
+    ("Complete interviews", "I"),
+    ("Partial interviews", "P"),
+    ("Refusals", "R"),
+    ("Non-contacts", "NC"),
+    ("Other eligible", "O"),
+    ("Unknown eligibility", "UH + UO"),
+)
 
 
 def tabulate_dispositions(dispositions: Dispositions) -> ReportTable:
     """Return the recipients by AAPOR disposition."""
-    return build_table(
-        "Final dispositions",
-        (
-            ("Complete interviews", "I", dispositions.complete),
-            ("Partial interviews", "P", dispositions.partial),
-            ("Refusals", "R", dispositions.refusal),
-            ("Non-contacts", "NC", dispositions.non_contact),
-            ("Other eligible", "O", dispositions.other),
-            ("Unknown eligibility", "UH + UO", dispositions.unknown_eligibility),
-        ),
-        (Column("Disposition", "text"), lambda row: row[0]),
-        (Column("Letter"), lambda row: row[1]),
-        (Column("People"), lambda row: write_count(row[2])),
-    )
+    counts = map(write_count, _list_values(dispositions))
+    rows = ((*names, count) for names, count in zip(_DISPOSITION_NAMES, counts, strict=True))
+    return build_table("Final dispositions", ("Disposition", "Letter", "People"), rows)
 
 
 def tabulate_rates(rates: ResponseRates) -> ReportTable:
     """Return the six response rates, each with its formula."""
     known = "(I + P) + (R + NC + O)"
-    formulas = (
-        f"I / ({known} + (UH + UO))",
-        f"(I + P) / ({known} + (UH + UO))",
-        f"I / ({known} + e (UH + UO))",
-        f"(I + P) / ({known} + e (UH + UO))",
-        f"I / ({known})",
-        f"(I + P) / ({known})",
+    wholes = f"({known} + (UH + UO))", f"({known} + e (UH + UO))", f"({known})"
+    formulas = [f"{part} / {whole}" for whole in wholes for part in ("I", "(I + P)")]
+    rows = (
+        (f"RR{number}", formula, write_percent(rate))
+        for number, (formula, rate) in enumerate(zip(formulas, _list_values(rates), strict=True), start=1)
     )
-    return build_table(
-        "Response rates; e is the share of the unknown that is taken to be eligible",
-        zip(ResponseRates.__struct_fields__, formulas, strict=True),
-        (Column("Rate", "text"), lambda row: row[0].upper()),
-        (Column("Formula", "text"), lambda row: row[1]),
-        (Column("Value"), lambda row: write_percent(getattr(rates, row[0]))),
-    )
+    caption = "Response rates; e is the share of the unknown that is taken to be eligible"
+    return build_table(caption, ("Rate", Column("Formula", "text"), "Value"), rows)
 
 
 @dataclass(frozen=True, slots=True)

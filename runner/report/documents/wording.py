@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runner.document import PLACES, round_exactly
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from fractions import Fraction
 
@@ -303,3 +303,13 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "�
 def defuse_formula(text: str) -> str:
     """Return a text cell with an apostrophe before it if a spreadsheet would run it as a formula."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+
+
+def distinguish(names: Iterable[str]) -> list[str]:
+    """Return names made distinct by numbers, regardless of case, as the engine compares them."""
+    found: dict[str, str] = {}
+    for name in names:
+        candidates = (name, *(f"{name} ({number})" for number in range(2, len(found) + 2)))
+        free = next(candidate for candidate in candidates if candidate.casefold() not in found)
+        found[free.casefold()] = free
+    return list(found.values())

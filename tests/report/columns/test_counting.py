@@ -112,7 +112,7 @@ def order(row: FeedRow) -> tuple[bool, datetime, str]:
 
 
 def describe(reading: AnswerReading) -> tuple[object, ...]:
-    return reading.answer, reading.label, reading.position, reading.number, reading.concludes
+    return reading.answer, reading.label, reading.number, reading.concludes
 
 
 def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
@@ -120,7 +120,7 @@ def read(outline: MessageOutline, row: FeedRow) -> tuple[object, ...]:
     base = next((one for one in outline.questions if one.tag == row.question_tag), None)
     own = next((way.questions for way in outline.all_ways if way.arm == row.arm), ())
     question = next((one for one in own if one.tag == row.question_tag), base)
-    return describe(build_reader(question).read(row.answer, row.response))
+    return describe(build_reader(question)(row.answer, row.response))
 
 
 class Reference:
@@ -198,7 +198,7 @@ class Reference:
         return Counter(len(row.response) for row in rows if not self._is_told(row))
 
     def _is_told(self, row: FeedRow) -> bool:
-        _, label, _, number, concludes = read(self.outline, row)
+        _, label, number, concludes = read(self.outline, row)
         return label is not None or number is not None or bool(concludes)
 
     def texts(self, tag: str) -> Counter[str]:
@@ -345,8 +345,8 @@ def test_decimal_commas_are_counted_and_thousands_are_no_numbers() -> None:
 def test_unknown_questions_are_looked_at_up_to_a_hundred() -> None:
     """Of 103 questions that the campaign does not have the three with the fewest results are only counted."""
     tags = [f"t{number:03}" for number in range(103)]
-    found = {("", tag): 1 if number < 3 else 2 for number, tag in enumerate(tags)}
-    asked = list_asked(OTHER, {**found, ("", "age"): 7})
+    found = [(False, False, "", tag, 1 if number < 3 else 2) for number, tag in enumerate(tags)]
+    asked = list_asked(OTHER, [*found, (False, False, "", "age", 7)])
     assert (asked.tags, asked.unlisted, asked.results) == (("age", *tags[3:]), 3, 210)
 
 
@@ -467,8 +467,8 @@ def test_groups_are_those_of_plain_python(
     copy = ResultColumns(folder)
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: mine, lambda _: "")
-        load_reached(engine, folder, [("ask", person) for person in reached] + [("again", "p")])
-        load_members(engine, folder, [(person, "", "x", city) for person, city in cities.items()], 2)
+        load_reached(engine, [("ask", person) for person in reached] + [("again", "p")])
+        load_members(engine, [(person, "", "x", city) for person, city in cities.items()], 2)
         tally = count_campaign(engine, [OUTLINE], {}, ("plan", "city"))
     groups = tally.messages["ask"].groups["city"]
     assert set(tally.messages["ask"].groups) == {"plan", "city"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 import secrets
 import signal
@@ -11,7 +10,7 @@ import subprocess
 import sys
 import threading
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+FILES = ["lock", "results-8.duckdb"]
 HINT = "make room on the disk, and check that this user may write there"
 HOLD = """
 import sys
@@ -89,10 +89,6 @@ def feed() -> Feed:
     return feed
 
 
-def list_parts(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.glob("*.parquet"))
-
-
 def test_the_first_copy_has_every_result(folder: Path, feed: Feed) -> None:
     """A copy that is made anew asks for all there is."""
     assert feed.refresh(folder) == feed.rows
@@ -103,7 +99,7 @@ def test_the_copy_is_for_its_owner_alone(folder: Path, feed: Feed) -> None:
     """Answers stand in it: nobody else of the machine may look into the folder."""
     feed.refresh(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert sorted(file.name for file in folder.iterdir()) == ["first-1.parquet", "lock", "manifest.json"]
+    assert sorted(file.name for file in folder.iterdir()) == FILES
 
 
 def test_a_refresh_reads_only_what_is_new(folder: Path, feed: Feed) -> None:
@@ -113,7 +109,6 @@ def test_a_refresh_reads_only_what_is_new(folder: Path, feed: Feed) -> None:
     feed.enter(make_row("p3", "first", "Yes", guid="c"))
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, 1]
-    assert list_parts(folder) == ["first-1.parquet", "first-2.parquet"]
 
 
 def test_another_campaigns_results_change_nothing(folder: Path, feed: Feed) -> None:
@@ -122,7 +117,6 @@ def test_another_campaigns_results_change_nothing(folder: Path, feed: Feed) -> N
     feed.enter()
     assert feed.refresh(folder) == feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, 1]
-    assert list_parts(folder) == ["first-1.parquet"]
 
 
 def test_a_changed_result_replaces_the_old_one(folder: Path, feed: Feed) -> None:
@@ -134,16 +128,6 @@ def test_a_changed_result_replaces_the_old_one(folder: Path, feed: Feed) -> None
     assert len(feed.rows) == 4
 
 
-def test_many_parts_become_one(folder: Path, feed: Feed) -> None:
-    """However often it is refreshed, a copy has sixteen parts at most, and loses nothing by it."""
-    for number in range(19):
-        assert feed.refresh(folder) == feed.rows
-        assert 1 <= len(list_parts(folder)) <= 16
-        feed.enter(make_row(f"n{number}", "first", "Yes", guid=f"n{number}"))
-    assert feed.asked == [-1, *range(1, 19)]
-    assert list_parts(folder)[:1] == ["first-17-merged.parquet"]
-
-
 def test_another_edition_makes_the_copy_anew(folder: Path, feed: Feed) -> None:
     """What the ledger has forgotten is in no file of the copy any more."""
     feed.enter(make_row("p3", "words", "I am Ada", guid="c"))
@@ -151,7 +135,6 @@ def test_another_edition_makes_the_copy_anew(folder: Path, feed: Feed) -> None:
     feed.forget("p3")
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, -1]
-    assert list_parts(folder) == ["first'-2.parquet"]
 
 
 def test_a_ledger_that_was_put_back_makes_the_copy_anew(folder: Path, feed: Feed) -> None:
@@ -164,59 +147,36 @@ def test_a_ledger_that_was_put_back_makes_the_copy_anew(folder: Path, feed: Feed
     assert older.asked == [-1]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"layout": 0},
-        {"parts": []},
-        {"parts": ["gone.parquet"]},
-        {"parts": [7]},
-        {"parts": None},
-        {"revision": "1"},
-        {"revision": None},
-        {"edition": None},
-        {"further": 1},
-    ],
-)
-def test_a_manifest_that_does_not_fit_makes_the_copy_anew(
-    folder: Path, feed: Feed, change: dict[str, Any]
-) -> None:
-    """A manifest of another version, or one that names parts that are not there, is as good as none."""
+@pytest.mark.parametrize("damage", [b"", b"no copy at all, and long enough to look at" * 500])
+def test_a_damaged_copy_is_made_anew(folder: Path, feed: Feed, damage: bytes) -> None:
+    """Whatever stands in the copy, the ledger is what counts."""
     feed.refresh(folder)
-    manifest = folder / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), **change}), encoding="utf-8")
+    (folder / "results-8.duckdb").write_bytes(damage)
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, -1]
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"parts": []}'])
-def test_a_damaged_manifest_makes_the_copy_anew(folder: Path, feed: Feed, text: bytes) -> None:
-    """Whatever stands in the manifest, the ledger is what counts."""
+def test_a_copy_that_was_not_finished_is_made_anew(folder: Path, feed: Feed) -> None:
+    """A copy is of no use before it says which revision it has, and one of another version has another name."""
     feed.refresh(folder)
-    (folder / "manifest.json").write_bytes(text)
+    with ResultColumns(folder).hold() as engine:
+        engine.run(f"ATTACH '{folder / FILES[1]}' AS copy")
+        engine.run("DELETE FROM copy.version")
+    (folder / "results-7.duckdb").write_text("of another version", encoding="utf-8")
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, -1]
+    assert sorted(file.name for file in folder.iterdir()) == FILES
 
 
 def test_what_a_killed_refresh_left_goes_away(folder: Path, feed: Feed) -> None:
-    """Files that belong to no copy do no harm, and are gone after the next report, also if nothing is new."""
+    """Answers on their way to the engine do no harm, and are gone with the next report."""
     feed.refresh(folder)
-    leftovers = ("first-2.parquet", "staged.csv", "manifest.json.new")
-    for name in leftovers:
-        (folder / name).write_text("half an answ", encoding="utf-8")
+    (folder / "staged.csv").write_text("half an answ", encoding="utf-8")
     (folder / "spill").mkdir()
     (folder / "spill" / "duckdb_temp_storage_DEFAULT-0.tmp").write_text("answer", encoding="utf-8")
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1]
-    assert sorted(file.name for file in folder.iterdir()) == ["first-1.parquet", "lock", "manifest.json"]
-
-
-def test_a_leftover_of_the_same_name_is_written_over(folder: Path, feed: Feed) -> None:
-    """A part that was written, and not taken note of, is written again."""
-    feed.refresh(folder)
-    feed.enter(make_row("p3", "first", "Yes", guid="c"))
-    (folder / "first-2.parquet").write_text("half a part", encoding="utf-8")
-    assert feed.refresh(folder) == feed.rows
+    assert sorted(file.name for file in folder.iterdir()) == FILES
 
 
 def test_a_refresh_that_fails_leaves_the_copy_as_it_was(folder: Path, feed: Feed) -> None:
@@ -247,29 +207,15 @@ def test_a_ledger_that_was_restored_is_copied_anew(folder: Path, feed: Feed) -> 
     assert backup.asked == [-1, 2]
 
 
-@pytest.mark.parametrize("damage", [b"", b"no parquet at all, and long enough to look at"])
-def test_a_damaged_part_is_said(folder: Path, feed: Feed, damage: bytes) -> None:
-    """A part that cannot be read is an error in words; without the folder all is well again."""
-    feed.refresh(folder)
-    (folder / "first-1.parquet").write_bytes(damage)
-    with pytest.raises(RunnerError) as caught:
-        feed.refresh(folder)
-    assert caught.value.message.startswith(f"the results in {folder} cannot be counted: ")
-    assert "\n" not in caught.value.message
-    assert caught.value.hint == (
-        "make room on the disk; the folder can be removed, it is filled again from the ledger"
-    )
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("back", range(9, 300, 10))
-def test_a_part_with_a_damaged_byte_is_never_a_bug(folder: Path, feed: Feed, back: int) -> None:
-    """Wherever the description of a part is damaged, it is read or told in the same words."""
+@pytest.mark.parametrize("place", range(0, 16_000, 1_000))
+def test_a_copy_with_damaged_bytes_is_never_a_bug(folder: Path, feed: Feed, place: int) -> None:
+    """Wherever the copy is damaged, it is read, made anew, or told in the same words."""
     feed.refresh(folder)
-    part = folder / "first-1.parquet"
-    damaged = bytearray(part.read_bytes())
-    damaged[-back] ^= 0xFF
-    part.write_bytes(damaged)
+    copy = folder / "results-8.duckdb"
+    damaged = bytearray(copy.read_bytes())
+    damaged[place : place + 8] = b"\xff" * 8
+    copy.write_bytes(damaged)
     try:
         feed.refresh(folder)
     except RunnerError as error:
@@ -286,10 +232,9 @@ def test_a_file_in_the_place_of_the_folder_is_said(tmp_path: Path, feed: Feed) -
     assert caught.value.hint == HINT
 
 
-@pytest.mark.parametrize("name", ["lock", "staged.csv", "manifest.json.new"])
-def test_a_file_that_cannot_be_written_is_said(folder: Path, feed: Feed, name: str) -> None:
+def test_a_file_that_cannot_be_written_is_said(folder: Path, feed: Feed) -> None:
     """A folder in the place of a file of the copy is told in the same words."""
-    (folder / name).mkdir(parents=True)
+    (folder / "lock").mkdir(parents=True)
     with pytest.raises(RunnerError) as caught:
         feed.refresh(folder)
     assert caught.value.message == f"the copy of the results in {folder} cannot be written: Is a directory"
@@ -345,22 +290,6 @@ def test_any_text_survives(folder: Path) -> None:
             for number, text in enumerate(ODD_TEXTS)
         )
     )
-    assert feed.refresh(folder) == feed.rows
-
-
-@pytest.mark.parametrize("length", [40_001, 100_000, 5_000_000])
-def test_texts_longer_than_any_message_are_cut(folder: Path, length: int) -> None:
-    """Of more the first 40,000 characters are kept, of however many: no text message has as many."""
-    feed = Feed()
-    feed.enter(make_row("p", "words", "é" * length, "x"), make_row("q", "words", "short", guid="h"))
-    long, short = feed.refresh(folder)
-    assert (long.response, short.response) == ("é" * 40_000, "short")
-
-
-def test_every_row_of_many_blocks_is_copied(folder: Path) -> None:
-    """Rows are written some thousand at a time, and none is lost between."""
-    feed = Feed()
-    feed.enter(*(make_row(f"p{number}", "words", f"{number}", guid=f"{number}") for number in range(2001)))
     assert feed.refresh(folder) == feed.rows
 
 

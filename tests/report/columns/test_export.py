@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import hashlib
 from datetime import UTC, datetime
@@ -66,8 +67,8 @@ def export(
     copy, file = ResultColumns(folder / "copy"), folder / "out" / name
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        load_members(engine, folder, members or PHONES.items(), len(columns))
-        load_asked(engine, folder, asked, opted_out)
+        load_members(engine, members or PHONES.items(), len(columns))
+        load_asked(engine, asked, opted_out)
         answers = AnswerFiles(
             engine, include_pii, EXPORT_KEY, [(name, number) for number, name in enumerate(columns)]
         )
@@ -79,7 +80,8 @@ def export(
 
 
 def read_csv(file: Path) -> list[list[str]]:
-    with file.open(encoding="utf-8", newline="") as stream:
+    assert file.read_bytes().startswith(codecs.BOM_UTF8)
+    with file.open(encoding="utf-8-sig", newline="") as stream:
         return list(csv.reader(stream))
 
 
