@@ -22,11 +22,12 @@ from runner.ledger.people.opt_outs import iterate_opt_outs, read_suppressions
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
-from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.result_feed import iterate_feed
+from runner.ledger.results.sendings import count_answered
 from runner.ledger.target_key import KeySource, TargetSecret
 from runner.reconcile.campaign import reconcile_campaign
-from runner.reconcile.context import ReadingOrder, ReconcileContext
+from runner.reconcile.launches import ReconcileContext
 from runner.reconcile.summary import ReconcileSummary
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
@@ -107,8 +108,18 @@ class Survey:
     def reconcile(self, opt_out_words: tuple[str, ...] = ()) -> ReconcileSummary:
         """Reconcile once, and forget the requests that were counted before."""
         self.connection.requests.clear()
-        order = ReadingOrder(self.campaign_id, "pulse", AT, opt_out_words=opt_out_words)
-        return reconcile_campaign(ReconcileContext(order, self.ledger, self._client, KEY, PEOPLE))
+        return reconcile_campaign(
+            ReconcileContext(
+                self.ledger,
+                self._client,
+                KEY,
+                PEOPLE,
+                self.campaign_id,
+                "pulse",
+                AT,
+                opt_out_words=opt_out_words,
+            )
+        )
 
     def list_results(self) -> list[tuple[str, str]]:
         """Return participant and response of each result in the ledger."""

@@ -28,7 +28,10 @@ from runner.ledger.people.recent import read_open_sessions, read_recent
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import add_intents
+from runner.ledger.record.unsettled import list_claimed
 from runner.ledger.results.runs import enter_runs
+from runner.service.model import SendReply
+from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     from runner.ledger.people.suppressions import Pause
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
-    from runner.service.model import SendReply
 
 
 FRESH_S = 1.0
@@ -187,36 +189,36 @@ class OptOutMonitor:
     `clock` returns seconds that never go back. `pause` is the one that was found at the last reading.
     """
 
-    def __init__(self, ledger: Ledger, gate: EligibilityCheck, clock: Callable[[], float]) -> None:
+    def __init__(self, ledger: Ledger, eligibility: EligibilityCheck, clock: Callable[[], float]) -> None:
         self._ledger = ledger
-        self._gate = gate
+        self._eligibility = eligibility
         self._clock = clock
         self._turn = threading.Lock()
         self._waiting: dict[int, _Waiting] = {}
         self.pause: Pause | None = None
 
-    def enter(self, flights: Iterable[InFlightLaunch], asked_at: float) -> None:
+    def enter(self, departing: Iterable[InFlightLaunch], asked_at: float) -> None:
         """Monitor launches from now on, none of whose recipients had opted out.
 
         `asked_at` is the time of that reading on the clock, or a moment before.
         """
         with self._turn:
-            for flight in flights:
-                self._waiting[flight.launch_id] = _Waiting(flight.launch.phones, asked_at)
+            for in_flight in departing:
+                self._waiting[in_flight.launch_id] = _Waiting(in_flight.launch.phones, asked_at)
 
-    def leave(self, flights: Iterable[InFlightLaunch]) -> None:
+    def leave(self, departing: Iterable[InFlightLaunch]) -> None:
         """Stop monitoring launches."""
         with self._turn:
-            for flight in flights:
-                self._waiting.pop(flight.launch_id, None)
+            for in_flight in departing:
+                self._waiting.pop(in_flight.launch_id, None)
 
-    def has_opted_out(self, flight: InFlightLaunch) -> bool:
+    def has_opted_out(self, in_flight: InFlightLaunch) -> bool:
         """Return whether a recipient of a monitored launch has opted out, or may have.
 
         Raises:
             LedgerError: the ledger cannot be read.
         """
-        waiting = self._waiting[flight.launch_id]
+        waiting = self._waiting[in_flight.launch_id]
         if not self._is_fresh(waiting):
             with self._turn:
                 # Another thread may have read for all meanwhile.
@@ -230,14 +232,14 @@ class OptOutMonitor:
     def _read(self) -> None:
         asked_at, everybody = self._clock(), list(self._waiting.values())
         with self._ledger.reading() as connection:
-            self.pause = self._gate.find_pause(connection)
-            found = self._gate.find_opted_out(connection, (p for one in everybody for p in one.phones))
+            self.pause = self._eligibility.find_pause(connection)
+            found = self._eligibility.find_opted_out(connection, (p for one in everybody for p in one.phones))
         for waiting in everybody:
             waiting.has_opted_out = not found.isdisjoint(waiting.phones)
             waiting.asked_at = asked_at
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IntentLog:
     """The records of one campaign's launches, under its lock, after the check for eligibility.
 
@@ -246,8 +248,9 @@ class IntentLog:
 
     campaign: CampaignRef
     lock: RunLock
-    gate: EligibilityCheck | None
+    eligibility: EligibilityCheck | None
     run: Run | None = None
+    _is_run_entered: bool = field(default=False, init=False)
 
     def commit(
         self,
@@ -265,18 +268,54 @@ class IntentLog:
         at, admission, ids = format_moment(now), Admission(list(due)), list[int]()
         campaign_id = self.campaign.campaign_id
         with self.campaign.ledger.writing() as connection:
-            record_outcomes(connection, [_outcome(flight, reply, at) for flight, reply in replies])
+            record_outcomes(connection, [_outcome(in_flight, reply, at) for in_flight, reply in replies])
             if due:
                 self.lock.require_held(connection)
-                admission = self.gate.admit(connection, due, now) if self.gate else admission
+                admission = self.eligibility.admit(connection, due, now) if self.eligibility else admission
             run = None if self.run is None else self.run.id
             intents = [make_intent(self.campaign, launch, run) for launch in admission.launches]
             if intents:
-                enter_runs(connection, [self.run] if self.run is not None else [])
+                if self.run is not None and not self._is_run_entered:
+                    enter_runs(connection, [self.run])
                 ids = add_intents(connection, campaign_id, intents, at)
+        # Only once it is durable.
+        self._is_run_entered = self._is_run_entered or bool(intents)
         return [
             InFlightLaunch(*each) for each in zip(ids, intents, admission.launches, strict=True)
         ], admission
+
+
+REPEATED_GUID = "the service named an earlier launch"
+
+
+class Guids:
+    """The service's names of a target's launches: each is of one launch, the first that it was given to.
+
+    `named` are those on record, as `normalize_guid` writes them.
+    """
+
+    def __init__(self, named: Iterable[str] = ()) -> None:
+        self._named = set(named)
+
+    @classmethod
+    def read(cls, ledger: Ledger, target: str) -> Self:
+        """Return all guids of a target that are on record.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        with ledger.reading() as connection:
+            return cls(list_claimed(connection, target, explained_only=False))
+
+    def judge(self, reply: SendReply) -> SendReply:
+        """Return a reply; as of unknown outcome if its guid is another launch's."""
+        if reply.project_launch_guid is None:
+            return reply
+        guid = normalize_guid(reply.project_launch_guid)
+        if guid in self._named:
+            return SendReply("unknown", detail=REPEATED_GUID, status=reply.status)
+        self._named.add(guid)
+        return reply
 
 
 def make_intent(campaign: CampaignRef, launch: PlannedLaunch, run: str | None = None) -> Intent:
@@ -295,5 +334,5 @@ def make_intent(campaign: CampaignRef, launch: PlannedLaunch, run: str | None = 
     )
 
 
-def _outcome(flight: InFlightLaunch, reply: SendReply, at: str) -> Outcome:
-    return Outcome(flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)
+def _outcome(in_flight: InFlightLaunch, reply: SendReply, at: str) -> Outcome:
+    return Outcome(in_flight.launch_id, reply.outcome, at, reply.project_launch_guid, reply.detail)

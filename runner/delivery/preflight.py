@@ -80,26 +80,26 @@ class Preflight:
     """Comparison of the service's launches with one campaign's record. The caller holds its lock.
 
     `window_s` is the time that a launch may take to be listed, `history_s` the age up to which one under
-    another tag may be of a lost run, in seconds. `list_told` returns the guids in other campaigns' lockfiles,
-    as `normalize_guid` writes them: the ledger may not know these. `state_key` is the user's secret, if there
-    is one.
+    another tag may be of a lost run, in seconds. `list_in_files` returns the guids in other campaigns'
+    lockfiles, as `normalize_guid` writes them: the ledger may not know these. `state_key` is the user's
+    secret, if there is one.
     """
 
     def __init__(
         self,
-        subject: ListedCampaign,
+        campaign: ListedCampaign,
         window_s: float,
         history_s: float,
-        list_told: Callable[[], set[str]] = set[str],
+        list_in_files: Callable[[], set[str]] = set[str],
         state_key: str | None = None,
     ) -> None:
         self._state_key = state_key
         # The phones of forgotten people: they are kept from texts, and out of whatever is recorded.
         self._forgotten: set[str] = set()
-        self._subject = subject
+        self._campaign = campaign
         self._history = timedelta(seconds=history_s)
-        self._lists = ListReader(subject, window_s)
-        self._list_told = list_told
+        self._lists = ListReader(campaign, window_s)
+        self._list_in_files = list_in_files
 
     def check(
         self, find_payloads: FindPayloads, tags: Mapping[str, set[str]], *, is_behind: bool
@@ -114,28 +114,28 @@ class Preflight:
             ServiceError: the service cannot be asked. Nothing may be sent then.
             LedgerError: the ledger cannot be written.
         """
-        subject = self._subject
+        campaign = self._campaign
         own = set[str]().union(*tags.values())
         listing = self._read(own, is_behind=is_behind)
-        with subject.ledger.reading() as connection:
+        with campaign.ledger.reading() as connection:
             explained = self._list_explained(connection)
         unclaimed, elsewhere = _divide(_leave_out(listing.launches, explained), own)
         elsewhere = self._choose_recent(elsewhere, None if is_behind else own) if elsewhere else []
         partial = sum(not stat.is_whole for stat in unclaimed)
         planned = _Planned(find_payloads, [*unclaimed, *elsewhere])
-        with subject.ledger.writing() as connection:
+        with campaign.ledger.writing() as connection:
             phones = {phone for stat in (*unclaimed, *elsewhere) for phone in stat.recipients}
             self._forgotten = find_suppressed(
-                connection, subject.target, self._state_key, phones | planned.phones, "forgotten"
+                connection, campaign.target, self._state_key, phones | planned.phones, "forgotten"
             )
             grown = self._take_in(connection, listing.launches)
-            drop_unexplained(connection, subject.campaign_id, explained)
-            earlier = list_unexplained(connection, subject.campaign_id)
+            drop_unexplained(connection, campaign.campaign_id, explained)
+            earlier = list_unexplained(connection, campaign.campaign_id)
             reached, unexplained = self._adopt(connection, unclaimed, planned, tags)
             found = [(stat, planned.find_people(stat, reached, tags)) for stat in unexplained]
             found += [(stat, planned.find_people(stat, reached)) for stat in elsewhere]
             self._hold_all(connection, found, earlier)
-            kept = list_unexplained(connection, subject.campaign_id)
+            kept = list_unexplained(connection, campaign.campaign_id)
         before, after = _list_held(earlier), _list_held(kept)
         return PreflightSummary(
             adopted=len(unclaimed) - len(unexplained) + grown,
@@ -150,7 +150,7 @@ class Preflight:
         )
 
     def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
-        now = self._subject.now()
+        now = self._campaign.now()
         listing = self._lists.read(own, now, trusts_counts=True)
         if is_behind:
             return self._lists.widen(listing, now)
@@ -162,8 +162,8 @@ class Preflight:
 
     def _list_explained(self, connection: LedgerConnection) -> set[str]:
         """Return the guids on record, and those dismissed, as `normalize_guid` writes them."""
-        dismissed = read_dismissed(connection, self._subject.campaign_id)
-        return list_claimed(connection, self._subject.target) | set(map(normalize_guid, dismissed))
+        dismissed = read_dismissed(connection, self._campaign.campaign_id)
+        return list_claimed(connection, self._campaign.target) | set(map(normalize_guid, dismissed))
 
     def _choose_recent(
         self, elsewhere: Iterable[StatRecord], own: Collection[str] | None
@@ -172,24 +172,24 @@ class Preflight:
 
         With `own` tags, they are those that may have one of these all the same.
         """
-        since = datetime.fromisoformat(self._subject.now()) - self._history
+        since = datetime.fromisoformat(self._campaign.now()) - self._history
         return [
             stat
-            for stat in _leave_out(elsewhere, self._list_told())
+            for stat in _leave_out(elsewhere, self._list_in_files())
             if (own is None or any(may_have_tag(stat, tag) for tag in own))
             and ((moment := parse_moment(stat.project_launch_start)) is None or moment >= since)
         ]
 
     def _take_in(self, connection: LedgerConnection, stats: Iterable[StatRecord]) -> int:
         """Add recipients to adopted launches that were listed without them; return the number of launches."""
-        subject = self._subject
+        campaign = self._campaign
         listed = {normalize_guid(stat.project_launch_guid): stat for stat in stats}
         grown = 0
-        for one in list_adopted(connection, subject.campaign_id):
+        for one in list_adopted(connection, campaign.campaign_id):
             stat = listed.get(normalize_guid(one.project_launch_guid))
             if stat is not None and len(stat.recipients) > len(one.people):
-                people = set(map(subject.fingerprint, stat.recipients)) - one.people
-                grown += bool(add_recipients(connection, subject.campaign_id, one, people))
+                people = set(map(campaign.fingerprint, stat.recipients)) - one.people
+                grown += bool(add_recipients(connection, campaign.campaign_id, one, people))
         return grown
 
     def _adopt(
@@ -205,16 +205,16 @@ class Preflight:
         """
         reached: set[tuple[str, str]] = set()
         others = []
-        unsettled = list_unsettled(connection, self._subject.campaign_id)
+        unsettled = list_unsettled(connection, self._campaign.campaign_id)
         for stat in unclaimed:
             found = planned.find_message(stat, reached, tags)
-            (candidate,) = make_candidates([stat], self._subject.fingerprint)
+            (candidate,) = make_candidates([stat], self._campaign.fingerprint)
             if found is None or any(is_akin(launch, candidate) for launch in unsettled):
                 others.append(stat)
                 continue
             reached |= {(found.message.id, phone) for phone in stat.recipients}
             record = self._record(stat, found, self._name_people(stat.recipients))
-            enter_adopted(connection, self._subject.campaign_id, record, stat.project_definition)
+            enter_adopted(connection, self._campaign.campaign_id, record, stat.project_definition)
         return reached, others
 
     def _record(self, stat: StatRecord, found: Offer, people: Collection[str]) -> LaunchRecord:
@@ -222,17 +222,17 @@ class Preflight:
         message, digest = found.message, found.payload.digest
         return LaunchRecord(
             message=message.id,
-            key=self._subject.name_launch(message.id, digest, fingerprints),
+            key=self._campaign.name_launch(message.id, digest, fingerprints),
             tag=stat.project_tag,
             payload_digest=digest,
             project_launch_guid=stat.project_launch_guid,
-            sent_at=write_moment(stat.project_launch_start, self._subject.now()),
+            sent_at=write_moment(stat.project_launch_start, self._campaign.now()),
             recipients=fingerprints,
             arm=found.arm,
         )
 
     def _name_people(self, phones: Iterable[str]) -> set[str]:
-        return {self._subject.fingerprint(phone) for phone in phones if phone not in self._forgotten}
+        return {self._campaign.fingerprint(phone) for phone in phones if phone not in self._forgotten}
 
     def _hold_all(
         self,
@@ -242,7 +242,7 @@ class Preflight:
     ) -> None:
         # Found anew: a launch listed without its people before has held everybody.
         guids = [stat.project_launch_guid for stat, _ in found]
-        drop_unexplained(connection, self._subject.campaign_id, guids)
+        drop_unexplained(connection, self._campaign.campaign_id, guids)
         known = {one.project_launch_guid: one for one in earlier}
         for stat, people in found:
             self._hold(connection, stat, people, known.get(stat.project_launch_guid))
@@ -254,7 +254,7 @@ class Preflight:
         people: Mapping[str, set[str]],
         earlier: UnexplainedLaunch | None,
     ) -> None:
-        subject = self._subject
+        campaign = self._campaign
         named = {message: self._name_people(phones) for message, phones in people.items()}
         held = {message: found for message, found in named.items() if found}
         if earlier is not None and earlier.is_whole:
@@ -266,12 +266,12 @@ class Preflight:
         launch = UnexplainedLaunch(
             stat.project_launch_guid,
             stat.project_tag,
-            write_moment(stat.project_launch_start, subject.now()),
+            write_moment(stat.project_launch_start, campaign.now()),
             stat.project_definition,
             held,
             stat.is_whole,
         )
-        hold_people(connection, subject.campaign_id, launch)
+        hold_people(connection, campaign.campaign_id, launch)
 
 
 def _list_held(launches: Iterable[UnexplainedLaunch]) -> set[tuple[str, str]]:

@@ -18,12 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import chain, islice
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, SendingReport
-from runner.delivery.guids import FindClaims, Guids, doubt_guid, read_claims
-from runner.delivery.intent_log import IntentLog, OptOutMonitor
+from runner.delivery.intent_log import Guids, IntentLog, OptOutMonitor
 from runner.delivery.order import InFlightLaunch, MessageOrder
 from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
@@ -165,19 +164,24 @@ class Retrier:
 ENDED = "the run ended before its turn"
 _AHEAD = 2
 """Launches that may have an intent, for each that may be in flight: itself, and one to take next."""
+_GATHER_S = 0.02
+"""The longest wait, in seconds, for further replies that are recorded with the first."""
 
 
 class SenderPool:
     """A bounded pool of threads that send launches. A context manager that leaves nothing in flight.
 
     Threads take launches from a queue, which costs less than a future for each; there are at most `size`.
-    `fly` must not raise.
+    `send` must not raise.
     """
 
-    def __init__(self, size: int, fly: Callable[[InFlightLaunch], SendReply]) -> None:
-        self.in_flight = 0
+    def __init__(
+        self, size: int, send: Callable[[InFlightLaunch], SendReply], clock: Callable[[], float]
+    ) -> None:
+        self.count = 0
+        self._clock = clock
         self._size = size
-        self._fly = fly
+        self._send = send
         self._threads = 0
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="send")
         self._due: SimpleQueue[InFlightLaunch | None] = SimpleQueue()
@@ -191,32 +195,40 @@ class SenderPool:
             self._due.put(None)
         self._pool.shutdown()
 
-    def send_off(self, flight: InFlightLaunch) -> None:
+    def send_off(self, in_flight: InFlightLaunch) -> None:
         """Have a launch sent as soon as a thread is free."""
-        self.in_flight += 1
-        self._due.put(flight)
-        if self._threads < min(self.in_flight, self._size):
+        self.count += 1
+        self._due.put(in_flight)
+        if self._threads < min(self.count, self._size):
             self._threads += 1
             self._pool.submit(self._work)
 
     def take_back(self) -> list[tuple[InFlightLaunch, SendReply]]:
-        """Wait for a reply, and return all that have come, each with its launch."""
+        """Wait for a reply, and return all that have come, each with its launch.
+
+        As long as every thread has a next launch, more are waited for: a record of many costs little more
+        than that of one.
+        """
         taken = [self._replies.get()]
+        latest = self._clock() + _GATHER_S
+        while (left_s := latest - self._clock()) > 0 and self.count - len(taken) > self._size:
+            with contextlib.suppress(Empty):
+                taken.append(self._replies.get(timeout=left_s))
         while not self._replies.empty():
             taken.append(self._replies.get())
-        self.in_flight -= len(taken)
+        self.count -= len(taken)
         return taken
 
     def _work(self) -> None:
-        while (flight := self._due.get()) is not None:
-            self._replies.put((flight, self._fly(flight)))
+        while (in_flight := self._due.get()) is not None:
+            self._replies.put((in_flight, self._send(in_flight)))
 
 
 class Delivery:
     """The delivery of one campaign's launches.
 
     Args:
-        gate: removes recipients who may no longer be texted, at the last moment.
+        eligibility: removes recipients who may no longer be texted, at the last moment.
         concurrency: the most sends in flight.
         breaker: ends the run if everything fails; None for one that fits the limit.
         stop: ends the run early when set; launches in flight are waited for and recorded.
@@ -224,7 +236,6 @@ class Delivery:
         observe: is called with each outcome as soon as it is durable.
         lock: is checked in each transaction that records intents, and before each request.
         report: receives counts of left out recipients; continues an earlier round of the same run.
-        find_claims: looks up guids on record; None to read all of the target's at the start.
         settle_margin: time before the end of the hours at which the last launches leave; None to derive it
             from the service's response times.
         meter: receives each request and outcome, for telemetry.
@@ -245,12 +256,11 @@ class Delivery:
         observe: ObserveOutcome = lambda *_: None,
         lock: RunLock | None = None,
         report: SendingReport | None = None,
-        gate: EligibilityCheck | None = None,
+        eligibility: EligibilityCheck | None = None,
         policy: RetryPolicy = DEFAULT_POLICY,
         random: Callable[[], float] = random.random,
         breaker: Breaker | None = None,
         run: Run | None = None,
-        find_claims: FindClaims | None = None,
         settle_margin: timedelta | None = None,
         order: MessageOrder | None = None,
         meter: SendMeter | None = None,
@@ -258,10 +268,9 @@ class Delivery:
         self._campaign = campaign
         self._meter = meter or SendMeter(campaign.campaign, campaign.target, None)
         self._lock = lock or Unlocked()
-        self._journal = IntentLog(campaign, self._lock, gate, run)
+        self._intents = IntentLog(campaign, self._lock, eligibility, run)
         self._pace = pace
-        self._watch = OptOutMonitor(campaign.ledger, gate, pace.now) if gate else None
-        self._find_claims = find_claims
+        self._monitor = OptOutMonitor(campaign.ledger, eligibility, pace.now) if eligibility else None
         self._guids = Guids()
         self._margin = Margin(settle_margin)
         self._order = order or MessageOrder()
@@ -279,7 +288,7 @@ class Delivery:
         self._concurrency = concurrency
         self._now = now
         self._observe = observe
-        self._pool = SenderPool(concurrency, self._fly)
+        self._pool = SenderPool(concurrency, self._send_launch, pace.now)
         self._unrecorded: list[tuple[InFlightLaunch, SendReply]] = []
         self._unobserved: list[tuple[InFlightLaunch, SendReply]] = []
         self._again: deque[PlannedLaunch] = deque()
@@ -298,7 +307,7 @@ class Delivery:
             RunnerError: the ledger cannot be written, or another run holds some of the recipients. Launches
                 in flight have been waited for, and recorded as far as possible.
         """
-        self._guids = Guids(self._find_claims or read_claims(self._campaign.ledger, self._campaign.target))
+        self._guids = Guids.read(self._campaign.ledger, self._campaign.target)
         with self._pool:
             try:
                 self._loop(launches)
@@ -309,12 +318,12 @@ class Delivery:
 
     def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
         while True:
-            room = max(0, self._concurrency * _AHEAD - self._pool.in_flight)
+            room = max(0, self._concurrency * _AHEAD - self._pool.count)
             due = [] if self._ends() else list(islice(self._iterate_due(launches), room))
-            for flight in self._commit(due):
-                self._pool.send_off(flight)
+            for in_flight in self._commit(due):
+                self._pool.send_off(in_flight)
             self._conclude_recorded()
-            if self._pool.in_flight:
+            if self._pool.count:
                 self._collect()
             elif not due:
                 return
@@ -357,7 +366,7 @@ class Delivery:
             return []
         asked_at = self._pace.now()
         try:
-            flights, admission = self._journal.commit(recorded, due, self._now())
+            departing, admission = self._intents.commit(recorded, due, self._now())
         except RunnerError:
             self._unrecorded = recorded
             raise
@@ -367,37 +376,37 @@ class Delivery:
         self.report.capped += admission.capped
         self.report.open_session += len(admission.open_session)
         self._order.turn_back(admission.find_left_out(due), admission.open_session)
-        if self._watch is not None:
-            self._watch.enter(flights, asked_at)
-        return flights
+        if self._monitor is not None:
+            self._monitor.enter(departing, asked_at)
+        return departing
 
     def _conclude_recorded(self) -> None:
         # After the next launches have gone: an observer that fails must leave no unsent intent behind.
         recorded, self._unobserved = self._unobserved, []
-        for flight, reply in recorded:
+        for in_flight, reply in recorded:
             if reply.detail not in (OPTED_OUT, PAUSED):
-                self._conclude(flight, reply)
+                self._conclude(in_flight, reply)
 
-    def _conclude(self, flight: InFlightLaunch, reply: SendReply) -> None:
+    def _conclude(self, in_flight: InFlightLaunch, reply: SendReply) -> None:
         if reply.outcome == "unknown":
-            self.unclear.append(flight.launch)
-        launch = flight.launch
+            self.unclear.append(in_flight.launch)
+        launch = in_flight.launch
         self._meter.observe_outcome(reply.outcome, launch.message.id, launch.arm, len(launch.phones))
         self._observe(reply.outcome, len(launch.phones), reply.detail)
 
-    def _fly(self, flight: InFlightLaunch) -> SendReply:
+    def _send_launch(self, in_flight: InFlightLaunch) -> SendReply:
         """Send one launch, in a thread of the pool."""
-        launch = flight.launch
+        launch = in_flight.launch
         with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
-            reply = self._send_counted(flight)
+            reply = self._send_counted(in_flight)
             end(reply.outcome, reply.status)
         return reply
 
-    def _send_counted(self, flight: InFlightLaunch) -> SendReply:
+    def _send_counted(self, in_flight: InFlightLaunch) -> SendReply:
         number = self._breaker.enter()
         try:
             reply = self._retrier.send(
-                flight.intent.definition, list(flight.launch.phones), lambda: self._check(flight)
+                in_flight.intent.definition, list(in_flight.launch.phones), lambda: self._check(in_flight)
             )
         except WithheldError as withheld:
             return SendReply("not_sent", detail=withheld.reason)
@@ -428,15 +437,15 @@ class Delivery:
             self._margin.observe(took_s)
         return reply
 
-    def _check(self, flight: InFlightLaunch) -> None:
+    def _check(self, in_flight: InFlightLaunch) -> None:
         """Raise if a launch must no longer be sent, or not to all of its recipients."""
-        if self._is_late(flight.launch):
+        if self._is_late(in_flight.launch):
             raise WithheldError(TOO_LATE)
-        if self._watch is None:
+        if self._monitor is None:
             return
-        has_opted_out = self._watch.has_opted_out(flight)
-        if self._watch.pause is not None:
-            self.report.pause = self._watch.pause
+        has_opted_out = self._monitor.has_opted_out(in_flight)
+        if self._monitor.pause is not None:
+            self.report.pause = self._monitor.pause
             raise WithheldError(PAUSED)
         if has_opted_out:
             raise WithheldError(OPTED_OUT)
@@ -458,26 +467,17 @@ class Delivery:
 
     def _collect(self) -> None:
         taken = self._pool.take_back()
-        if self._watch is not None:
-            self._watch.leave(flight for flight, _ in taken)
-        judged = self._judge(taken)
-        for (flight, _), reply in zip(taken, judged, strict=True):
+        if self._monitor is not None:
+            self._monitor.leave(in_flight for in_flight, _ in taken)
+        for in_flight, answer in taken:
+            reply = self._guids.judge(answer)
             comes_again = reply.detail == OPTED_OUT
-            self._order.arrive(flight.launch, reply, comes_again=comes_again)
-            self._again += [flight.launch] if comes_again else []
-            self._unrecorded.append((flight, reply))
-
-    def _judge(self, taken: list[tuple[InFlightLaunch, SendReply]]) -> list[SendReply]:
-        try:
-            return self._guids.judge([(flight.launch_id, reply) for flight, reply in taken])
-        except RunnerError as error:
-            # The ledger cannot be read. Launches that the service named stay to be settled.
-            self._failure = error
-            self._halted = True
-            return [doubt_guid(reply) for _, reply in taken]
+            self._order.arrive(in_flight.launch, reply, comes_again=comes_again)
+            self._again += [in_flight.launch] if comes_again else []
+            self._unrecorded.append((in_flight, reply))
 
     def _collect_all(self) -> None:
-        while self._pool.in_flight:
+        while self._pool.count:
             self._collect()
         # A last try: if the disk is full again, intents without an outcome stay, and count as unknown.
         with contextlib.suppress(RunnerError):

@@ -85,8 +85,8 @@ class ListReader:
     `window_s` is the time that a launch may take to be listed, in seconds.
     """
 
-    def __init__(self, subject: ListedCampaign, window_s: float) -> None:
-        self._subject = subject
+    def __init__(self, campaign: ListedCampaign, window_s: float) -> None:
+        self._campaign = campaign
         self._window = timedelta(seconds=window_s)
 
     def read(self, tags: Iterable[str], moment: str, *, trusts_counts: bool = False) -> LaunchListing:
@@ -106,7 +106,7 @@ class ListReader:
         found: dict[str, StatRecord] = {}
         uncounted = None
         for tag in asked:
-            listed = list_launches(self._subject.client, tag)
+            listed = list_launches(self._campaign.client, tag)
             theirs = (stat for stat in listed.launches if is_tagged(stat, tag))
             found |= {normalize_guid(stat.project_launch_guid): stat for stat in theirs}
             if not listed.is_counted:
@@ -125,8 +125,8 @@ class ListReader:
         known = self._list_known(None, since)
         found = {normalize_guid(stat.project_launch_guid): stat for stat in listing.launches}
         uncounted = listing.uncounted
-        if self._subject.client.count_launches(None) != len(found):
-            listed = list_launches(self._subject.client, None)
+        if self._campaign.client.count_launches(None) != len(found):
+            listed = list_launches(self._campaign.client, None)
             # Those that are found under a tag have it, even if they are listed without.
             found = {normalize_guid(stat.project_launch_guid): stat for stat in listed.launches} | found
             uncounted = uncounted if listed.is_counted else "all tags"
@@ -134,23 +134,23 @@ class ListReader:
 
     def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[KnownLaunch]:
         """Return what a list that is read after this has to show."""
-        if self._subject.is_embedded:
+        if self._campaign.is_embedded:
             # If only the embedded sandbox's database was removed, the lists may lack some for good.
             return []
-        with self._subject.ledger.reading() as connection:
-            return list_known(connection, self._subject.target, tags, format_moment(since))
+        with self._campaign.ledger.reading() as connection:
+            return list_known(connection, self._campaign.target, tags, format_moment(since))
 
     def _is_accounted_for(self, tag: str, since: datetime) -> bool:
         """Return whether a tag's count is evidence enough: its launches are many, old, and on record."""
-        with self._subject.ledger.reading() as connection:
-            count = count_known(connection, self._subject.target, tag)
+        with self._campaign.ledger.reading() as connection:
+            count = count_known(connection, self._campaign.target, tag)
             if count < MANY_LAUNCHES:
                 return False
-            latest = list_known(connection, self._subject.target, [tag], format_moment(since))
-        young = format_moment(datetime.fromisoformat(self._subject.now()) - self._window)
+            latest = list_known(connection, self._campaign.target, [tag], format_moment(since))
+        young = format_moment(datetime.fromisoformat(self._campaign.now()) - self._window)
         if any(one.sent_at >= young for one in latest):
             return False
-        return self._subject.client.count_launches(tag) == count
+        return self._campaign.client.count_launches(tag) == count
 
     def _find_gap(self, known: Iterable[KnownLaunch], listed: Collection[str], since: datetime) -> str | None:
         recent = format_moment(since)
@@ -163,7 +163,7 @@ class ListReader:
         return f"the service does not list {count} that it is known to have accepted"
 
     def _knows(self, launch: KnownLaunch) -> bool:
-        return self._subject.client.read_stat(launch.project_launch_guid) is not None
+        return self._campaign.client.read_stat(launch.project_launch_guid) is not None
 
 
 _SOME = 100
@@ -200,11 +200,11 @@ class Settler:
     use a clock that can be set; it returns whether the run was stopped meanwhile.
     """
 
-    def __init__(self, subject: ListedCampaign, *, window_s: float, wait: Callable[[float], bool]) -> None:
-        self._subject = subject
+    def __init__(self, campaign: ListedCampaign, *, window_s: float, wait: Callable[[float], bool]) -> None:
+        self._campaign = campaign
         self._window_s = window_s
         self._wait = wait
-        self._lists = ListReader(subject, window_s)
+        self._lists = ListReader(campaign, window_s)
 
     def settle(self) -> SettleSummary:
         """Settle every launch of unknown outcome.
@@ -247,9 +247,9 @@ class Settler:
 
     def _look(self) -> tuple[list[Verdict], LaunchListing]:
         """Read the lists, and compare the unsettled launches with them."""
-        subject = self._subject
-        with subject.ledger.reading() as connection:
-            launches = list_unsettled(connection, subject.campaign_id)
+        campaign = self._campaign
+        with campaign.ledger.reading() as connection:
+            launches = list_unsettled(connection, campaign.campaign_id)
         if not launches:
             return [], LaunchListing(())
         since = min(launch.intent_at for launch in launches)
@@ -265,14 +265,14 @@ class Settler:
         return verdicts, listing
 
     def _compare(self, launches: Sequence[Unsettled], listing: LaunchListing) -> list[Verdict]:
-        subject = self._subject
+        campaign = self._campaign
         tags = {launch.tag for launch in launches}
         theirs = [stat for stat in listing.launches if any(may_have_tag(stat, tag) for tag in tags)]
-        with subject.ledger.reading() as connection:
-            dismissed = set(map(normalize_guid, read_dismissed(connection, subject.campaign_id)))
-            claimed = list_claimed(connection, subject.target)
-            forgotten = read_forgotten(connection, subject.campaign_id)
-        found = make_candidates(theirs, subject.fingerprint, forgotten)
+        with campaign.ledger.reading() as connection:
+            dismissed = set(map(normalize_guid, read_dismissed(connection, campaign.campaign_id)))
+            claimed = list_claimed(connection, campaign.target)
+            forgotten = read_forgotten(connection, campaign.campaign_id)
+        found = make_candidates(theirs, campaign.fingerprint, forgotten)
         found = [one for one in found if one.guid not in dismissed]
         unsettled = frozenset[str]().union(*(launch.recipients for launch in launches))
         recorded = [one for one in found if one.guid in claimed]
@@ -281,36 +281,36 @@ class Settler:
         recorded = [*(one for one in recorded if not unsettled.isdisjoint(one.recipients)), *some]
         candidates = [*recorded, *(one for one in found if one.guid not in claimed)]
         guids = [one.stat.project_launch_guid for one in recorded]
-        with subject.ledger.reading() as connection:
-            claims = read_claims(connection, subject.target, guids)
-        misnamed = find_misnamed(launches, candidates, claims, subject.campaign_id)
+        with campaign.ledger.reading() as connection:
+            claims = read_claims(connection, campaign.target, guids)
+        misnamed = find_misnamed(launches, candidates, claims, campaign.campaign_id)
         if misnamed:
-            with subject.ledger.writing() as connection:
-                subject.lock.require_held(connection)
-                correct_guids(connection, subject.campaign_id, misnamed)
-                claims = read_claims(connection, subject.target, [*guids, *misnamed.values()])
-        return judge_launches(launches, candidates, claims, subject.campaign_id)
+            with campaign.ledger.writing() as connection:
+                campaign.lock.require_held(connection)
+                correct_guids(connection, campaign.campaign_id, misnamed)
+                claims = read_claims(connection, campaign.target, [*guids, *misnamed.values()])
+        return judge_launches(launches, candidates, claims, campaign.campaign_id)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
         matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
         if matches:
-            with self._subject.ledger.writing() as connection:
+            with self._campaign.ledger.writing() as connection:
                 guids = [stat.project_launch_guid for _, stat in matches]
-                drop_unexplained(connection, self._subject.campaign_id, guids)
+                drop_unexplained(connection, self._campaign.campaign_id, guids)
                 for launch, stat in matches:
-                    at = write_moment(stat.project_launch_start, self._subject.now())
+                    at = write_moment(stat.project_launch_start, self._campaign.now())
                     adopt_launch(connection, launch.id, stat.project_launch_guid, at)
         return {launch.key: stat.project_launch_guid for launch, stat in matches}
 
     def _release(self, launches: Sequence[Unsettled]) -> None:
         if launches:
-            with self._subject.ledger.writing() as connection:
+            with self._campaign.ledger.writing() as connection:
                 # A process that has lost the lock would release launches that another run is about to send.
-                self._subject.lock.require_held(connection)
+                self._campaign.lock.require_held(connection)
                 for launch in launches:
                     # The launch's own answer says more than its absence from the list.
                     detail = launch.detail or ABSENT
-                    release_launch(connection, launch.id, self._subject.now(), detail)
+                    release_launch(connection, launch.id, self._campaign.now(), detail)
 
 
 def write_moment(started: str, otherwise: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -135,18 +135,13 @@ class SummaryLine:
 
 
 @dataclass(frozen=True, slots=True)
-class OpenLaunch:
-    """An accepted launch, for reconciling.
+class AcceptedLaunch:
+    """An accepted launch, for reconciling; `is_open`: a session may be open, as last read."""
 
-    `is_open`: a session may be open, as last read. `results` counts those in the ledger.
-    """
-
-    id: int
-    tag: str
+    launch_id: int
     project_launch_guid: str
     recipients: int
     is_open: bool
-    results: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +159,10 @@ class LaunchStats:
     project_launch_start: str
 
 
+COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("num_"))
+"""The names of a launch's counts."""
+
+
 class StoredSession(NamedTuple):
     """A session to be stored.
 
@@ -178,8 +177,7 @@ class StoredSession(NamedTuple):
     blocked: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StoredResult:
+class StoredResult(NamedTuple):
     """A result to be stored: the service's fields without the phone number.
 
     `non_answer` is why it answers nothing; empty for an answer.

@@ -15,9 +15,12 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
     true,
 )
+
+from runner.ledger.model import COUNTS
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -117,13 +120,7 @@ deliveries = _table(
 launch_stats = _table(
     "launch_stats",
     _launch_key(),
-    Column("num_active_sessions", Integer),
-    Column("num_complete_sessions", Integer),
-    Column("num_messages", Integer),
-    Column("num_questions", Integer),
-    Column("num_queued_sessions", Integer),
-    Column("num_renders", Integer),
-    Column("num_results", Integer),
+    *(Column(name, Integer) for name in COUNTS),
     *_texts("project_launch_start", "reconciled_at"),
 )
 
@@ -142,6 +139,28 @@ results = _table(
     # The last transaction that inserted or changed it: copies of results find newer rows by it.
     Column("revision", Integer, nullable=False, server_default="0"),
     Index("results_by_revision", "revision"),
+)
+
+# What the service says of each launch while its campaign is reconciled: `runner.ledger.results.readings`.
+launch_readings = _table(
+    "launch_readings",
+    _key("reading"),
+    Column("launch_id", Integer, primary_key=True, autoincrement=False),
+    *_texts("tag", "project_launch_guid"),
+    _number("held"),  # results in the ledger at the beginning
+    *(
+        Column(name, Boolean, nullable=False, server_default=false())
+        for name in ("is_listed", "is_unreadable", "is_unscreened")
+    ),
+    *(Column(name, Integer) for name in COUNTS),
+    Column("project_launch_start", LedgerString),
+    Column("definition", LedgerText),  # the service's, if the ledger has none
+    # Of launches whose results were read: see `ReadOutcome`.
+    Column("is_short", Boolean),
+    Column("shown", Integer),
+    Column("claimed", Integer),
+    Column("lost", Integer, nullable=False, server_default="0"),
+    Index("launch_readings_by_guid", "reading", "project_launch_guid"),
 )
 
 PARTITIONS = 16

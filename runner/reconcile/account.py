@@ -20,8 +20,8 @@ from runner.ledger.people.replies import (
     write_account_mark,
 )
 from runner.optout.reply import find_offered
+from runner.reconcile.ingest import ResultIngest
 from runner.reconcile.missing_results import GuidSet
-from runner.reconcile.parts import store_page
 from runner.reconcile.replies import ReplyScreen, read_reply
 from runner.service.paging import ListWalk, RecordedGuids
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.target_key import KeySource
-    from runner.reconcile.context import ReconcileContext
+    from runner.reconcile.launches import ReconcileContext
     from runner.service.client import ServiceClient
     from runner.service.model import Page, ResultRecord
 
@@ -64,10 +64,12 @@ class AccountReading:
     _screen: ReplyScreen = field(init=False)
     _seen: GuidSet = field(default_factory=GuidSet, init=False)
     _met: int = field(default=0, init=False)
+    _ingests: dict[int, ResultIngest] = field(init=False)
 
     def __post_init__(self) -> None:
         """Start with nothing met."""
         self._screen = ReplyScreen(self.ledger, self.client, self.people, self.at)
+        self._ingests = {number: ResultIngest(context) for number, context in self.contexts.items()}
 
     def read(self, just_read: int, *, accept: bool) -> None:
         """Read results until nothing new can be among them, and note how far the account was read.
@@ -131,14 +133,13 @@ class AccountReading:
         guids = {one.project_launch_guid for one in (*page.records, *page.partial)}
         with self.ledger.reading() as connection:
             owners = find_owners(connection, self.people.target, guids)
-        recorded = RecordedGuids({owner.project_launch_guid for owner in owners})
-        page = recorded.spell_page(page)
+        page = RecordedGuids({owner.project_launch_guid for owner in owners}).spell_page(page)
         others = guids
-        for number, context in self.contexts.items():
+        for number, ingest in self._ingests.items():
             ours = {owner.project_launch_guid for owner in owners if owner.campaign_id == number}
             others = others - ours
             if ours:
-                store_page(context, "", _pick(page.records, ours), _pick(page.partial, ours))
+                ingest.store_all(_pick(page.records, ours), _pick(page.partial, ours))
         self._screen_others(_pick((*page.records, *page.partial), others))
 
     def _screen_others(self, records: Sequence[ResultRecord]) -> None:

@@ -1,43 +1,36 @@
-"""Entry of results into the ledger, with their opt-outs and without forgotten people.
-
-A service that obeys STOP itself reports no result for it. A session that it reports as ended by the
-participant's opt-out counts as their reply.
-"""
+"""Entry of results into the ledger, with their opt-outs and without forgotten people."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.ledger.database import exclude_others
-from runner.ledger.model import ENDED, StoredResult, StoredSession
-from runner.ledger.people.forgotten import note_forgotten_results, read_forgotten
-from runner.ledger.people.opt_outs import OptOut, add_replies
-from runner.ledger.people.replies import find_forgotten, read_definition
+from runner.ledger.model import StoredResult
+from runner.ledger.people.forgotten import note_forgotten_results
+from runner.ledger.people.replies import find_owners
+from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
-from runner.ledger.results.reconciled import find_held, read_members, store_results, store_sessions
+from runner.ledger.results.readings import DueLaunch
+from runner.ledger.results.reconciled import find_held, read_members, store_results
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_reply
 from runner.source.normalize import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from runner.ledger.model import OpenLaunch
-    from runner.ledger.people.opt_outs import Source as OptOutSource
+    from runner.ledger.results.readings import Reading
     from runner.ledger.target_key import LedgerConnection
     from runner.optout.reply import ReplyReading
-    from runner.reconcile.context import ReconcileContext
-    from runner.reconcile.missing_results import Source
-    from runner.service.model import ResultRecord, StatRecord
+    from runner.reconcile.launches import ReconcileContext
+    from runner.service.model import ResultRecord
 
-_GROUP = 500
-_SESSIONS = 10_000
-_LAUNCHES = 64
-"""Launches whose recipients are held in memory."""
+_KEPT = 64
+"""Launches whose recipients and texts are held in memory."""
+_KNOWN = 20_000
 
 
 class Stored(NamedTuple):
@@ -52,21 +45,42 @@ class Stored(NamedTuple):
 
 @dataclass(slots=True)
 class ResultIngest:
-    """Entry of the results of some launches of one campaign (`sources`, by `project_launch_guid`)."""
+    """Entry of the results of launches of one campaign (`sources`, by `project_launch_guid`)."""
 
     context: ReconcileContext
-    sources: Mapping[str, Source]
-    _left_out: dict[int, set[str]] = field(init=False)
+    reading: Reading | None = None
+    sources: dict[str, DueLaunch] = field(default_factory=dict)
+    _left_out: dict[str, set[str]] = field(default_factory=dict, init=False)
     _screen: ReplyScreen = field(init=False)
     _members: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    _definitions: dict[str, tuple[dict[str, Any], bool]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         """Start with nothing left out."""
-        self._left_out = {source.launch.id: set() for source in self.sources.values()}
         context = self.context
         self._screen = ReplyScreen(
-            context.ledger, context.client, context.people, context.order.at, self._find_members
+            context.ledger, context.client, context.people, context.at, self._find_members
         )
+
+    def store_all(self, records: Sequence[ResultRecord], partial: Sequence[ResultRecord]) -> int:
+        """Store those of some results that are the campaign's, whatever launches; return their number."""
+        guids = {one.project_launch_guid for one in (*records, *partial)} - self.sources.keys()
+        if guids:
+            if len(self.sources) > _KNOWN:
+                self.sources.clear()
+                return self.store_all(records, partial)
+            with self.context.ledger.reading() as connection:
+                found = find_owners(connection, self.context.people.target, guids)
+            self.sources |= {
+                one.project_launch_guid: DueLaunch(one.launch_id, one.project_launch_guid)
+                for one in found
+                if one.campaign_id == self.context.campaign_id
+            }
+        ours = {_name(one): one for one in records if one.project_launch_guid in self.sources}
+        theirs = [one for one in partial if one.project_launch_guid in self.sources]
+        if ours or theirs:
+            self.store(list(ours.values()), theirs)
+        return len(ours)
 
     def store(self, page: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
         """Put a page of results, each once, into the ledger.
@@ -79,219 +93,131 @@ class ResultIngest:
             ServiceError: the service cannot be asked.
             LedgerError: it cannot be written, or the target's key is not at hand.
         """
+        said = {_name(one): self._read_reply(one) for one in (*page, *partial)}
         told, lost = self._screen.place(page)
-        others = self._screen.place(self._find_opt_outs(partial))
-        strange = self._find_strangers([*told, *others.placed])
+        others = self._screen.place(one for one in partial if said[_name(one)].kind != "answer")
+        asking = [one for one in (*told, *others.placed) if said[_name(one)].kind != "answer"]
+        strange = {_name(one): one for one in asking if self._screen.is_stranger(one)}
+        results = {_name(one): self._make_result(one) for one in told}
         with self.context.ledger.writing() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
             kept, left_out = self._leave_out_forgotten(connection, told)
-            placed, unplaced = self._place(connection, kept)
+            unplaced = [one for one in kept if results[_name(one)] is None]
+            placed = {name: found for one in kept if (found := results[name := _name(one)]) is not None}
             new = self._find_new(connection, placed)
-            store_results(connection, [self._result_of(connection, record) for record in placed])
+            store_results(connection, placed.values())
             screened = [one for one in (*kept, *others.placed) if _name(one) not in strange]
-            self._screen.enter(connection, [(one, self._read_reply(connection, one)) for one in screened])
-            doubtful = (*lost, *others.lost, *strange.values())
-            held = [(one, self._read_reply(connection, one)) for one in doubtful]
-        self._screen.hold(held)
-        return Stored({_name(record) for record in (*new, *left_out)}, [*unplaced, *lost])
+            self._screen.enter(connection, [(one, said[_name(one)]) for one in screened])
+        doubtful = (*lost, *others.lost, *strange.values())
+        self._screen.hold([(one, said[_name(one)]) for one in doubtful])
+        return Stored({*new, *map(_name, left_out)}, [*unplaced, *lost])
 
-    def _find_opt_outs(self, partial: Sequence[ResultRecord]) -> list[ResultRecord]:
-        if not partial:
-            return []
-        with self.context.ledger.reading() as connection:
-            return [one for one in partial if self._read_reply(connection, one).kind != "answer"]
+    def close(self, short: Collection[int]) -> None:
+        """Record the results left out, after the others were stored.
 
-    def _find_strangers(self, records: Sequence[ResultRecord]) -> dict[tuple[str, str], ResultRecord]:
-        """Return the opt-outs from phones that their launch did not go to, by launch and name."""
-        others = [
-            one
-            for one in records
-            if not self._find_members(one.project_launch_guid, [one.participant_phone_number])
-        ]
-        return {_name(one): one for one in self._find_opt_outs(others) if self._screen.is_stranger(one)}
+        Nothing is recorded for launches that could not be read in full (`short`, the ledger's numbers).
+        """
+        counts = {
+            one.launch_id: count
+            for guid, one in self.sources.items()
+            if one.launch_id not in short and (count := len(self._left_out.get(guid, ()))) != one.forgotten
+        }
+        with self.context.ledger.writing() as connection:
+            note_forgotten_results(connection, counts)
 
     def _find_members(self, guid: str, phones: list[str]) -> list[str]:
         """Return those of some phones that a launch was sent to."""
         if guid not in self._members:
-            if len(self._members) >= _LAUNCHES:
+            if len(self._members) >= _KEPT:
                 self._members.clear()
             with self.context.ledger.reading() as connection:
-                self._members[guid] = read_members(connection, self.sources[guid].launch.id)
-        members, campaign = self._members[guid], self.context.order.campaign
-        return [phone for phone in phones if self.context.key.fingerprint(campaign, phone) in members]
-
-    def store_stopped(self, stats: Iterable[StatRecord]) -> None:
-        """Enter the people whose opt-out the service itself reports.
-
-        Earlier opt-outs are on the service's list already: they were not a reply to this launch.
-
-        Raises:
-            LedgerError: it cannot be written, or the target's key is not at hand.
-        """
-        waiting: Iterator[tuple[str, str, OptOutSource]] = (
-            (phone, stat.project_launch_guid, "import" if phone in blocked else "reply")
-            for stat in stats
-            for blocked in [frozenset(stat.blocked)]
-            for phone in stat.stopped
-        )
-        while group := list(islice(waiting, _GROUP)):
-            with self.context.ledger.writing() as connection:
-                exclude_others(connection)
-                key = self.context.people.enter(connection)
-                found = [(key.fingerprint(phone), guid, source) for phone, guid, source in group]
-                forgotten = find_forgotten(connection, key.target, {person for person, *_ in found})
-                replies = [
-                    OptOut(person, guid, source, "confirmed", self.context.order.at)
-                    for person, guid, source in found
-                    if person not in forgotten
-                ]
-                add_replies(connection, key.target, replies)
-
-    def store_sessions(self, launches: Mapping[str, OpenLaunch], stats: Iterable[StatRecord]) -> None:
-        """Store the state of launches' sessions, without those of forgotten people.
-
-        Of several sessions of one person in one launch the one that is still open counts. Launches are given
-        by `project_launch_guid`.
-
-        Raises:
-            LedgerError: it cannot be written.
-        """
-        waiting = (
-            (launches[stat.project_launch_guid].id, phone, status, phone in stopped, phone in blocked)
-            for stat in stats
-            for stopped, blocked in [(frozenset(stat.stopped), frozenset(stat.blocked))]
-            for phone, status in zip(stat.recipients, stat.statuses, strict=True)
-        )
-        while group := list(islice(waiting, _SESSIONS)):
-            with self.context.ledger.writing() as connection:
-                exclude_others(connection)
-                forgotten = self._find_forgotten(connection, {phone for _, phone, *_ in group})
-                rows: dict[tuple[int, str], StoredSession] = {}
-                for number, phone, status, *how in group:
-                    known = rows.get((number, phone))
-                    if phone not in forgotten and (known is None or known.status == ENDED):
-                        participant = self.context.key.fingerprint(self.context.order.campaign, phone)
-                        rows[number, phone] = StoredSession(number, participant, status, *how)
-                store_sessions(connection, list(rows.values()))
-
-    def close(self, forgotten: Mapping[int, int], short: Collection[str]) -> None:
-        """Record the results left out, after the others were stored.
-
-        `forgotten` are those recorded so far, by the ledger's number of the launch. Nothing is recorded for
-        launches that could not be read in full (`short`).
-        """
-        full = {source.launch.id for guid, source in self.sources.items() if guid not in short}
-        counts = {number: len(guids) for number, guids in self._left_out.items() if number in full}
-        changed = {number: n for number, n in counts.items() if n != forgotten.get(number, 0)}
-        with self.context.ledger.writing() as connection:
-            note_forgotten_results(connection, changed)
+                self._members[guid] = read_members(connection, self.sources[guid].launch_id)
+        return [phone for phone in phones if self.context.fingerprint(phone) in self._members[guid]]
 
     def _leave_out_forgotten(
         self, connection: LedgerConnection, page: Sequence[ResultRecord]
     ) -> tuple[list[ResultRecord], list[ResultRecord]]:
         """Return the results to keep, and those left out for the first time."""
-        forgotten = self._find_forgotten(connection, {record.participant_phone_number for record in page})
+        forgotten = self.context.find_forgotten(connection, {one.participant_phone_number for one in page})
         kept, left_out = [], []
         for record in page:
             if record.participant_phone_number not in forgotten:
                 kept.append(record)
                 continue
-            known = self._left_out[self.sources[record.project_launch_guid].launch.id]
+            known = self._left_out.setdefault(record.project_launch_guid, set())
             if record.result_guid not in known:
                 known.add(record.result_guid)
                 left_out.append(record)
         return kept, left_out
 
-    def _place(
-        self, connection: LedgerConnection, page: Sequence[ResultRecord]
-    ) -> tuple[list[ResultRecord], list[ResultRecord]]:
-        """Return results with their questions, and those whose question is not certain."""
-        placed, unplaced = [], []
-        definitions: dict[str, tuple[dict[str, Any], bool]] = {}
-        for record in page:
-            found: ResultRecord | None = record
-            if not is_told(record):
-                guid = record.project_launch_guid
-                if guid not in definitions:
-                    definitions[guid] = self._read_definition(connection, record)
-                definition, is_own = definitions[guid]
-                found = place_result(record, definition, is_own=is_own)
-            if found is None:
-                unplaced.append(record)
-            else:
-                placed.append(found)
-        return placed, unplaced
+    def _find_new(
+        self, connection: LedgerConnection, placed: Mapping[tuple[str, str], StoredResult]
+    ) -> list[tuple[str, str]]:
+        """Return the names of results that the ledger lacks, of launches that are not read whole."""
+        asked = {
+            (one.launch_id, one.result_guid): name
+            for name, one in placed.items()
+            if not self.sources[name[0]].is_whole
+        }
+        held = find_held(connection, asked.keys())
+        return [name for key, name in asked.items() if key not in held]
 
-    def _read_definition(
-        self, connection: LedgerConnection, record: ResultRecord
-    ) -> tuple[dict[str, Any], bool]:
+    def _read_definition(self, record: ResultRecord) -> tuple[dict[str, Any], bool]:
         """Return the text sent by a result's launch, and whether it is on record or the service's word."""
-        source = self.sources[record.project_launch_guid]
-        written = read_definition(connection, source.launch.id)
-        return (json.loads(written), True) if written else (source.stat.project_definition, False)
+        guid = record.project_launch_guid
+        if guid not in self._definitions:
+            number, listed = self.sources[guid].launch_id, None
+            with self.context.ledger.reading() as connection:
+                own = read_definitions(connection, [number]).get(number)
+                if own is None and self.reading is not None:
+                    listed = self.reading.read_definition(connection, number)
+            if own is None and listed is None:
+                stat = self._screen.read_launch(guid)
+                listed = {} if stat is None else stat.project_definition
+            if len(self._definitions) >= _KEPT:
+                self._definitions.clear()
+            self._definitions[guid] = (listed or {}, False) if own is None else (own, True)
+        return self._definitions[guid]
 
-    def _find_new(self, connection: LedgerConnection, page: Sequence[ResultRecord]) -> list[ResultRecord]:
-        looked_up = {
-            (self.sources[record.project_launch_guid].launch.id, record.result_guid): record
-            for record in page
-            if not self.sources[record.project_launch_guid].is_whole
-        }
-        held = find_held(connection, looked_up.keys())
-        return [record for key, record in looked_up.items() if key not in held]
+    def _read_reply(self, record: ResultRecord) -> ReplyReading:
+        return read_reply(record, self.context.opt_out_words, lambda: self._find_offered(record))
 
-    def _find_forgotten(self, connection: LedgerConnection, phones: Collection[str]) -> set[str]:
-        """Return the phones of people whom the target, or by a lockfile this campaign, is to forget."""
-        by_campaign = read_forgotten(connection, self.context.order.campaign_id)
-        found = {
-            phone
-            for phone in phones
-            if by_campaign and self.context.key.fingerprint(self.context.order.campaign, phone) in by_campaign
-        }
-        key = self.context.people.read(connection)
-        if key is not None:
-            people = {key.fingerprint(phone): phone for phone in phones}
-            found.update(people[one] for one in find_forgotten(connection, key.target, people.keys()))
-        return found
+    def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
+        definition, _ = self._read_definition(record)
+        return find_offered(definition, record.question_tag, record.question_text)
 
-    def _read_reply(self, connection: LedgerConnection, record: ResultRecord) -> ReplyReading:
-        def find() -> tuple[str, ...]:
-            definition, _ = self._read_definition(connection, record)
-            return find_offered(definition, record.question_tag, record.question_text)
-
-        return read_reply(record, self.context.order.opt_out_words, find)
-
-    def _find_non_answer(self, connection: LedgerConnection, record: ResultRecord) -> str:
+    def _find_non_answer(self, record: ResultRecord) -> str:
         """Return why a result answers nothing; what its question offers is an answer to it."""
         said = record.result_response if record.result_response.strip() else record.result_answer
-        if find_non_answer(said, said) is None:
+        if find_non_answer(said, said) is None or self._find_offered(record):
             return ""
-        definition, _ = self._read_definition(connection, record)
-        if find_offered(definition, record.question_tag, record.question_text):
-            return ""
-        return (
-            find_non_answer(said, f"{record.question_text} {json.dumps(definition, ensure_ascii=False)}")
-            or ""
-        )
+        definition, _ = self._read_definition(record)
+        sent = f"{record.question_text} {json.dumps(definition, ensure_ascii=False)}"
+        return find_non_answer(said, sent) or ""
 
-    def _result_of(self, connection: LedgerConnection, record: ResultRecord) -> StoredResult:
+    def _make_result(self, record: ResultRecord) -> StoredResult | None:
+        """Return a result as it is stored; None if its question is not certain."""
+        if not is_told(record):
+            definition, is_own = self._read_definition(record)
+            placed = place_result(record, definition, is_own=is_own)
+            if placed is None:
+                return None
+            record = placed
+        order = record.question_display_order
         return StoredResult(
-            launch_id=self.sources[record.project_launch_guid].launch.id,
+            launch_id=self.sources[record.project_launch_guid].launch_id,
             result_guid=record.result_guid,
-            participant=self.context.key.fingerprint(
-                self.context.order.campaign, record.participant_phone_number
-            ),
+            participant=self.context.fingerprint(record.participant_phone_number),
             question_guid=record.question_guid,
             question_tag=record.question_tag,
             question_text=record.question_text,
-            question_display_order=ORDER_UNKNOWN
-            if record.question_display_order is None
-            else record.question_display_order,
+            question_display_order=ORDER_UNKNOWN if order is None else order,
             result_answer=record.result_answer,
             result_response=record.result_response,
             created=record.created,
             updated=record.updated,
-            non_answer=self._find_non_answer(connection, record),
+            non_answer=self._find_non_answer(record),
         )
 
 

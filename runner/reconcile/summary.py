@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.document import Count, Part
 from runner.ledger.report_model import LaunchDifference, PartialCount
-from runner.reconcile.context import Finding
 from runner.service.model import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Mapping, Sequence
 
-    from runner.reconcile.context import Held
-    from runner.reconcile.missing_results import ReadLaunches
-    from runner.service.model import StatRecord
+    from runner.ledger.report_model import Problem
+    from runner.ledger.results.readings import UnevenLaunch
+    from runner.ledger.results.reconciled import Removed
 
 
 _SUMMED = {
@@ -24,21 +22,6 @@ _SUMMED = {
     "complete": "num_complete_sessions",
     "expected_results": "num_results",
 }
-
-
-_ADDED = (
-    "recorded_launches",
-    "launches",
-    "whole_launches",
-    "results",
-    "new_results",
-    "forgotten_results",
-    "unlisted_results",
-    "renamed_results",
-    "dropped_results",
-    "unreadable_results",
-)
-_LISTED = ("missing_launches", "unread_launches", "short_launches", "unlisted_launches")
 
 
 class ReconcileCounts(Part, frozen=True, kw_only=True):
@@ -108,121 +91,67 @@ class ReconcileSummary(ReconcileCounts, frozen=True, kw_only=True):
         is_even = self.results + self.forgotten_results == self.expected_results
         return is_even and not self.short_launches and not self.unreadable
 
-    def add(self, other: ReconcileSummary) -> ReconcileSummary:
-        """Return the summary of these launches and others; `opted_out` and `unreadable` are not added."""
-        launches = self.recorded_launches + other.recorded_launches
-        counts = {name: self._find_count(name).add(other._find_count(name)) for name in _SUMMED}
-        whole, partly_known = _tell_apart(counts, launches)
-        added: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _ADDED}
-        added |= {name: sorted([*getattr(self, name), *getattr(other, name)]) for name in _LISTED}
-        differences = sorted([*self.differences, *other.differences], key=lambda one: one.project_launch_guid)
-        return self.replace(
-            **added,
-            expected_results=whole.pop("expected_results"),
-            sessions=whole,
-            partly_known=partly_known,
-            differences=differences,
-            doubtful=other.doubtful,
-        )
 
-    def _find_count(self, name: str) -> PartialCount:
-        """Return a count's sum, and the number of launches of which it is known."""
-        total = self.expected_results if name == "expected_results" else self.sessions[name]
-        if total is None:
-            return self.partly_known.get(name, PartialCount(0, 0))
-        return PartialCount(total, self.recorded_launches)
+def find_difference(row: UnevenLaunch, at: str, *, is_anybodys: bool) -> LaunchDifference | None:
+    """Return the service's contradiction about an uneven launch of a reading, if there is one.
 
-
-def find_differences(
-    after: Held,
-    stats: Mapping[str, StatRecord],
-    unread: Collection[str],
-    read: ReadLaunches,
-    *,
-    is_anybodys: bool,
-) -> dict[str, Finding]:
-    """Return the service's contradictions about launches, by `project_launch_guid`.
-
-    `after` is what the ledger holds after reading, `unread` are the launches whose records cannot be read.
-    `is_anybodys`: some unreadable records name no launch, so any of them may lack these.
+    `is_anybodys`: some unreadable results name no launch, so any launch may lack these.
     """
-    found = {}
-    for guid in after.launches:
-        stat = stats.get(guid)
-        if stat is None:
-            found[guid] = Finding("unreadable" if guid in unread else "unlisted")
-            continue
-        listed = read.shown.get(guid, after.account_for(guid))
-        counted, lost = stat.num_results, read.unreadable_of.get(guid, 0)
-        most = max(listed + lost if counted is None else counted, read.claims.get(guid, 0))
-        if most > listed and (lost or is_anybodys):
-            found[guid] = Finding("unreadable_results", most, listed)
-        elif counted is None:
-            found[guid] = Finding("uncounted", None, listed)
-        elif most > listed:
-            found[guid] = Finding("more_counted", most, listed)
-    return found
+    found: tuple[Problem, int | None, int | None]
+    if not row.is_listed:
+        found = "unreadable" if row.is_unreadable else "unlisted", None, None
+    elif row.most > row.listed and (row.lost or is_anybodys):
+        found = "unreadable_results", row.most, row.listed
+    elif row.num_results is None:
+        found = "uncounted", None, row.listed
+    elif row.most > row.listed:
+        found = "more_counted", row.most, row.listed
+    else:
+        return None
+    problem, counted, listed = found
+    return LaunchDifference(row.launch_id, row.project_launch_guid, problem, counted, listed, at)
 
 
 def summarise(
-    results_before: int,
-    after: Held,
-    stats: Mapping[str, StatRecord],
-    unread: AbstractSet[str],
-    read: ReadLaunches,
+    sums: Mapping[str, int],
+    uneven: Sequence[UnevenLaunch],
     differences: Sequence[LaunchDifference],
+    removed: Removed,
 ) -> ReconcileSummary:
-    """Return the summary of some launches, from the ledger's data after reading.
+    """Return the summary of a reading.
 
-    What belongs to no launch, or to none for certain, is left to the caller: `opted_out` and `unreadable`.
+    What belongs to no launch, or to none for certain, is left to the caller: opt-outs and unreadable results.
     """
-    missing = after.launches.keys() - stats.keys() - unread
-    lacking = {guid for guid, stat in stats.items() if stat.missing_counts}
-    never = {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
-    partly = {one.project_launch_guid for one in differences if one.hides_answers}
-    whole, partly_known = _sum_up(stats.values(), len(after.launches))
+    launches = sums["recorded_launches"]
+    counts = {name: PartialCount(sums[count], sums[f"of_{count}"]) for name, count in _SUMMED.items()}
+    whole = {name: one.count if one.launches == launches else None for name, one in counts.items()}
+    missing = {row.project_launch_guid for row in uneven if not row.is_listed and not row.is_unreadable}
+    unread = {
+        row.project_launch_guid for row in uneven if row.is_unreadable or (row.is_listed and row.lacks_count)
+    }
+    unread |= {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
+    unread |= {one.project_launch_guid for one in differences if one.hides_answers}
     expected = whole.pop("expected_results")
-    surplus = {guid: after.account_for(guid) - listed for guid, listed in read.listed.items()}
-    unlisted = {guid: count for guid, count in surplus.items() if count > 0}
     return ReconcileSummary(
-        recorded_launches=len(after.launches),
-        launches=len(stats),
-        whole_launches=len(stats) - len(lacking),
+        recorded_launches=launches,
+        launches=sums["launches"],
+        whole_launches=sums["whole_launches"],
         missing_launches=sorted(missing),
-        unread_launches=sorted(lacking | unread | never | partly),
+        unread_launches=sorted(unread),
         sessions=whole,
-        results=after.results,
-        new_results=after.results - results_before + read.removed.dropped,
+        results=sums["results"],
+        new_results=sums["results"] - sums["before"] + removed.dropped,
         expected_results=expected,
-        partly_known=partly_known,
-        forgotten_results=sum(after.forgotten.values()),
+        partly_known={name: one for name, one in counts.items() if 0 < one.launches < launches},
+        forgotten_results=sums["forgotten_results"],
         opted_out=0,
-        doubtful=after.doubtful,
-        short_launches=sorted(read.short),
+        doubtful=0,
+        short_launches=[row.project_launch_guid for row in uneven if row.is_short],
         differences=list(differences),
-        unlisted_results=sum(unlisted.values()),
-        unlisted_launches=sorted(unlisted),
-        renamed_results=read.removed.renamed,
-        dropped_results=read.removed.dropped,
-        unreadable_results=read.unreadable_count,
+        unlisted_results=sum(row.surplus for row in uneven if row.surplus > 0),
+        unlisted_launches=[row.project_launch_guid for row in uneven if row.surplus > 0],
+        renamed_results=removed.renamed,
+        dropped_results=removed.dropped,
+        unreadable_results=0,
         unreadable=[],
     )
-
-
-def _sum_up(
-    stats: Collection[StatRecord], launches: int
-) -> tuple[dict[str, int | None], dict[str, PartialCount]]:
-    """Return the sums of counts, None where a launch lacks one, and the partial sums of these."""
-    counts = {}
-    for name, field_name in _SUMMED.items():
-        known = [n for n in (getattr(stat, field_name) for stat in stats) if n is not None]
-        counts[name] = PartialCount(sum(known), len(known))
-    return _tell_apart(counts, launches)
-
-
-def _tell_apart(
-    counts: Mapping[str, PartialCount], launches: int
-) -> tuple[dict[str, int | None], dict[str, PartialCount]]:
-    """Return counts that are known of all launches, None for others, and those known of some."""
-    whole = {name: one.count if one.launches == launches else None for name, one in counts.items()}
-    return whole, {name: one for name, one in counts.items() if 0 < one.launches < launches}

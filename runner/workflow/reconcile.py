@@ -15,14 +15,13 @@ from runner.ledger.results.sendings import store_service_plan
 from runner.ledger.target_key import KeySource
 from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
-from runner.reconcile.context import ReadingOrder, ReconcileContext
+from runner.reconcile.launches import ReconcileContext
 from runner.reconcile.summary import ReconcileCounts
 from runner.telemetry.recording import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -137,17 +136,19 @@ class _Run:
         record = self.workspace.enter_head(self.ledger, campaign)
         campaign_id, key = record.require_entered()
         target, options = self.workspace.target, self.options
-        order = ReadingOrder(
-            campaign_id,
-            campaign.name,
-            self.workspace.now_text(),
-            options.full or options.drops,
-            options.drops,
-            campaign.policy.opt_out_words,
-        )
         with show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress:
             context = ReconcileContext(
-                order, self.ledger, self.client, key, self._make_people(), progress.advance, make_state_folder
+                self.ledger,
+                self.client,
+                key,
+                self._make_people(),
+                campaign_id,
+                campaign.name,
+                self.workspace.now_text(),
+                full=options.full or options.drops,
+                drops=options.drops,
+                opt_out_words=campaign.policy.opt_out_words,
+                observe_progress=progress.advance,
             )
             self._contexts[campaign_id] = replace(context, observe_progress=lambda _steps: None)
             with span("reconcile", campaign=campaign.name, target=target.name):

@@ -22,7 +22,8 @@ from runner.ledger.report_model import (
     name_parts,
 )
 from runner.ledger.results.differences import read_differences
-from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.reconciled import read_totals
+from runner.ledger.results.sendings import count_answered
 from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import TextedPeople, concerns
 from runner.report.gathering import read_refusals

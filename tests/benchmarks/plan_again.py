@@ -27,9 +27,10 @@ from runner.ledger.model import Intent, LaunchStats, Outcome, StoredResult, form
 from runner.ledger.people.opt_outs import add_opt_outs
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
-from runner.ledger.results.reconciled import store_results, store_stats
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.target_key import enter_target_key
 from tests.benchmarks.cluster_plan import YAML, list_tree, run_plan, write_campaign
+from tests.ledger.counts import store_stats
 from tests.postgres import find_postgres, run_postgres
 
 if TYPE_CHECKING:

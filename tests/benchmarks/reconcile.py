@@ -26,7 +26,7 @@ from runner.ledger.record.entry import add_intents
 from runner.ledger.target_key import KeySource
 from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
-from runner.reconcile.context import ReadingOrder, ReconcileContext
+from runner.reconcile.launches import ReconcileContext
 from runner.sandbox.store import open_store
 from runner.service.client import ServiceClient
 from runner.service.connection import Connection
@@ -86,8 +86,8 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
         for title, full in (("first", False), ("nothing new", False), ("in full", True)):
             connection.requests.clear()
             started = time.perf_counter()
-            order = ReadingOrder(campaign_id, "pulse", AT, full)
-            summary = reconcile_campaign(ReconcileContext(order, ledger, client, KEY, PEOPLE))
+            context = ReconcileContext(ledger, client, KEY, PEOPLE, campaign_id, "pulse", AT, full=full)
+            summary = reconcile_campaign(context)
             took = time.perf_counter() - started
             rate = summary.results / took
             write(
@@ -98,7 +98,7 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
             )
             connection.requests.clear()
             started = time.perf_counter()
-            contexts = {campaign_id: ReconcileContext(order, ledger, client, KEY, PEOPLE)}
+            contexts = {campaign_id: context}
             AccountReading(ledger, client, PEOPLE, AT, contexts).read(summary.new_results, accept=False)
             took = time.perf_counter() - started
             write(f"the account after it: {took:.1f} s, {connection.requests.total():,} requests")

@@ -252,7 +252,7 @@ class Runs:
             stop=stop,
             concurrency=1,
             now=lambda: NOW,
-            gate=gate,
+            eligibility=gate,
         )
         delivery.run(iter(planned))
         return delivery

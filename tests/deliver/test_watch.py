@@ -111,7 +111,7 @@ class Run:
             concurrency=1,
             now=lambda: NOW + timedelta(seconds=self.clock.seconds),
             observe=self.observe_outcome,
-            gate=self.gate,
+            eligibility=self.gate,
             random=lambda: 0.0,
         )
         delivery.run(iter(planned))

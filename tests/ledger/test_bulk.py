@@ -18,9 +18,10 @@ from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, Stor
 from runner.ledger.people.recent import read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
-from runner.ledger.results.reconciled import store_results, store_stats
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import PARTITIONED, PARTITIONS, deliveries, launches, results
 from tests.ledger.conftest import AT, KEY
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Select
@@ -117,7 +118,7 @@ def test_error_of_many(ledger: Ledger) -> None:
         store_results(connection, rows)
     if ledger.file is None:
         wrong: Any = "no number"
-        rows = [replace(row, question_display_order=wrong) for row in rows]
+        rows = [row._replace(question_display_order=wrong) for row in rows]
         with pytest.raises(LedgerError, match="invalid input syntax"), ledger.writing() as connection:
             store_results(connection, rows)
 

@@ -18,7 +18,8 @@ from runner.ledger.record.entry import add_intents
 from runner.ledger.record.recorded import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
-from runner.ledger.results.reconciled import store_results, store_stats
+from runner.ledger.results.reconciled import store_results
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,9 @@ from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import LaunchStats, StoredResult
 from runner.ledger.people.earlier import EarlierMessage, find_depleted, read_earlier
 from runner.ledger.record.entry import enter_adopted
-from runner.ledger.results.reconciled import store_results, store_stats
+from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import campaigns, launches
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

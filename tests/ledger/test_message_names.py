@@ -15,7 +15,8 @@ from runner.ledger.lockfile.integrity import rename_message, renew_key
 from runner.ledger.lockfile.writer import LockfileContents, refresh_lockfile, write_lockfile
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.unsettled import list_unsettled
-from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.reconciled import read_totals
+from runner.ledger.results.sendings import count_answered
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,10 @@ from runner.ledger.people.recent import has_open_launches, read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.differences import accept_silence
-from runner.ledger.results.reconciled import store_stats
-from runner.reconcile.context import SessionEnds, read_held
+from runner.ledger.results.readings import Reading
+from runner.reconcile.launches import note_ends
 from runner.service.model import StatRecord
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,11 +89,10 @@ def read(
         f"guid-{launch_id}", AT, active, complete, None, None, queued, None, None, "news", {},
         recipients=(ADA, BOB)[: len(said)], statuses=said,
     )  # fmt: skip
-    launches = read_held(ledger, campaign_id, "live").launches
-    ends = SessionEnds(ledger, "news", KEY, launches)
-    ends.observe(stat)
-    ends.keep()
     with ledger.writing() as connection:
+        reading = Reading.begin(connection, campaign_id, AT)
+        (launch,) = reading.find_launches(connection, [stat.project_launch_guid]).values()
+        note_ends(connection, [(launch, stat)], lambda phone: KEY.fingerprint("news", phone))
         store_stats(
             connection, [LaunchStats(launch_id, active, complete, None, None, queued, None, None, AT)], AT
         )

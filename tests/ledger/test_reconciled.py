@@ -12,17 +12,19 @@ from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import OptOut, add_replies
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import PartialCount, SessionRow
+from runner.ledger.results.readings import Reading
 from runner.ledger.results.reconciled import (
     read_totals,
     store_results,
     store_sessions,
     store_starts,
-    store_stats,
 )
 from runner.ledger.results.result_feed import iterate_feed, read_version
 from runner.ledger.results.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
 from runner.ledger.tables import launches
 from runner.ledger.target_key import enter_target_key
+from tests.ledger.conftest import AT
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +68,9 @@ def test_any_counts_can_be_kept(
     """A launch's counts are kept whatever the service writes for its start."""
     (launch_id,) = deliver(make_record("a", 101))
     with ledger.writing() as connection:
-        store_stats(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], "2026")
+        reading = Reading.begin(connection, 1, AT)
+        reading.store(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], {launch_id: {}})
+        reading.keep_counts(connection, AT)
     with ledger.reading() as connection:
         assert read_totals(connection, 1)["ask"].results == 7
 

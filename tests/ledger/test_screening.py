@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from sqlalchemy import insert, update
+from sqlalchemy import insert, select, update
 
 from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import LaunchState, StoredResult
@@ -20,7 +20,6 @@ from runner.ledger.people.replies import (
     HeldAnswer,
     ReplyText,
     WaitingReply,
-    count_forgotten_results,
     count_people,
     find_forgotten,
     is_screened,
@@ -29,11 +28,11 @@ from runner.ledger.people.replies import (
     list_recorded_campaigns,
     list_waiting,
     mark_screened,
-    read_definition,
     read_reply_texts,
 )
+from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.results.reconciled import store_results
-from runner.ledger.tables import campaigns, launches, told_holds
+from runner.ledger.tables import campaigns, forgotten_results, launches, told_holds
 from runner.ledger.target_key import KeySource, TargetSecret
 
 if TYPE_CHECKING:
@@ -127,8 +126,7 @@ def test_answers_and_what_was_sent_are_read(
             HeldAnswer(launch_id, "why", "Why?", ("fine", "fine"))
         ]
         assert list(iterate_answers(connection, 2)) == []
-        assert read_definition(connection, launch_id) == '{"text": "Hello"}'
-        assert read_definition(connection, launch_id + 1) is None
+        assert read_definitions(connection, [launch_id, launch_id + 1]) == {launch_id: {"text": "Hello"}}
         assert list_recorded_campaigns(connection) == [("live", "pulse")]
 
 
@@ -167,13 +165,12 @@ def test_the_forgotten_are_known_until_they_are_let_in(ledger: Ledger) -> None:
 
 
 def test_counts_of_what_is_not_kept(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
-    """They are those of the campaign's own launches; a later count takes the place of the earlier one."""
+    """A later count takes the place of the earlier one."""
     (launch_id,) = deliver(make_record("a", 101))
     with ledger.writing() as connection:
         note_forgotten_results(connection, {launch_id: 3})
         note_forgotten_results(connection, {launch_id: 2})
-        assert count_forgotten_results(connection, 1) == {launch_id: 2}
-        assert count_forgotten_results(connection, 2) == {}
+        assert connection.execute(select(forgotten_results)).all() == [(launch_id, 2)]
 
 
 def test_screening_is_remembered_for_each_campaign(ledger: Ledger) -> None:

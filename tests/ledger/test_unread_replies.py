@@ -18,8 +18,8 @@ from runner.ledger.people.replies import (
 )
 from runner.ledger.report_model import LaunchDifference
 from runner.ledger.results.differences import store_differences
-from runner.ledger.results.reconciled import store_stats
 from runner.ledger.tables import launches
+from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
     from collections.abc import Callable

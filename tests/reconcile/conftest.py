@@ -17,7 +17,7 @@ from runner.ledger.record.entry import add_intents
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.target_key import KeySource
 from runner.reconcile.campaign import reconcile_campaign
-from runner.reconcile.context import ReadingOrder, ReconcileContext
+from runner.reconcile.launches import ReconcileContext
 from tests.service.conftest import ListService, serving
 
 if TYPE_CHECKING:
@@ -159,12 +159,11 @@ class Campaign:
 
     def reconcile(self, *, full: bool = False, accept: bool = False, drops: bool = False) -> ReconcileSummary:
         """Reconcile once."""
-        order = ReadingOrder(self.id, self.name, AT, full or drops, drops)
-        return reconcile_campaign(self.open(order), accept=accept)
+        return reconcile_campaign(self.open(full=full or drops, drops=drops), accept=accept)
 
-    def open(self, order: ReadingOrder) -> ReconcileContext:
-        """Return what tasks of this process work with."""
-        return ReconcileContext(order, self.ledger, self.client, KEY, PEOPLE)
+    def open(self, **options: Any) -> ReconcileContext:
+        """Return what a reconciliation works with."""
+        return ReconcileContext(self.ledger, self.client, KEY, PEOPLE, self.id, self.name, AT, **options)
 
     def list_held(self) -> dict[str, str]:
         """Return the responses in the ledger, by `result_guid`."""

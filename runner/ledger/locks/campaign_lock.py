@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Protocol
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from runner.errors import LedgerError, RunLockedError
 from runner.ledger.database import insert_into
@@ -220,14 +220,19 @@ def _leave(ledger: Ledger, target: str, campaign: str, term: int) -> None:
         connection.execute(update(locks).where(is_own).values(nobody))
 
 
+# Built once: a send reads it for each of its groups.
+_HOLDER = select(locks.c.term, locks.c.host, locks.c.process, locks.c.run_url, locks.c.since).where(
+    locks.c.target == bindparam("b_target"), locks.c.campaign == bindparam("b_campaign")
+)
+# The next holder waits for the end of the transaction.
+_KEPT_HOLDER = _HOLDER.with_for_update(read=True)
+
+
 def _read_holder(
     connection: Connection, target: str, campaign: str, *, is_kept: bool
 ) -> tuple[int, LockHolder | None]:
-    query = select(locks.c.term, locks.c.host, locks.c.process, locks.c.run_url, locks.c.since).where(
-        locks.c.target == target, locks.c.campaign == campaign
-    )
-    # If kept, the next holder waits for the end of this transaction.
-    row = connection.execute(query.with_for_update(read=True) if is_kept else query).first()
+    of = {"b_target": target, "b_campaign": campaign}
+    row = connection.execute(_KEPT_HOLDER if is_kept else _HOLDER, of).first()
     if row is None:
         return 0, None
     holder = LockHolder(row.host, row.process, row.run_url, row.since) if row.since else None

@@ -37,7 +37,7 @@ MANIFEST = "manifest.json"
 _DIGEST_SIZE = 16
 _CHUNK = 2**20
 _ANEW = "export it again with `runner ledger export`, or take another copy"
-OF_RUNS = {"locks"}
+OF_RUNS = {"locks", "launch_readings"}
 """The tables about active runs, which are left out."""
 _NUMBERED = (campaigns, launches)
 """The tables with numbers from a server sequence."""

@@ -12,7 +12,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, and_, delete, exists, func, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, func, select, update
 
 from runner.ledger.database import insert_missing, insert_or_update
 from runner.ledger.fingerprint import FingerprintKey, launch_key
@@ -139,13 +139,16 @@ def note_forgotten_results(connection: Connection, counts: Mapping[int, int]) ->
     insert_or_update(connection, forgotten_results, rows)
 
 
+# Built once: `reconcile` asks for each page of results.
+_FORGOTTEN = select(forgotten_people.c.fingerprint, forgotten_people.c.released).where(
+    forgotten_people.c.campaign_id == bindparam("b_id")
+)
+
+
 def read_forgotten(connection: Connection, campaign_id: int, told: Iterable[str] = ()) -> set[str]:
     """Return the fingerprints of forgotten people who were not let in again, including `told` ones."""
     found = set(told)
-    query = select(forgotten_people.c.fingerprint, forgotten_people.c.released).where(
-        forgotten_people.c.campaign_id == campaign_id
-    )
-    rows = connection.execute(query).all()
+    rows = connection.execute(_FORGOTTEN, {"b_id": campaign_id}).all()
     found.update(row.fingerprint for row in rows)
     return found.difference(row.fingerprint for row in rows if row.released)
 

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Connection,
     Insert,
     and_,
+    bindparam,
     case,
     func,
     literal_column,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 _COLUMNS = [column.name for column in opt_outs.c]
 _KEY = [column.name for column in opt_outs.primary_key]
 _GROUP = 1000
+# Built once: a send asks for each of its groups.
+_ANYONE = select(opt_outs.c.target).where(opt_outs.c.target == bindparam("b_target")).limit(1)
 
 
 def in_state(state: str) -> ColumnElement[bool]:
@@ -279,8 +282,7 @@ def find_suppressed(
         LedgerError: the target's key is missing.
     """
     # Most ledgers have no opt-outs, and every group of launches asks.
-    anyone = select(opt_outs.c.target).where(opt_outs.c.target == target).limit(1)
-    if connection.execute(anyone).first() is None:
+    if connection.execute(_ANYONE, {"b_target": target}).first() is None:
         return set()
     key = read_target_key(connection, target, state_key)
     if key is None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, Select, String, and_, bindparam, func, select
 
 from runner.errors import LedgerError
 from runner.ledger.bulk import iterate_rows
@@ -24,6 +24,8 @@ from runner.ledger.tables import campaigns, deliveries, launch_stats, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+
+    from sqlalchemy import BindParameter
 
 
 _GROUP = 1000
@@ -145,6 +147,8 @@ def read_open_sessions(
     Raises:
         LedgerError: the key of a campaign with open surveys is missing.
     """
+    if not has_open_launches(connection, target, other_than=other_than):
+        return OpenSessions()
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
     are_holding = _are_holding(target, may_hold)
     if other_than is not None:
@@ -171,18 +175,30 @@ def read_open_sessions(
     return OpenSessions(tuple(shelves))
 
 
-def has_open_launches(connection: Connection, target: str) -> bool:
-    """Return whether a launch on a target may have open sessions."""
-    may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
-    query = select(campaigns.c.id).where(_are_holding(target, may_hold))
-    return connection.execute(query.limit(1)).first() is not None
+def has_open_launches(connection: Connection, target: str, *, other_than: int | None = None) -> bool:
+    """Return whether a launch on a target, not of the campaign `other_than`, may have open sessions."""
+    asked = {"b_target": target, "b_other": -1 if other_than is None else other_than}
+    return connection.execute(_HOLDING, asked).first() is not None
 
 
-def _are_holding(target: str, may_hold: ColumnElement[bool]) -> ColumnElement[bool]:
+def _are_holding(target: str | BindParameter[str], may_hold: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition for campaigns whose launches may have open sessions."""
     theirs = select(launches.c.id).where(launches.c.campaign_id == campaigns.c.id, may_hold)
     # OFFSET has PostgreSQL stop at a campaign's first one, rather than join all open launches.
     return and_(campaigns.c.target == target, theirs.correlate(campaigns).offset(0).exists())
+
+
+# Built once: a send asks for each of its groups.
+_HOLDING = (
+    select(campaigns.c.id)
+    .where(
+        _are_holding(
+            bindparam("b_target", type_=String), and_(launches.c.state.in_(REACHED), launches.c.is_open)
+        ),
+        campaigns.c.id != bindparam("b_other", type_=Integer),
+    )
+    .limit(1)
+)
 
 
 def _select_open(is_held: ColumnElement[bool]) -> Select[Any]:

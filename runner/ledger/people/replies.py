@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.document import Part
+from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.people.opt_outs import NOBODY, OptOut, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.results.differences import select_answers
 from runner.ledger.results.sendings import count_evidence
 from runner.ledger.tables import (
     campaigns,
-    forgotten_results,
     launch_stats,
     launches,
     opt_ins,
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement
 
     from runner.ledger.people.opt_outs import State
-    from runner.ledger.results.result_feed import FeedSpan
 
 
 SCREENING = 3
@@ -92,10 +91,8 @@ def mark_screened(connection: Connection, campaign_id: int, words: tuple[str, ..
     write_info(connection, _name_mark(campaign_id), _write_mark(words))
 
 
-def iterate_answers(
-    connection: Connection, campaign_id: int, span: FeedSpan | None = None
-) -> Iterator[HeldAnswer]:
-    """Yield a campaign's answers, or those to the launches of a span, unordered."""
+def iterate_answers(connection: Connection, campaign_id: int) -> Iterator[HeldAnswer]:
+    """Yield a campaign's answers, unordered."""
     query = (
         select(
             results.c.launch_id,
@@ -108,16 +105,8 @@ def iterate_answers(
         .where(launches.c.campaign_id == campaign_id)
         .execution_options(yield_per=_GROUP)
     )
-    if span is not None:
-        query = query.where(results.c.launch_id.between(*span))
     for row in connection.execute(query):
         yield HeldAnswer(*row[:3], tuple(row[3:]))
-
-
-def find_undefined(connection: Connection, launch_ids: Collection[int]) -> set[int]:
-    """Return those of some launches, some hundreds at most, whose definitions are not in the ledger."""
-    query = select(launches.c.id).where(launches.c.id.in_(launch_ids), launches.c.definition.is_(None))
-    return set(connection.execute(query).scalars())
 
 
 def count_replied(connection: Connection, target: str) -> int:
@@ -132,11 +121,6 @@ def count_replied(connection: Connection, target: str) -> int:
     return connection.execute(select(func.count()).select_from(opt_outs).where(is_reported)).scalar_one()
 
 
-def read_definition(connection: Connection, launch_id: int) -> str | None:
-    """Return the definition of a launch as JSON, or None."""
-    return connection.execute(select(launches.c.definition).where(launches.c.id == launch_id)).scalar()
-
-
 def find_forgotten(connection: Connection, target: str, fingerprints: Collection[str]) -> frozenset[str]:
     """Return those of some thousands of fingerprints of people who were forgotten and not let in again."""
     query = select(opt_outs.c.fingerprint).where(
@@ -146,23 +130,6 @@ def find_forgotten(connection: Connection, target: str, fingerprints: Collection
         opt_outs.c.state == "confirmed",
     )
     return frozenset(connection.execute(query).scalars())
-
-
-def count_forgotten_results(
-    connection: Connection, campaign_id: int, span: FeedSpan | None = None
-) -> dict[int, int]:
-    """Return the number of results that the service counts and the ledger doesn't keep, by launch number.
-
-    `span` limits them to some launches of the campaign.
-    """
-    query = (
-        select(forgotten_results)
-        .join(launches, launches.c.id == forgotten_results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
-    )
-    if span is not None:
-        query = query.where(forgotten_results.c.launch_id.between(*span))
-    return {row.launch_id: row.results for row in connection.execute(query)}
 
 
 def list_waiting(connection: Connection, target: str) -> list[WaitingReply]:
@@ -413,25 +380,26 @@ def write_account_mark(connection: Connection, target: str, mark: AccountMark) -
 
 
 class Owner(NamedTuple):
-    """A launch on record and its campaign, by the ledger's number."""
+    """A launch on record and its campaign, by the ledger's numbers."""
 
     project_launch_guid: str
     campaign_id: int
+    launch_id: int
 
 
 def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Owner]:
-    """Return those of some hundreds of launches that were sent on a target by record; case doesn't matter."""
+    """Return those of some launches that were sent on a target by record; case doesn't matter."""
     spelt = {spelling for guid in guids for spelling in (guid, guid.lower(), guid.upper())}
     query = (
-        select(launches.c.project_launch_guid, launches.c.campaign_id)
+        select(launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(
-            campaigns.c.target == target,
-            launches.c.state == "sent",
-            launches.c.project_launch_guid.in_(spelt),
-        )
+        .where(campaigns.c.target == target, launches.c.state == "sent")
     )
-    return [Owner(*row) for row in connection.execute(query)]
+    return [
+        Owner(*row)
+        for group in divide(spelt, _GROUP)
+        for row in connection.execute(query.where(launches.c.project_launch_guid.in_(group)))
+    ]
 
 
 def settle_placed(connection: Connection, target: str) -> None:

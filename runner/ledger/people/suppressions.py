@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, and_, delete, func, or_, select
+from sqlalchemy import Connection, and_, bindparam, delete, func, or_, select
 
 from runner.errors import SuppressionsError
 from runner.ledger.atomic_write import write_whole
@@ -58,6 +58,12 @@ _LATER = entering(
 )
 """Enters later decisions, and more cautious ones of the same moment."""
 _PAUSE_COLUMNS = [column.name for column in campaign_pauses.c]
+# Built once: a send asks for each of its groups.
+_PAUSES = (
+    select(campaign_pauses)
+    .where(campaign_pauses.c.target == bindparam("b_target"))
+    .order_by(campaign_pauses.c.campaign)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,8 +310,7 @@ def _enter_pause(connection: Connection, target: str, entry: Entry) -> None:
 
 
 def _iterate_pauses(connection: Connection, target: str) -> Iterator[Entry]:
-    query = select(campaign_pauses).where(campaign_pauses.c.target == target)
-    for row in connection.execute(query.order_by(campaign_pauses.c.campaign)).all():
+    for row in connection.execute(_PAUSES, {"b_target": target}).all():
         yield {
             "kind": "pause",
             "at": row.at,

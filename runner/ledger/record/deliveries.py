@@ -60,6 +60,9 @@ _RECORD_OUTCOMES = BulkStatement(
         )
     )
 )
+_FREED = select(launches.c.id).where(
+    launches.c.id.in_(bindparam("b_ids", expanding=True)), launches.c.state.in_(_REACHED_NOBODY)
+)
 _held = deliveries.alias()
 _COUNT_HELD = (
     select(func.count())
@@ -172,8 +175,9 @@ def record_outcomes(connection: Connection, outcomes: Sequence[Outcome]) -> None
 
 def _take_back(connection: Connection, launch_ids: Sequence[int]) -> None:
     """Take the recipients of launches again that had counted as not sent."""
-    was_freed = and_(launches.c.id.in_(launch_ids), launches.c.state.in_(_REACHED_NOBODY))
-    freed = connection.execute(select(launches.c.id).where(was_freed)).scalars().all()
+    if not launch_ids:
+        return
+    freed = connection.execute(_FREED, {"b_ids": launch_ids}).scalars().all()
     if freed:
         theirs = deliveries.c.launch_id.in_(freed)
         connection.execute(update(deliveries).where(theirs).values(released=False))

@@ -9,6 +9,8 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Insert,
+    Integer,
+    bindparam,
     false,
     func,
     insert,
@@ -54,6 +56,10 @@ _ADD_LAUNCHES = BulkStatement(
     winner="first",
 )
 BARE = "other launches have its recipients"
+_NEXT_IDS = select(func.nextval(func.pg_get_serial_sequence(launches.name, launches.c.id.name))).select_from(
+    func.generate_series(1, bindparam("b_count", type_=Integer))
+)
+_LAST_ID = select(func.coalesce(func.max(launches.c.id), 0))
 
 
 _IS_RELEASED = deliveries.c.released.is_(True)
@@ -301,9 +307,7 @@ def list_deliveries(
 def _reserve_ids(connection: Connection, count: int) -> list[int]:
     """Return numbers for new launches: asking for them afterwards would cost a statement for each."""
     if connection.dialect.name == "postgresql":
-        number = func.nextval(func.pg_get_serial_sequence(launches.name, launches.c.id.name))
-        query = select(number).select_from(func.generate_series(1, count))
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(_NEXT_IDS, {"b_count": count}).scalars())
     # SQLite has one writer at a time: these stay free until this transaction has ended.
-    last: int = connection.execute(select(func.coalesce(func.max(launches.c.id), 0))).scalar_one()
+    last: int = connection.execute(_LAST_ID).scalar_one()
     return list(range(last + 1, last + 1 + count))

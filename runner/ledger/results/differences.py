@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import FromClause, Select
 
-    from runner.ledger.results.result_feed import FeedSpan
 
 _GROUP = 500
 _SHOWN = 20
@@ -54,14 +53,9 @@ def select_answers() -> AnswersRead:
     )
 
 
-def list_differences(
-    connection: Connection, campaign_id: int, span: FeedSpan | None = None
-) -> list[LaunchDifference]:
-    """Return the differences of a campaign's launches, or of those in a span."""
-    query = _select_differences(campaign_id)
-    if span is not None:
-        query = query.where(launches.c.id.between(*span))
-    return [LaunchDifference(*row) for row in connection.execute(query)]
+def list_differences(connection: Connection, campaign_id: int) -> list[LaunchDifference]:
+    """Return the differences of a campaign's launches."""
+    return [LaunchDifference(*row) for row in connection.execute(_select_differences(campaign_id))]
 
 
 def read_differences(
@@ -121,19 +115,13 @@ def accept_silence(connection: Connection, launch_ids: Collection[int], at: str)
         insert_or_update(connection, launch_stats, rows, changed=["reconciled_at"])
 
 
-def read_agreed(
-    connection: Connection, campaign_id: int, span: FeedSpan | None = None
-) -> dict[int, str | None]:
-    """Return the moments as of which answers are known, by number of the reconciled launch.
-
-    `span` limits them to some launches of the campaign.
-    """
+def read_agreed(connection: Connection, launch_ids: Collection[int]) -> dict[int, str | None]:
+    """Return the moments as of which answers are known, by number of the reconciled launch."""
     read = select_answers()
-    query = (
-        select(launches.c.id, read.at)
-        .select_from(read.join(launches))
-        .where(launches.c.campaign_id == campaign_id, launch_stats.c.launch_id.is_not(None))
-    )
-    if span is not None:
-        query = query.where(launches.c.id.between(*span))
-    return {row.id: row.reconciled_at for row in connection.execute(query)}
+    query = select(launches.c.id, read.at).select_from(read.join(launches))
+    query = query.where(launch_stats.c.launch_id.is_not(None))
+    return {
+        row.id: row.reconciled_at
+        for group in divide(launch_ids, _GROUP)
+        for row in connection.execute(query.where(launches.c.id.in_(group)))
+    }

@@ -11,12 +11,12 @@ from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import LaunchStats, OpenLaunch, StoredResult, StoredSession, format_moment
+from runner.ledger.model import StoredResult, StoredSession, format_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
-from runner.ledger.results.result_feed import FeedSpan, begin_revision, renew_edition
-from runner.ledger.results.sendings import BEGAN, count_by_message
+from runner.ledger.results.result_feed import begin_revision, renew_edition
+from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
     campaigns,
     deliveries,
@@ -29,8 +29,7 @@ from runner.ledger.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 _GROUP = 500
 _BULK = 5_000
@@ -46,83 +45,21 @@ _SUMMED = {
 }
 
 
-class SpanSize(NamedTuple):
-    """A span of launches, and the number of their recipients."""
-
-    span: FeedSpan
-    recipients: int
-
-
-def list_spans(connection: Connection, campaign_id: int, size: int) -> list[SpanSize]:
-    """Return spans, of at most `size` launches each, that hold all launches of a campaign, in order."""
-    number = (launches.c.id // size).label("number")
-    query = (
-        select(number, func.max(launches.c.id), func.sum(launches.c.recipients))
-        .where(launches.c.campaign_id == campaign_id)
-        .group_by(number)
-        .order_by(number)
-    )
-    # None holds launches that are yet to come.
-    return [
-        SpanSize(FeedSpan(which * size, last), int(people))
-        for which, last, people in connection.execute(query)
-    ]
-
-
-def list_tags(connection: Connection, campaign_id: int) -> list[str]:
-    """Return the tags of a campaign's accepted launches, sorted."""
-    is_ours = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    return sorted(connection.execute(select(launches.c.tag).where(is_ours).distinct()).scalars())
-
-
-def iterate_accepted_launches(
-    connection: Connection,
-    campaign_id: int,
-    guids: Collection[str] | None = None,
-    span: FeedSpan | None = None,
-) -> Iterator[OpenLaunch]:
-    """Yield the launches that the service accepted, with the number of their results in the ledger.
-
-    `guids` limits them to some hundreds at most; None means all, or all of `span`.
-    """
-    is_wanted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    counted = select(results.c.launch_id, func.count().label("held")).group_by(results.c.launch_id)
-    if span is not None:
-        is_wanted = and_(is_wanted, launches.c.id.between(*span))
-        counted = counted.where(results.c.launch_id.between(*span))
-    if guids is not None:
-        is_wanted = and_(is_wanted, launches.c.project_launch_guid.in_(guids))
-        counted = counted.where(results.c.launch_id.in_(select(launches.c.id).where(is_wanted)))
-    held = counted.subquery()
-    query = (
-        select(
-            launches.c.id,
-            launches.c.tag,
-            launches.c.project_launch_guid,
-            launches.c.recipients,
-            launches.c.is_open,
-            func.coalesce(held.c.held, 0),
-        )
-        .outerjoin(held, held.c.launch_id == launches.c.id)
-        .where(is_wanted)
-    )
-    for row in connection.execute(query):
-        yield OpenLaunch(*row)
-
-
-def store_stats(connection: Connection, stats: Sequence[LaunchStats], at: str) -> None:
-    """Store the service's latest counts of launches."""
-    rows = [{**_make_storable(item), "reconciled_at": at} for item in stats]
-    insert_or_update(connection, launch_stats, rows)
-
-
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return their number."""
     total, revision = 0, begin_revision(connection)
     for group in divide(rows, _BULK):
-        _STORE_RESULTS.run(connection, [{**_make_storable(row), "revision": revision} for row in group])
+        _STORE_RESULTS.run(connection, [_write_result(row, revision) for row in group])
         total += len(group)
     return total
+
+
+def _write_result(row: StoredResult, revision: int) -> dict[str, object]:
+    values: dict[str, object] = {**row._asdict(), "revision": revision}
+    # One look for all texts: hardly any needs to be changed.
+    if _UNSTORABLE.search("".join(map(str, row))):
+        return {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
+    return values
 
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
@@ -134,7 +71,7 @@ def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> Non
         # Launches that are read in parts may have more: rows beyond the limit are entered again.
         query = select(sessions).where(is_theirs).limit(2 * len(rows))
         known.update(map(tuple, connection.execute(query)))
-    changed = [{**row._asdict(), "status": _clean(row.status)} for row in rows if row not in known]
+    changed = [{**row._asdict(), "status": clean(row.status)} for row in rows if row not in known]
     if changed:
         _STORE_SESSIONS.run(connection, changed)
 
@@ -163,17 +100,13 @@ def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
     """Return those of some results, some hundreds at most, that are in the ledger."""
+    if not keys:
+        return set()
     launch_ids, guids = {launch for launch, _ in keys}, {guid for _, guid in keys}
     query = select(results.c.launch_id, results.c.result_guid).where(
         results.c.launch_id.in_(launch_ids), results.c.result_guid.in_(guids)
     )
-    found = connection.execute(query) if keys else ()
-    return {(row.launch_id, row.result_guid) for row in found}.intersection(keys)
-
-
-def _make_storable(row: StoredResult | LaunchStats) -> dict[str, object]:
-    values = ((name, getattr(row, name)) for name in type(row).__slots__)
-    return {name: _clean(value) if isinstance(value, str) else value for name, value in values}
+    return {(row.launch_id, row.result_guid) for row in connection.execute(query)}.intersection(keys)
 
 
 def _read_start(text: str) -> str:
@@ -188,7 +121,8 @@ def _read_start(text: str) -> str:
         return ""
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
+    """Return a text without characters that databases cannot store."""
     return _UNSTORABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -272,18 +206,6 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
     return totals
 
 
-def count_answered(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> Counter[str]:
-    """Return the participants with at least one answer, by message id."""
-    query = (
-        select(launches.c.message, func.count(results.c.participant.distinct()))
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id, results.c.non_answer == "")
-    )
-    return count_by_message(connection, query, message_ids or {})
-
-
 def _count_people(people: dict[tuple[str, str], int], message: str) -> dict[str, Any]:
     return {
         "sent": people.get((message, "sent"), 0),
@@ -297,6 +219,10 @@ class Removed(NamedTuple):
 
     renamed: int = 0
     dropped: int = 0
+
+    def add(self, other: Removed) -> Removed:
+        """Return the sums of these and others."""
+        return Removed(self.renamed + other.renamed, self.dropped + other.dropped)
 
 
 def remove_unlisted(

@@ -8,14 +8,13 @@ backup repeats revisions: each has a random mark, which shows a copy whether the
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, String, bindparam, func, insert, select
 
-from runner.ledger.database import read_info, write_info
+from runner.ledger.database import exclude_others, read_info, write_info
 from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.ledger.tables import (
-    info,
     launch_arms,
     launch_starts,
     launches,
@@ -27,11 +26,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_REVISION = "results_revision"
 _EDITION = "results_edition"
 _GROUP = 5000
 LONGEST_TEXT = 40_000
 """Characters of a text in a feed: more than one message can have in its 255 segments (3GPP TS 23.040)."""
+_LAST_REVISION = select(func.coalesce(func.max(result_revisions.c.revision), 0))
+_BEGIN_REVISION = (
+    insert(result_revisions)
+    .from_select(
+        ["revision", "mark"],
+        select(_LAST_REVISION.scalar_subquery() + 1, bindparam("b_mark", type_=String)),
+    )
+    .returning(result_revisions.c.revision)
+)
 
 
 def read_version(connection: Connection) -> ResultVersion:
@@ -40,16 +47,14 @@ def read_version(connection: Connection) -> ResultVersion:
     Without results, each call returns a different one.
     """
     edition = read_info(connection, _EDITION) or secrets.token_hex(8)
-    return ResultVersion(edition, int(read_info(connection, _REVISION) or "0"))
+    return ResultVersion(edition, connection.execute(_LAST_REVISION).scalar_one())
 
 
 def begin_revision(connection: Connection) -> int:
     """Begin a revision for this transaction's results; other transactions wait for its end."""
-    query = select(info.c.value).where(info.c.name == _REVISION).with_for_update()
-    revision = int(connection.execute(query).scalar() or "0") + 1
-    write_info(connection, _REVISION, str(revision))
-    connection.execute(insert(result_revisions).values(revision=revision, mark=secrets.token_hex(8)))
-    if read_info(connection, _EDITION) is None:
+    exclude_others(connection)
+    revision: int = connection.execute(_BEGIN_REVISION, {"b_mark": secrets.token_hex(8)}).scalar_one()
+    if revision == 1 and read_info(connection, _EDITION) is None:
         renew_edition(connection)
     return revision
 
@@ -90,10 +95,3 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
     )
     for row in connection.execute(query.execution_options(yield_per=_GROUP)):
         yield FeedRow._make(row)
-
-
-class FeedSpan(NamedTuple):
-    """Consecutive launches: the numbers of the first and the last."""
-
-    first: int
-    last: int

@@ -209,10 +209,29 @@ def count_evidence(
     *conditions: ColumnElement[bool],
 ) -> Counter[str]:
     """Return a campaign's results that are evidence of opt-outs with the given conditions, by message id."""
+    return _count_results(connection, campaign_id, message_ids, _is_evidence(*conditions))
+
+
+def count_answered(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> Counter[str]:
+    """Return the participants with at least one answer, by message id."""
+    people = func.count(results.c.participant.distinct())
+    return _count_results(connection, campaign_id, message_ids or {}, results.c.non_answer == "", people)
+
+
+def _count_results(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    condition: ColumnElement[bool],
+    count: ColumnElement[int] | None = None,
+) -> Counter[str]:
+    """Return the number of a campaign's results with a condition, or another count, by message id."""
     query = (
-        select(launches.c.message, func.count())
+        select(launches.c.message, func.count() if count is None else count)
         .join(results, results.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, _is_evidence(*conditions))
+        .where(launches.c.campaign_id == campaign_id, condition)
     )
     return count_by_message(connection, query, message_ids)
 

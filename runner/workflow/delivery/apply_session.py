@@ -247,8 +247,8 @@ class ApplySession:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
         has_gaps = not recorded or self._may_be_behind(subject)
-        target, told = self.workspace.target, partial(self._list_told, campaign)
-        preflight = Preflight(subject, self._window_s, target.settle_history, told, target.state_key)
+        target, in_files = self.workspace.target, partial(self._list_in_files, campaign)
+        preflight = Preflight(subject, self._window_s, target.settle_history, in_files, target.state_key)
         found = preflight.check(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )
@@ -261,7 +261,7 @@ class ApplySession:
                 warn(text)
         return found
 
-    def _list_told(self, campaign: Campaign) -> set[str]:
+    def _list_in_files(self, campaign: Campaign) -> set[str]:
         """Return the guids in other campaigns' lockfiles, which the ledger may lack."""
         target, state = self.workspace.target, self.workspace.state
         shared = state.tell_others([campaign.name]) if state is not None else {}

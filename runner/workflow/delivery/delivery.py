@@ -357,7 +357,7 @@ class Sender:
             observe=partial(self._observe, advance),
             lock=self._session.remote_intents.guard(ref.lock),
             report=self.report,
-            gate=EligibilityCheck.of(campaign, ref, self._session.workspace.target.state_key),
+            eligibility=EligibilityCheck.of(campaign, ref, self._session.workspace.target.state_key),
             meter=SendMeter(campaign.name, ref.target, target.base_url),
             settle_margin=campaign.limits.settle_margin,
             run=self._run,

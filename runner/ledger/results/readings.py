@@ -1,0 +1,344 @@
+"""Readings: what the service says of a campaign's launches, page by page, beside what the ledger holds.
+
+The launches of a reading are those that were accepted when it began. What is missing, the totals and the
+contradictions are queries; the counts become the campaign's when the reading ends.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import (
+    Connection,
+    Integer,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    not_,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from runner.ledger.bulk import divide
+from runner.ledger.database import insert_into
+from runner.ledger.model import COUNTS, AcceptedLaunch, format_moment
+from runner.ledger.results.reconciled import clean
+from runner.ledger.tables import forgotten_results, launch_readings, launch_stats, launches, results
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from sqlalchemy import ColumnElement
+
+    from runner.ledger.model import LaunchStats
+
+_GROUP = 500
+_KEPT = timedelta(days=1)
+"""How long the pages of a reading that was killed are kept."""
+
+_row = launch_readings.c
+_HELD = (
+    select(func.count()).where(results.c.launch_id == _row.launch_id).correlate(launch_readings)
+).scalar_subquery()
+_FORGOTTEN = func.coalesce(
+    select(forgotten_results.c.results)
+    .where(forgotten_results.c.launch_id == _row.launch_id)
+    .correlate(launch_readings)
+    .scalar_subquery(),
+    0,
+)
+_ACCOUNTED = _HELD + _FORGOTTEN
+_LACKS_COUNT = or_(*(_row[name].is_(None) for name in COUNTS))
+_LISTED = func.coalesce(_row.shown, _ACCOUNTED)
+_COUNTED = func.coalesce(_row.num_results, _LISTED + _row.lost)
+_MOST = case((_row.claimed > _COUNTED, _row.claimed), else_=_COUNTED)
+_SURPLUS = case((and_(_row.shown.is_not(None), not_(_row.is_short)), _ACCOUNTED - _row.shown), else_=0)
+
+
+@dataclass(slots=True)
+class DueLaunch:
+    """A launch whose results are to be read; whole, or only those that the ledger lacks.
+
+    Attributes:
+        launch_id: its number in the ledger.
+        num_results: results by the service's count; None if it gives none.
+        held: results in the ledger.
+        forgotten: results that are known and not kept.
+        is_whole: only results that are met in this reading count.
+    """
+
+    launch_id: int
+    project_launch_guid: str
+    num_results: int | None = None
+    held: int = 0
+    forgotten: int = 0
+    is_whole: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOutcome:
+    """The outcome of reading a launch's results.
+
+    Attributes:
+        is_short: fewer results are listed than the service counts, or than the list claims.
+        shown: readable listed results; None if the launch was not read whole.
+        claimed: the length that its list claims, if that has shown fewer.
+        lost: unreadable listed results.
+    """
+
+    launch_id: int
+    is_short: bool
+    shown: int | None
+    claimed: int | None
+    lost: int
+
+
+class UnevenLaunch(NamedTuple):
+    """A launch that is not listed, or whose counts or results are not all known.
+
+    Attributes:
+        is_short: as in `ReadOutcome`; None if its results were not read.
+        num_results: results by the service's count; None if it gives none.
+        most: the most results by that count and the length of the launch's own list.
+        listed: valid listed results.
+        surplus: results in the ledger that are not listed any more.
+    """
+
+    launch_id: int
+    project_launch_guid: str
+    is_listed: bool
+    is_unreadable: bool
+    is_short: bool | None
+    num_results: int | None
+    lost: int
+    lacks_count: bool
+    most: int
+    listed: int
+    surplus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading of a campaign's launches, by its name in the ledger."""
+
+    campaign_id: int
+    name: str
+
+    @classmethod
+    def begin(cls, connection: Connection, campaign_id: int, at: str) -> Reading:
+        """Begin a reading of the launches that are accepted now (`at`: UTC, ISO 8601)."""
+        old = format_moment(datetime.fromisoformat(at) - _KEPT)
+        connection.execute(delete(launch_readings).where(_row.reading < old))
+        reading = cls(campaign_id, f"{at} {secrets.token_hex(8)}")
+        held = select(func.count()).where(results.c.launch_id == launches.c.id).scalar_subquery()
+        ours = select(
+            literal(reading.name), launches.c.id, launches.c.tag, launches.c.project_launch_guid, held
+        ).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
+        names = ["reading", "launch_id", "tag", "project_launch_guid", "held"]
+        connection.execute(insert(launch_readings).from_select(names, ours))
+        return reading
+
+    def end(self, connection: Connection) -> None:
+        """Remove the reading's pages."""
+        connection.execute(delete(launch_readings).where(self._is_own))
+
+    @property
+    def _is_own(self) -> ColumnElement[bool]:
+        return _row.reading == self.name
+
+    def count_sought(self, connection: Connection) -> dict[str, int]:
+        """Return the number of launches by tag."""
+        query = select(_row.tag, func.count()).where(self._is_own).group_by(_row.tag).order_by(_row.tag)
+        return {row[0]: row[1] for row in connection.execute(query)}
+
+    def list_sought(self, connection: Connection, tag: str) -> set[str]:
+        """Return the `project_launch_guid`s under a tag that were not listed yet."""
+        is_sought = and_(self._is_own, _row.tag == tag, not_(_row.is_listed), not_(_row.is_unreadable))
+        return set(connection.execute(select(_row.project_launch_guid).where(is_sought)).scalars())
+
+    def find_launches(self, connection: Connection, guids: Iterable[str]) -> dict[str, AcceptedLaunch]:
+        """Return those of some launches that are the reading's, by `project_launch_guid`."""
+        found = {}
+        for group in divide(guids, _GROUP):
+            is_it = and_(self._is_own, _row.project_launch_guid.in_(group))
+            query = (
+                select(_row.launch_id, _row.project_launch_guid, launches.c.recipients, launches.c.is_open)
+                .join(launches, launches.c.id == _row.launch_id)
+                .where(is_it)
+            )
+            found.update({row.project_launch_guid: AcceptedLaunch(*row) for row in connection.execute(query)})
+        return found
+
+    def store(
+        self, connection: Connection, stats: Iterable[LaunchStats], definitions: Mapping[int, dict[str, Any]]
+    ) -> None:
+        """Store what the service says of launches; `definitions` are by the ledger's number of the launch."""
+        for group in divide(stats, _GROUP):
+            are_these = launches.c.id.in_([one.launch_id for one in group])
+            undefined = select(launches.c.id).where(are_these, launches.c.definition.is_(None))
+            lacking = set(connection.execute(undefined).scalars())
+            rows = [
+                {
+                    **{name: getattr(one, name) for name in COUNTS},
+                    "b_id": one.launch_id,
+                    "is_listed": True,
+                    "project_launch_start": clean(one.project_launch_start),
+                    "definition": json.dumps(definitions[one.launch_id])
+                    if one.launch_id in lacking
+                    else None,
+                }
+                for one in group
+            ]
+            connection.execute(update(launch_readings).where(self._is_row()), rows)
+
+    def note_unreadable(self, connection: Connection, guids: Collection[str]) -> None:
+        """Note launches whose records cannot be read."""
+        for group in divide(guids, _GROUP):
+            is_it = and_(self._is_own, _row.project_launch_guid.in_(group))
+            connection.execute(update(launch_readings).where(is_it).values(is_unreadable=True))
+
+    def note_unscreened(self, connection: Connection, launch_ids: Collection[int]) -> None:
+        """Note launches with replies that were never checked for opt-outs, and may be some."""
+        for group in divide(launch_ids, _GROUP):
+            is_it = and_(self._is_own, _row.launch_id.in_(group))
+            connection.execute(update(launch_readings).where(is_it).values(is_unscreened=True))
+
+    def is_screened(self, connection: Connection) -> bool:
+        """Return whether all launches that `note_unscreened` was given were read in full."""
+        is_left = and_(self._is_own, _row.is_unscreened, or_(_row.is_short.is_(None), _row.is_short))
+        return connection.execute(select(_row.launch_id).where(is_left).limit(1)).first() is None
+
+    def count_due(self, connection: Connection, *, full: bool) -> dict[str, tuple[int, int]]:
+        """Return by tag the number of launches to be read that have a count, and of all counted results."""
+        is_counted = and_(self._is_due(full=full), _row.num_results.is_not(None))
+        query = (
+            select(
+                _row.tag,
+                func.count(case((is_counted, 1))),
+                func.coalesce(func.sum(_row.num_results), 0),
+                func.count(case((self._is_due(full=full), 1))),
+            )
+            .where(self._is_own, _row.is_listed)
+            .group_by(_row.tag)
+            .order_by(_row.tag)
+        )
+        return {tag: (due, int(listed)) for tag, due, listed, more in connection.execute(query) if more}
+
+    def list_due(
+        self, connection: Connection, tag: str, after: int, count: int, *, full: bool
+    ) -> list[DueLaunch]:
+        """Return the first launches under a tag to be read, numbered higher than `after`.
+
+        A launch is read whole if some of its results are not kept, as these look new; if the ledger has more
+        than the service counts, as only the list tells which; and if the ledger has none yet.
+        """
+        query = (
+            select(
+                _row.launch_id,
+                _row.project_launch_guid,
+                _row.num_results,
+                _HELD.label("holds"),
+                _FORGOTTEN.label("forgotten"),
+                _row.is_unscreened,
+            )
+            .where(self._is_own, _row.is_listed, _row.tag == tag, _row.launch_id > after)
+            .where(self._is_due(full=full))
+            .order_by(_row.launch_id)
+            .limit(count)
+        )
+        return [
+            DueLaunch(
+                *(launch_id, guid, counted, held, forgotten),
+                full or unscreened or not 0 < held < (counted or 0) or forgotten > 0,
+            )
+            for launch_id, guid, counted, held, forgotten, unscreened in connection.execute(query)
+        ]
+
+    def _is_due(self, *, full: bool) -> ColumnElement[bool]:
+        if full:
+            return true()
+        return or_(_row.is_unscreened, _row.num_results.is_(None), _row.num_results != _ACCOUNTED)
+
+    def read_definition(self, connection: Connection, launch_id: int) -> dict[str, Any] | None:
+        """Return the text of a launch, as the service lists it, if the ledger has none."""
+        is_it = and_(self._is_own, _row.launch_id == launch_id)
+        written = connection.execute(select(_row.definition).where(is_it)).scalar()
+        return None if written is None else json.loads(written)
+
+    def note_outcomes(self, connection: Connection, outcomes: Sequence[ReadOutcome]) -> None:
+        """Record the outcome of reading results."""
+        rows = [
+            {"b_id": one.launch_id, **{name: getattr(one, name) for name in ReadOutcome.__slots__[1:]}}
+            for one in outcomes
+        ]
+        if rows:
+            connection.execute(update(launch_readings).where(self._is_row()), rows)
+
+    def _is_row(self) -> ColumnElement[bool]:
+        return and_(self._is_own, _row.launch_id == bindparam("b_id", type_=Integer))
+
+    def list_even(self, connection: Connection, launch_ids: Collection[int]) -> set[int]:
+        """Return those of some launches of which the ledger has as many results as the service counts."""
+        is_even = _row.num_results == _ACCOUNTED
+        return set(self._find_numbers(connection, launch_ids, is_even).values())
+
+    def find_surplus(self, connection: Connection, launch_ids: Collection[int]) -> dict[str, int]:
+        """Return those of some launches with results that are not listed: the ledger's number by guid."""
+        return self._find_numbers(connection, launch_ids, _SURPLUS > 0)
+
+    def _find_numbers(
+        self, connection: Connection, launch_ids: Collection[int], condition: ColumnElement[bool]
+    ) -> dict[str, int]:
+        query = select(_row.launch_id, _row.project_launch_guid).where(self._is_own, condition)
+        return {
+            row.project_launch_guid: row.launch_id
+            for group in divide(launch_ids, _GROUP)
+            for row in connection.execute(query.where(_row.launch_id.in_(group)))
+        }
+
+    def list_uneven(self, connection: Connection) -> list[UnevenLaunch]:
+        """Return the uneven launches, by guid."""
+        columns: dict[str, ColumnElement[Any]] = dict(_row.items())
+        columns |= {"lacks_count": _LACKS_COUNT, "most": _MOST, "listed": _LISTED, "surplus": _SURPLUS}
+        is_uneven = or_(
+            *(not_(_row.is_listed), _row.is_unreadable, _row.is_short, _LACKS_COUNT),
+            *(_row.lost > 0, _MOST > _LISTED, _SURPLUS > 0),
+        )
+        query = select(*(columns[name] for name in UnevenLaunch._fields)).where(self._is_own, is_uneven)
+        found = connection.execute(query.order_by(_row.project_launch_guid))
+        return [UnevenLaunch(*row) for row in found]
+
+    def sum_up(self, connection: Connection) -> dict[str, int]:
+        """Return the sums over all launches; of each count, also the number of launches with it (`of_`)."""
+        is_counted = and_(_row.is_listed, not_(_LACKS_COUNT))
+        sums = {
+            "recorded_launches": func.count(),
+            "launches": func.count(case((_row.is_listed, 1))),
+            "whole_launches": func.count(case((is_counted, 1))),
+            "before": func.sum(_row.held),
+            "results": func.sum(_HELD),
+            "forgotten_results": func.sum(_FORGOTTEN),
+            **{name: func.sum(_row[name]) for name in COUNTS},
+            **{f"of_{name}": func.count(_row[name]) for name in COUNTS},
+        }
+        row = connection.execute(select(*sums.values()).where(self._is_own)).one()
+        return {name: int(value or 0) for name, value in zip(sums, row, strict=True)}
+
+    def keep_counts(self, connection: Connection, at: str) -> None:
+        """Make what the service counts the campaign's, as reconciled at `at` (UTC, ISO 8601)."""
+        names = ["launch_id", *COUNTS, "project_launch_start", "reconciled_at"]
+        columns = [literal(at) if name == "reconciled_at" else _row[name] for name in names]
+        found = select(*columns).where(self._is_own, _row.is_listed)
+        statement = insert_into(connection, launch_stats).from_select(names, found)
+        new = {name: statement.excluded[name] for name in names[1:]}
+        connection.execute(statement.on_conflict_do_update(index_elements=["launch_id"], set_=new))

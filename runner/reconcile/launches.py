@@ -1,0 +1,245 @@
+"""What the service says of a campaign's launches: counts, sessions, and opt-outs that it obeyed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from runner.ledger.database import exclude_others
+from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
+from runner.ledger.people.forgotten import read_forgotten
+from runner.ledger.people.opt_outs import OptOut, add_replies
+from runner.ledger.people.replies import find_forgotten
+from runner.ledger.record.open_launches import end_sessions, note_open
+from runner.ledger.results.reconciled import store_sessions, store_starts
+from runner.service.paging import ListWalk, find_launches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import FingerprintKey
+    from runner.ledger.model import AcceptedLaunch
+    from runner.ledger.results.readings import Reading
+    from runner.ledger.target_key import KeySource, LedgerConnection
+    from runner.service.client import ServiceClient
+    from runner.service.model import StatRecord, Unreadable
+
+_AT_ONCE = 5_000
+"""Sessions stored together."""
+_UNDER_WAY = frozenset({"ACTIVE", "QUEUED"})
+"""The reference's names of states other than `ENDED` (3), which contradict counts by which all have ended.
+Other words have no known meaning: then counts without open sessions decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcileContext:
+    """A campaign to reconcile, with the ledger, the client and the keys.
+
+    Attributes:
+        key: makes the fingerprints of the campaign's participants.
+        people: makes those of the target's: opt-outs hold for every campaign on the target.
+        at: the start of the run; UTC, ISO 8601.
+        full: read every result again, to find edited ones and those that the counts hide.
+        drops: remove the results that the service does not list any more.
+        opt_out_words: the campaign's own opt-out words.
+        observe_progress: gets the number of launches or results read since the last call.
+    """
+
+    ledger: Ledger
+    client: ServiceClient
+    key: FingerprintKey
+    people: KeySource
+    campaign_id: int
+    campaign: str
+    at: str
+    full: bool = False
+    drops: bool = False
+    opt_out_words: tuple[str, ...] = ()
+    observe_progress: Callable[[int], None] = lambda _steps: None
+
+    def fingerprint(self, phone: str) -> str:
+        """Return the fingerprint of one of the campaign's participants."""
+        return self.key.fingerprint(self.campaign, phone)
+
+    def find_forgotten(self, connection: LedgerConnection, phones: Collection[str]) -> set[str]:
+        """Return the phones of people whom the target, or by a lockfile this campaign, is to forget."""
+        by_campaign = read_forgotten(connection, self.campaign_id)
+        found = {phone for phone in phones if by_campaign and self.fingerprint(phone) in by_campaign}
+        key = self.people.read(connection)
+        if key is not None:
+            people = {key.fingerprint(phone): phone for phone in phones}
+            found.update(people[one] for one in find_forgotten(connection, key.target, people.keys()))
+        return found
+
+
+@dataclass(slots=True)
+class LaunchReader:
+    """Reader of the launches of one reading into the ledger.
+
+    Attributes:
+        swept: launches under a tag from which on its list is read from end to end, without keeping it.
+        unreadable: launches whose records cannot be read, by `project_launch_guid`.
+    """
+
+    context: ReconcileContext
+    reading: Reading
+    swept: int
+    unreadable: dict[str, Unreadable] = field(default_factory=dict, init=False)
+    _waiting: dict[str, StatRecord] = field(default_factory=dict, init=False)
+    _sessions: int = field(default=0, init=False)
+
+    def read_all(self) -> None:
+        """Read every launch, as far as the service knows it.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+        """
+        ledger = self.context.ledger
+        with ledger.reading() as connection:
+            tags = self.reading.count_sought(connection)
+        for tag, count in tags.items():
+            if count > self.swept:
+                self._sweep(tag)
+            with ledger.reading() as connection:
+                sought = self.reading.list_sought(connection, tag)
+            self.read(tag, sought, self.context.observe_progress)
+
+    def read(
+        self, tag: str, sought: set[str], observe_progress: Callable[[int], None] = lambda _steps: None
+    ) -> dict[str, StatRecord]:
+        """Read some launches under a tag, and return what the service says, by `project_launch_guid`."""
+        unreadable: dict[str, Unreadable] = {}
+        found = find_launches(
+            self.context.client,
+            tag,
+            sought,
+            observe_progress=observe_progress,
+            observe_unreadable=lambda one: unreadable.update({one.project_launch_guid: one}),
+            observe_record=self._observe,
+        )
+        self._keep({guid: one for guid, one in unreadable.items() if guid in sought})
+        return found
+
+    def _sweep(self, tag: str) -> None:
+        """Read a list of launches page by page; those that it hides as it shifts are looked for later."""
+        walk = ListWalk(partial(self.context.client.read_stats, tag))
+        while page := walk.read_page():
+            for stat in page.records:
+                self._observe(stat)
+            self._keep({one.project_launch_guid: one for one in page.unreadable})
+            self.context.observe_progress(len(page.records))
+
+    def _observe(self, stat: StatRecord) -> None:
+        self._waiting[stat.project_launch_guid] = stat
+        self._sessions += 1 + len(stat.recipients)
+        if self._sessions >= _AT_ONCE:
+            self._keep({})
+
+    def _keep(self, unreadable: Mapping[str, Unreadable]) -> None:
+        """Store what waits, in a common order, so that runs with the same rows wait without deadlock."""
+        stats, self._waiting, self._sessions = self._waiting, {}, 0
+        if not stats and not unreadable:
+            return
+        with self.context.ledger.writing() as connection:
+            exclude_others(connection)
+            launches = self.reading.find_launches(connection, [*stats, *unreadable])
+            lost = unreadable.keys() & launches.keys()
+            self.unreadable |= {guid: unreadable[guid] for guid in sorted(lost)}
+            self.reading.note_unreadable(connection, lost)
+            ours = {
+                one.launch_id: (one, stats[guid])
+                for guid, one in sorted(launches.items(), key=lambda item: item[1].launch_id)
+                if guid in stats
+            }
+            texts = {number: stat.project_definition for number, (_, stat) in ours.items()}
+            self.reading.store(
+                connection, [_count(number, stat) for number, (_, stat) in ours.items()], texts
+            )
+            store_starts(
+                connection, {number: stat.project_launch_start for number, (_, stat) in ours.items()}
+            )
+            self._store_stopped(connection, [stat for _, stat in ours.values()])
+            self._store_sessions(connection, ours)
+            note_ends(connection, ours.values(), self.context.fingerprint)
+
+    def _store_stopped(self, connection: LedgerConnection, stats: Iterable[StatRecord]) -> None:
+        """Enter the people whose opt-out the service itself reports: it lists no result for it.
+
+        Earlier opt-outs are on the service's list already: they were not a reply to this launch.
+        """
+        stopped = [(stat, phone) for stat in stats for phone in stat.stopped]
+        if not stopped:
+            return
+        key = self.context.people.enter(connection)
+        people = {phone: key.fingerprint(phone) for _, phone in stopped}
+        forgotten = find_forgotten(connection, key.target, set(people.values()))
+        replies = [
+            OptOut(
+                people[phone],
+                stat.project_launch_guid,
+                "import" if phone in stat.blocked else "reply",
+                "confirmed",
+                self.context.at,
+            )
+            for stat, phone in stopped
+            if people[phone] not in forgotten
+        ]
+        add_replies(connection, key.target, replies)
+
+    def _store_sessions(
+        self, connection: LedgerConnection, ours: Mapping[int, tuple[AcceptedLaunch, StatRecord]]
+    ) -> None:
+        """Store the sessions of people who are not forgotten; of several of a person, the one still open."""
+        phones = {phone for _, stat in ours.values() for phone in stat.recipients}
+        forgotten = self.context.find_forgotten(connection, phones)
+        people = {phone: self.context.fingerprint(phone) for phone in phones - forgotten}
+        rows: dict[tuple[int, str], StoredSession] = {}
+        for number, (_, stat) in ours.items():
+            stopped, blocked = frozenset(stat.stopped), frozenset(stat.blocked)
+            for phone, status in zip(stat.recipients, stat.statuses, strict=True):
+                known = rows.get((number, phone))
+                if phone in people and (known is None or known.status == ENDED):
+                    rows[number, phone] = StoredSession(
+                        number, people[phone], status, phone in stopped, phone in blocked
+                    )
+        store_sessions(connection, list(rows.values()))
+
+
+def note_ends(
+    connection: LedgerConnection,
+    read: Iterable[tuple[AcceptedLaunch, StatRecord]],
+    fingerprint: Callable[[str], str],
+) -> None:
+    """Record ended sessions: people without an open one can be sent to without waiting in a queue."""
+    opened, closed = set[int](), set[int]()
+    ended: dict[int, list[str]] = {}
+    for launch, stat in read:
+        if not launch.is_open:
+            # A launch known only from a lockfile may not have been known to ask something.
+            if not (stat.num_active_sessions or stat.num_queued_sessions):
+                continue
+            opened.add(launch.launch_id)
+        sessions = list(zip(stat.recipients, stat.statuses, strict=False))
+        under_way = {phone for phone, status in sessions if status != ENDED}
+        if _have_ended(stat, launch) and not any(status in _UNDER_WAY for _, status in sessions):
+            closed.add(launch.launch_id)
+        elif people := {phone for phone, _ in sessions} - under_way:
+            ended[launch.launch_id] = sorted(map(fingerprint, people))
+    note_open(connection, sorted(opened), is_open=True)
+    note_open(connection, sorted(closed), is_open=False)
+    for launch_id, them in sorted(ended.items()):
+        end_sessions(connection, launch_id, them)
+
+
+def _have_ended(stat: StatRecord, launch: AcceptedLaunch) -> bool:
+    """Return whether all sessions of a launch have ended, by the service's counts."""
+    is_idle = stat.num_active_sessions == stat.num_queued_sessions == 0
+    return is_idle and (stat.num_complete_sessions or 0) >= launch.recipients
+
+
+def _count(launch_id: int, stat: StatRecord) -> LaunchStats:
+    counts = {name: getattr(stat, name) for name in COUNTS}
+    return LaunchStats(launch_id, **counts, project_launch_start=stat.project_launch_start)

@@ -1,0 +1,142 @@
+"""Reading of results into the ledger, until none is missing by the counts.
+
+Results are keyed by launch and `result_guid`, opt-outs by the reply: storing one twice has no effect.
+The order of a list is not promised, and lists shift while they are paged: one pass may not show every
+result, and only the counts tell. A pass continues at the end of the list that has something new, and ends
+when nothing is missing; otherwise counts and lists are read again. Each page is stored as it comes, so an
+interrupted run loses nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from runner.ledger.database import exclude_others
+from runner.ledger.results.reconciled import Removed, remove_unlisted
+from runner.reconcile.ingest import ResultIngest
+from runner.service.model import Unreadable
+from runner.service.paging import ListWalk, RecordedGuids
+
+if TYPE_CHECKING:
+    from runner.reconcile.launches import LaunchReader, ReconcileContext
+    from runner.reconcile.missing_results import MissingResults
+    from runner.service.model import Page, ResultRecord
+
+
+ROUNDS = 40
+"""The most readings of the lists. If each page is drawn at random, a pass shows 1 - 1/e of the missing
+results: the last of 1,000,000 is found after about 30."""
+FRUITLESS_ROUNDS = 3
+_UNCERTAIN = (
+    "a result of the service does not tell for certain whose answer it is, or which question it answers"
+)
+
+
+@dataclass(slots=True)
+class ResultReading:
+    """Reading of the results that some launches lack; their counts are read again by `launches`."""
+
+    context: ReconcileContext
+    launches: LaunchReader
+    missing: MissingResults
+    _ingest: ResultIngest = field(init=False)
+    _recorded: RecordedGuids = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note the launches' guids."""
+        self._ingest = ResultIngest(self.context, self.launches.reading, dict(self.missing.sources))
+        self._recorded = RecordedGuids(self.missing.sources.keys())
+
+    def read(self) -> Removed:
+        """Read until nothing is missing or nothing changes any more, and record the outcome.
+
+        Returns the results that were removed, since they are listed under other guids, or not at all.
+
+        Raises:
+            ServiceError: the service cannot be asked; results read before are kept.
+            LedgerError: the ledger cannot be written, or the target's key is not at hand.
+        """
+        fruitless = 0
+        for _ in range(ROUNDS):
+            lists = self.missing.choose_lists(narrow=fruitless > 0)
+            if not lists or fruitless == FRUITLESS_ROUNDS:
+                break
+            found = sum(self._read_list(filters) for filters in lists)
+            fruitless = 0 if found else fruitless + 1
+            if uneven := self.missing.list_uneven():
+                newer = self.launches.read(self.missing.tag, uneven)
+                self.missing.expect({guid: newer[guid].num_results for guid in uneven & newer.keys()})
+        return self._conclude()
+
+    def _conclude(self) -> Removed:
+        sources, reading, ledger = self.missing.sources, self.launches.reading, self.context.ledger
+        with ledger.reading() as connection:
+            uneven = [sources[guid].launch_id for guid in self.missing.list_uneven()]
+            even = reading.list_even(connection, uneven)
+        outcomes = self.missing.conclude(even)
+        self._ingest.close({one.launch_id for one in outcomes if one.is_short})
+        with ledger.writing() as connection:
+            reading.note_outcomes(connection, outcomes)
+            surplus = reading.find_surplus(connection, [one.launch_id for one in outcomes])
+        removed = Removed()
+        for guid, launch_id in surplus.items():
+            removed = removed.add(self._remove_unlisted(guid, launch_id))
+        return removed
+
+    def _remove_unlisted(self, guid: str, launch_id: int) -> Removed:
+        with self.context.ledger.writing() as connection:
+            exclude_others(connection)
+            is_listed = partial(self.missing.has_met, guid)
+            return remove_unlisted(connection, launch_id, is_listed, drops=self.context.drops)
+
+    def _read_list(self, filters: dict[str, str]) -> int:
+        """Read a list until its launches are full, or to its end, and return the number of new results."""
+        total = length = 0
+        walk = ListWalk(partial(self._read_page, filters))
+        while self.missing.lacks(filters) and (page := walk.read_page()):
+            found = self._store(page)
+            total += found
+            counted = page.total_count
+            if counted is not None and counted < length:
+                self.missing.start_over(filters)
+                break
+            self.missing.expect_listed(filters, page)
+            length = counted or length
+            if not found:
+                walk.turn()
+            if walk.is_over and counted is not None:
+                self.missing.compare(filters, counted)
+        return total
+
+    def _read_page(self, filters: dict[str, str], offset: int) -> Page[ResultRecord]:
+        return self._recorded.spell_page(self.context.client.read_results(filters, offset))
+
+    def _store(self, page: Page[ResultRecord]) -> int:
+        ours = {
+            (record.project_launch_guid, record.result_guid): record
+            for record in page.records
+            if record.project_launch_guid in self.missing.sources
+        }
+        others = [one for one in page.partial if one.project_launch_guid in self.missing.sources]
+        self.context.observe_progress(len(ours))
+        if not ours and not others:
+            return self.missing.count_unreadable(page.unreadable)
+        new, unplaced = self._ingest.store(list(ours.values()), others)
+        lost = [Unreadable(one.result_guid, one.project_launch_guid, 0, _UNCERTAIN) for one in unplaced]
+        for record in unplaced:
+            del ours[record.project_launch_guid, record.result_guid]
+        found = self.missing.count(ours.values(), new)
+        return found + self.missing.count_unreadable([*page.unreadable, *lost])
+
+
+def sweep_results(context: ReconcileContext, tag: str) -> None:
+    """Read the list of a tag's results from end to end, and store those of the campaign.
+
+    Results that a shifting list has hidden are found later, by the counts.
+    """
+    ingest = ResultIngest(context)
+    walk = ListWalk(partial(context.client.read_results, {"project_tag": tag}))
+    while page := walk.read_page():
+        context.observe_progress(ingest.store_all(page.records, page.partial))
