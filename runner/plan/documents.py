@@ -72,20 +72,38 @@ class AskedApproval(Part, frozen=True):
     seal: Digest | UnsetType | None = UNSET
 
 
-class Launches(Part, frozen=True):
-    """What is sent now, or in later runs.
+class SentNow(Part, frozen=True):
+    """What a plan sends.
 
     Attributes:
-        people: each once, however many messages they get; later: of those who get nothing now.
+        people: each once, however many messages they get.
         recipients: of all messages.
         launches: sends.
+        segments: SMS segments: the most if every question is asked once.
+        renders: the most if everybody answers everything validly at once.
+    """
+
+    people: Count
+    recipients: Count
+    launches: Count
+    segments: Span
+    renders: Span
+
+
+class SentLater(Part, frozen=True):
+    """What later runs send, by what is known now.
+
+    Attributes:
+        people: who get nothing now, each once.
+        recipients: of all messages.
+        launches: sends, in however many runs.
         segments: SMS segments: the most if every question is asked once; None if a text is not known.
         renders: the most if everybody answers everything validly at once.
     """
 
-    people: Count | Span
-    recipients: Count | Span
-    launches: Count | Span
+    people: Span
+    recipients: Span
+    launches: Span
     segments: Span | None
     renders: Span
 
@@ -100,8 +118,8 @@ class CampaignOutlook(Part, frozen=True):
             the most, and the segments of its question.
     """
 
-    now: Launches
-    later: Launches
+    now: SentNow
+    later: SentLater
     asks_again: bool
 
 

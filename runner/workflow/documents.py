@@ -12,11 +12,12 @@ from runner.plan.digest import plan_digest
 from runner.plan.documents import (
     CampaignOutlook,
     CountedReason,
-    Launches,
     ListedCharacter,
     PlanDocument,
     PlannedCampaign,
     PlannedMessage,
+    SentLater,
+    SentNow,
     ShownLaunch,
 )
 from runner.plan.model import Span, sum_spans
@@ -120,14 +121,14 @@ def _look_ahead(plan: CampaignPlan) -> CampaignOutlook:
     """Return a campaign's total deliveries, now and later."""
     groups = [one for message in plan.messages for one in message.coming]
     return CampaignOutlook(
-        now=Launches(
+        now=SentNow(
             people=plan.recipients_to_send,
             recipients=sum(message.to_send for message in plan.messages),
             launches=sum(message.launches for message in plan.messages),
             segments=sum_spans(Span(one.segments_min, one.segments_max) for one in plan.messages),
             renders=sum_spans(Span(one.renders_min, one.renders_max) for one in plan.messages),
         ),
-        later=Launches(
+        later=SentLater(
             people=plan.recipients_later,
             recipients=plan.texts_later,
             launches=sum_spans(one.launches for one in groups),
