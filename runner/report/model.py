@@ -193,7 +193,7 @@ class QuestionReport(Part, frozen=True):
             answers were not read.
         time_to_answer: from the answer before it; of the first question, from the start of the launch.
         is_unread: whether it is not known how many were asked, or answered.
-        in_part: what came back to this question of some launches, where the answers to these alone were read;
+        in_part: what came back to this question of some launches, where only their answers were read;
             else None.
     """
 
@@ -286,7 +286,7 @@ class MessageReport(Part, frozen=True):
         recipients: recipients sent to, and those whose outcome is not known, together.
         sent: recipients of launches that the service accepted.
         rejected: recipients of launches that the service refused. They are not among `recipients`. None in a
-            ledger that was filled from the lockfile or the service, which tell of accepted launches alone.
+            ledger that was filled from the lockfile or the service, which only tell of accepted launches.
         unresolved: recipients of launches whose outcome is not known.
         sessions: conversations by state, as the service says.
         participants_answered: distinct participants with at least one result. None unless it is known of
@@ -465,7 +465,7 @@ class PooledScore(Part, frozen=True):
     Attributes:
         question: what came back, each participant once. How many were asked, and times, are with the
             messages: None here.
-        parts: the messages that ask it, in the campaign's order; the score of each alone is with the message.
+        parts: the messages that ask it, in the campaign's order; each has a score of its own, too.
     """
 
     question: QuestionReport
