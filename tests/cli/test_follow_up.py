@@ -15,6 +15,7 @@ import pytest
 from runner.campaign.load import load_campaign
 from runner.campaign.variants import Draw
 from runner.cli.main import run as run_command
+from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.fingerprint import TargetKey
 
 if TYPE_CHECKING:
