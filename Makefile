@@ -36,7 +36,7 @@ format: $(VENV)/.installed-dev ## put the code into shape
 docs: $(VENV)/.installed-dev ## build the documentation as a site with search, in build/docs; each broken link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file .ci/mkdocs.yml
 
-reference: $(VENV)/.installed-dev ## write the generated pages of docs/reference anew
+reference: $(VENV)/.installed-dev ## write the generated schemas and pages of docs/reference anew
 	@$(BIN)/python -m tests.docs.reference
 
 lock: $(VENV)/.installed-dev ## renew the locks: the newest releases, with the hashes of all of their files; then run the tests on them

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 __version__ = "0.1.0"
 DOCUMENTATION_URL = "https://sms-campaign-runner.example/"
 """Where people read about this program; schemas are called by their places below it."""
@@ -42,8 +37,3 @@ def _find_version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def add_version(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with its format's version first."""
-    return {"format_version": FORMAT_VERSION, **document}

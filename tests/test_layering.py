@@ -15,6 +15,7 @@ PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.errors", "runner.wording", "runner.version", "runner.execution", "runner.atomic_write"),
+    ("runner.document", "runner.reasons"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.timing", "runner.optout"),
@@ -39,7 +40,7 @@ SANDBOX_STOREYS = (
 VALUES_BELOW: dict[str, set[str]] = {
     "runner.campaign.model": {"runner.source.diagnostic", "runner.timing.schedule"},
     "runner.ledger.model": set(),
-    "runner.ledger.report_model": {"runner.ledger.model"},
+    "runner.ledger.report_model": {"runner.document", "runner.ledger.model"},
     "runner.service.model": set(),
 }
 """The modules of values, with the others that each of them may import."""
@@ -50,7 +51,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
     "sqlalchemy": ("runner.ledger",),
-    "msgspec": ("runner.ledger", "runner.github.comments"),
+    "msgspec": ("runner.document", "runner.ledger", "runner.github.comments", "runner.sandbox"),
     # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (
         "runner.text.faults",
@@ -205,7 +206,9 @@ COMMANDS_KNOW = (
     "runner.api",
     "runner.workflow",
     "runner.cli",
+    "runner.document",
     "runner.errors",
+    "runner.reasons",
     "runner.wording",
     "runner.sandbox",
 )

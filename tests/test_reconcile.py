@@ -6,7 +6,6 @@ import json
 import sqlite3
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -541,7 +540,7 @@ def test_the_answers_of_the_forgotten_are_not_stored_again(survey: Survey) -> No
     assert summary.doubtful == 0
     assert KEY.fingerprint("pulse", PHONES[0]) not in {who for who, _ in survey.list_results()}
     assert find_suppressed(survey, PHONES[0]) == ["confirmed"]
-    assert survey.reconcile() == replace(summary, new_results=0)
+    assert survey.reconcile() == summary.replace(new_results=0)
     assert survey.connection.requests == {"/api/stats/": 1}
 
 
@@ -554,7 +553,7 @@ def test_a_forgotten_person_answers_for_the_first_time(survey: Survey) -> None:
     survey.answer(*PHONES[1:3])
     summary = survey.reconcile()
     assert (summary.results, summary.forgotten_results, summary.is_complete) == (2, 1, True)
-    assert survey.reconcile() == replace(summary, new_results=0)
+    assert survey.reconcile() == summary.replace(new_results=0)
     assert survey.connection.requests == {"/api/stats/": 1}
 
 

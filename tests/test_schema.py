@@ -21,6 +21,7 @@ from runner import DOCUMENTATION_URL
 from runner.source.json_schema import load_validator, schema_names, schema_text
 from runner.source.quantity import parse_duration
 from runner.source.yaml import read_yaml
+from tests.docs.reference import iterate_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,12 +111,6 @@ def test_examples_and_defaults_are_right() -> None:
             assert find_errors(rules, example) == [], place
 
 
-@pytest.mark.parametrize("name", schema_names())
-def test_schemas_are_json_schema(name: str) -> None:
-    """Each schema is one of the draft that it names: any editor reads it."""
-    Draft202012Validator.check_schema(json.loads(schema_text(name)))
-
-
 KNOWN = {
     keyword
     for part in (
@@ -149,10 +144,18 @@ def iterate_schemas(rules: Any, place: str = "#") -> Iterator[tuple[str, dict[st
 
 
 @pytest.mark.parametrize("name", schema_names())
-def test_a_schema_has_no_keywords_of_its_own(name: str) -> None:
-    """Strict validators refuse keywords that they do not know, as a misspelt one would be."""
-    found = {key for _, rules in iterate_schemas(json.loads(schema_text(name))) for key in rules}
-    assert found <= KNOWN
+def test_any_editor_reads_a_schema(name: str) -> None:
+    """It is one of the draft that it names, without keywords of its own, and is called by its place.
+
+    Strict validators refuse keywords that they do not know, as a misspelt one would be. The `$id` is a URL below
+    that of the documentation, which the package names, too.
+    """
+    schema = json.loads(schema_text(name))
+    Draft202012Validator.check_schema(schema)
+    assert {key for _, rules in iterate_schemas(schema) for key in rules} <= KNOWN
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["urls"]["Documentation"] == DOCUMENTATION_URL
+    assert schema["$id"] == f"{DOCUMENTATION_URL}schemas/{name}.schema.json"
 
 
 @pytest.mark.parametrize("name", schema_names())
@@ -179,12 +182,39 @@ def describe(schema: dict[str, Any], rules: dict[str, Any]) -> str | None:
     return said
 
 
-@pytest.mark.parametrize("name", schema_names())
-def test_a_schema_is_called_by_its_place(name: str) -> None:
-    """Its `$id` is a URL, below that of the documentation, which the package names, too."""
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["urls"]["Documentation"] == DOCUMENTATION_URL
-    assert json.loads(schema_text(name))["$id"] == f"{DOCUMENTATION_URL}schemas/{name}.schema.json"
+CONTRACT = {
+    "validate": "valid error_count warning_count diagnostics[].severity diagnostics[].code diagnostics[].message"
+    " diagnostics[].file diagnostics[].line diagnostics[].column diagnostics[].hint",
+    "plan": "campaigns[].name campaigns[].file campaigns[].target campaigns[].messages[].id"
+    " campaigns[].messages[].tag campaigns[].launches[].payload campaigns[].launches[].phones",
+    "apply": "campaigns[].name campaigns[].sent campaigns[].rejected campaigns[].unknown"
+    " campaigns[].recipients_sent campaigns[].launches[].key campaigns[].launches[].message"
+    " campaigns[].launches[].project_launch_guid campaigns[].launches[].outcome campaigns[].launches[].recipients",
+    "status": "campaigns[].messages[].planned campaigns[].messages[].sent campaigns[].messages[].queued"
+    " campaigns[].messages[].active campaigns[].messages[].complete campaigns[].messages[].answered"
+    " campaigns[].messages[].unresolved",
+    "report": "messages[].recipients messages[].sent messages[].sessions.queued messages[].sessions.active"
+    " messages[].sessions.complete messages[].participants_answered messages[].response_rate"
+    " messages[].completion_rate messages[].renders messages[].questions[].tag messages[].questions[].text"
+    " messages[].questions[].asked messages[].questions[].answers"
+    " messages[].questions[].distribution[].answer messages[].questions[].distribution[].label"
+    " messages[].questions[].distribution[].count messages[].questions[].distribution[].share"
+    " messages[].questions[].nps.score messages[].questions[].csat.score messages[].questions[].mean",
+}
+"""Names in JSON that scripts rely on, by document."""
+COUNTED = (
+    "rows duplicates recipients excluded opted_out already_sent unresolved deferred to_send launches segments"
+)
+
+
+def test_names_that_scripts_rely_on_stay() -> None:
+    """Each document begins with its format's version, and has every name that was promised."""
+    counts = (f" campaigns[].messages[].{name}" for name in f"{COUNTED} renders_min renders_max".split())
+    for name, promised in {**CONTRACT, "plan": CONTRACT["plan"] + "".join(counts)}.items():
+        schema = json.loads(schema_text(name))
+        keys = [key for key, _ in iterate_paths(schema, schema, "", ())]
+        assert keys[0] == "format_version", name
+        assert set(promised.split()) <= set(keys), name
 
 
 @given(st.lists(st.sampled_from("wdhms"), unique=True, min_size=1), st.data())

@@ -46,7 +46,7 @@ class Draw:
         return _read_word(self._holdout, phone.encode()) < self._held_out_below
 
     def choose_arm(self, phone: str) -> Arm | None:
-        """Return the arm of a recipient (E.164), held out or not; None if there are no arms."""
+        """Return the arm of a recipient (E.164), in the control group or not; None if there are no arms."""
         written = phone.encode()
         chosen, least = None, math.inf
         for arm, weight, started in self._arms:

@@ -19,7 +19,6 @@ from runner.cli.encoding import fit_json, print_text
 from runner.cli.log import FORMATS, choose_format, log_record
 from runner.cli.signals import stop_on_signals
 from runner.telemetry.recording import describe_current
-from runner.version import add_version
 from runner.wording import count_words, printable
 from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
+    from runner.document import Document
     from runner.errors import RunnerError
     from runner.source.diagnostic import Problems
 
@@ -44,18 +44,15 @@ _JOINT = "\ue000"
 """Stands for a space at which a line is not folded."""
 
 
-def print_json(document: dict[str, Any]) -> None:
-    """Write a JSON document to standard output, its format's version first."""
-    # Imported here, like other libraries below: `runner --help` needs none of them.
-    import json
-
-    click.echo(fit_json(json.dumps(add_version(document), ensure_ascii=False, indent=2), sys.stdout))
+def print_json(document: Document) -> None:
+    """Write a JSON document to standard output."""
+    click.echo(fit_json(document.write(), sys.stdout))
 
 
 def show(result: Any, format_: str, writers: Mapping[str, Callable[[Any], None]]) -> None:
-    """Write a use case's result in a format: `json` by its `to_dict`, others by their writer."""
+    """Write a use case's result in a format: `json` by its document, others by their writer."""
     if format_ == "json":
-        print_json(result.to_dict())
+        print_json(getattr(result, "document", result))
     else:
         writers[format_](result)
 

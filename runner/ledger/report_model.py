@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from runner.document import Count, Part, Positive, build
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from runner.ledger.model import Run
 
@@ -65,10 +67,32 @@ class LaunchDifference:
         return (self.problem, self.counted, self.listed) == (other.problem, other.counted, other.listed)
 
 
-def describe_difference(difference: LaunchDifference) -> dict[str, Any]:
-    """Return a difference for JSON documents."""
-    names = "project_launch_guid", "problem", "counted", "listed", "since", "accepted_at"
-    return {name: getattr(difference, name) for name in names}
+class ListedDifference(Part, frozen=True):
+    """A launch about whose answers the service contradicts itself, or says nothing.
+
+    Attributes:
+        project_launch_guid: the identifier that the service has given the launch.
+        problem: more_counted: more results than are listed; unreadable_results: some that are listed cannot
+            be read; uncounted: no count; unlisted: the launch is not listed; unreadable: its record cannot be
+            read.
+        counted: results that the service counts; None if it does not say.
+        listed: results that it lists and that can be read; None if it does not list the launch.
+        since: when that was first found: UTC, ISO 8601.
+        accepted_at: when a person accepted just that (`runner reconcile --accept-differences`); None if
+            nobody has: follow-ups that go by answers wait.
+    """
+
+    project_launch_guid: str
+    problem: Problem
+    counted: Count | None
+    listed: Count | None
+    since: str
+    accepted_at: str | None
+
+
+def list_differences(found: Iterable[LaunchDifference]) -> tuple[ListedDifference, ...]:
+    """Return differences for documents."""
+    return tuple(build(ListedDifference, one) for one in found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +136,23 @@ class PartialCount:
         return PartialCount(self.count + other.count, self.launches + other.launches)
 
 
-def describe_parts(parts: Mapping[str, PartialCount]) -> list[dict[str, Any]]:
-    """Return partial counts by name, for JSON documents."""
-    return [
-        {"name": name, "count": part.count, "launches": part.launches} for name, part in sorted(parts.items())
-    ]
+class NamedCount(Part, frozen=True):
+    """A count that is known of some launches only.
+
+    Attributes:
+        name: which count.
+        count: how many.
+        launches: how many launches it is of.
+    """
+
+    name: str
+    count: Count
+    launches: Positive
+
+
+def name_parts(parts: Mapping[str, PartialCount]) -> tuple[NamedCount, ...]:
+    """Return partial counts by name, for documents."""
+    return tuple(NamedCount(name, part.count, part.launches) for name, part in sorted(parts.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign, FrequencyCap, Message
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
-    from runner.plan.model import Disposition
     from runner.plan.plan_context import PlanContext
+    from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, MessageRenderer, Payload, RowReporter
 
 _WAITING = "the `wait` of the follow-up is not over"
@@ -223,7 +223,7 @@ class Decider:
             if any(suppressed):
                 return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
         if self._draw is not None and self._draw.is_held_out(recipient.phone):
-            return "held_out"
+            return "control_group"
         if self._must_consent and not recipient.has_consent:
             return "no_consent"
         return None

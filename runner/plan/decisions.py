@@ -13,23 +13,23 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.reasons import REASONS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, Message
     from runner.ledger.people.open_sessions import OpenSession
-    from runner.plan.model import Disposition
+    from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, Payload
     from runner.timing.decision import Due
 
     FindSession = Callable[[str], OpenSession | None]
 
-LATER = ("deferred", "unresolved", "opt_out_doubtful", "open_session", "capped", "on_hold", "over_limit")
+LATER = frozenset(name for name, reason in REASONS.items() if reason.lasts in ("undecided", "meanwhile"))
 """Dispositions that may turn into a message later, independent of other messages."""
-_COMES = frozenset(("already_sent", "to_send", *LATER))
-_MAY_END_NOW = frozenset(("deferred", "open_session", "capped", "on_hold", "over_limit"))
-"""Holds of messages that are due and surely not sent, which may end at any moment."""
+_COMES = LATER | {"already_sent", "to_send"}
 
 
 class Follow(NamedTuple):
@@ -183,7 +183,7 @@ class _Chain(NamedTuple):
             return self.find_opening(assignment.message, moment)
         if assignment.due is not None:
             return round_up(assignment.due[0])
-        return self.now if assignment.counts or assignment.disposition in _MAY_END_NOW else None
+        return self.now if assignment.counts or REASONS[assignment.disposition].lasts == "meanwhile" else None
 
 
 _MINUTE = timedelta(seconds=59, microseconds=999_999)

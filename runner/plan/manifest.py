@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from runner.errors import RunnerError
 from runner.plan.digest import digest_json, plan_digest
+from runner.plan.documents import SavedOptions
 from runner.source.json_schema import load_validator
 from runner.version import FORMAT_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from runner.plan.documents import PlanDocument
     from runner.plan.model import PlanOptions
 
 _CHECKSUM = "checksum"
@@ -41,17 +41,10 @@ class Manifest:
     earlier: dict[str, Any] | None = None
 
 
-def dump_manifest(document: Mapping[str, Any], options: PlanOptions) -> str:
-    """Return the JSON of a plan to be saved.
-
-    `document` is from `plan_json`, without launches and differences.
-    """
-    body = {
-        "format_version": FORMAT_VERSION,
-        **document,
-        "options": {"only": options.only, "limit": options.limit},
-    }
-    return json.dumps({**body, _CHECKSUM: digest_json(body)}, ensure_ascii=False, indent=2) + "\n"
+def dump_manifest(document: PlanDocument, options: PlanOptions) -> str:
+    """Return the JSON of a plan to be saved, given without launches and differences."""
+    whole = document.replace(options=SavedOptions(options.only, options.limit))
+    return whole.replace(checksum=digest_json(whole.to_dict())).write() + "\n"
 
 
 def parse_manifest(text: bytes, where: str) -> Manifest:

@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.document import Count, Part, field
+from runner.timing.decision import Due
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Iterable
 
     from runner.campaign.model import Campaign, Message
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
     from runner.text.payload import Payload
-    from runner.timing.decision import Due
 
-Disposition = Literal[
-    "excluded",
-    "already_sent",
-    "unresolved",
-    "opted_out",
-    "opt_out_doubtful",
-    "held_out",
-    "no_consent",
-    "awaiting",
-    "not_qualified",
-    "timezone_unknown",
-    "no_rule",
-    "expired",
-    "deferred",
-    "open_session",
-    "capped",
-    "on_hold",
-    "over_limit",
-    "to_send",
-]
-"""The outcomes of decisions, in order of precedence."""
 Cause = tuple[str, tuple[str, ...]]
 """A recipient's disposition, with all reasons and remarks."""
 
@@ -73,32 +56,42 @@ class CostlyCharacter(NamedTuple):
     segments_without: int
 
 
-class Span(NamedTuple):
-    """A range of counts.
+class Span(Part, frozen=True):
+    """The least and the most of a count.
 
-    The least is sure if nobody opts out, edits or pauses anything, no other campaign texts the same people,
-    and runs go on in time. The most comes if everybody answers in the way that brings the most.
+    The least is sure if nobody opts out, nothing is edited or paused, no other campaign texts the same
+    people, and runs go on in time. The most comes if everybody answers in the way that brings the most.
+
+    Attributes:
+        least: what comes if nothing else happens.
+        most: what can come.
     """
 
-    least: int
-    most: int
+    least: Count
+    most: Count
 
 
 NOBODY = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Coming:
+def sum_spans(spans: Iterable[Span]) -> Span:
+    """Return the sum of ranges."""
+    found = list(spans)
+    return Span(sum(one.least for one in found), sum(one.most for one in found))
+
+
+class Coming(Part, frozen=True):
     """People who may get a message later, for one reason; for a follow-up, all with an earliest time or none.
 
     Attributes:
         why: their disposition now.
-        first: the earliest time; None if unknown.
-        last: the last due time; None if unknown.
+        first: not before this moment, UTC; None if unknown.
+        last: when the last of them is due; None if unknown.
+        recipients: how many get it later.
         launches: the launches that they take, in any number of runs.
-        segments: SMS segments; None if a text is unknown. At most, all questions are asked once.
-        renders: at most, all questions are answered validly at once.
-        arms: the most recipients by arm of an experiment's message.
+        segments: SMS segments: the most if all questions are asked once; None if a text is unknown.
+        renders: the most if everybody answers everything validly at once.
+        arms: of an experiment's message: the most recipients, by arm.
     """
 
     why: str
@@ -108,41 +101,96 @@ class Coming:
     launches: Span
     segments: Span | None
     renders: Span
-    arms: dict[str, int]
+    arms: dict[str, Count]
 
 
-@dataclass(slots=True)
-class MessagePlan:
+class MessageCounts(Part, frozen=True):
     """One message's counts; every row of the audience is counted once.
 
     Attributes:
-        rows: `duplicates` + `invalid` + `recipients`.
-        invalid: rows that are left out because they cannot be read.
-        landlines: rows with a number that surely gets no texts, where the policy warns of them.
-        blanked: cells for texts that hold a program's word for nothing.
-        recipients: the sum of the dispositions.
-        opt_out_doubtful: recipients whose opt-out a person must confirm or reject.
-        held_out: the experiment's holdout.
-        no_consent: recipients without the consent on record that the policy requires.
-        awaiting: recipients of a follow-up who lack the message before it, or whose answers were not read
+        id: the message's id.
+        tag: the project tag.
+        rows: rows of the audience: `duplicates` + `invalid` + `recipients`.
+        duplicates: rows whose phone was mentioned before.
+        invalid: rows that are left out because they cannot be read (`invalid_rows: skip`).
+        landlines: rows with a number that surely gets no texts (a landline, a pager, a personal or universal
+            number), where `policy.landlines` is `warn`.
+        blanked: cells of the texts' columns that hold a program's word for nothing (`#N/A`, `NULL`), read as
+            blank.
+        recipients: distinct phones, each counted once: the sum of `excluded` to `to_send`.
+        excluded: named in `exclude`.
+        already_sent: on record as sent.
+        unresolved: may have been sent: held.
+        opted_out: asked not to be texted.
+        opt_out_doubtful: may have asked not to be texted: a person must decide.
+        control_group: the experiment's holdout.
+        no_consent: without the consent on record that the policy requires.
+        awaiting: of a follow-up: the message before it is not sent to them, or its answers were not read
             since the wait was over.
-        not_qualified: recipients outside of a follow-up's `to`.
-        timezone_unknown: recipients whose time zone cannot be told.
-        no_rule: recipients in places without known legal hours, where the policy keeps them out.
-        expired: recipients whose next time to be texted is after the campaign's `expires`.
-        open_session: recipients with an open survey, behind which the message would queue.
-        capped: recipients at the frequency cap.
-        deferred: recipients to be texted at another time (`due`).
-        on_hold: recipients held only by the campaign's pause.
-        forecast: recipients who may get it later: deferred, held or capped, or waiting for a follow-up.
-        launches: launches for the recipients `to_send`.
+        not_qualified: of a follow-up: not among those whom `to` means.
+        timezone_unknown: when they may be texted cannot be told; `reasons` says why.
+        no_rule: with legal hours: those of their place are not known; `reasons` names it.
+        expired: the campaign's `expires` comes before their next hour.
+        deferred: due later; `next_due` and `due` say when.
+        open_session: behind an open survey of theirs this would queue at the service: it waits until that has
+            ended, as last read; `reasons` says whose it is.
+        capped: texted as often as the frequency cap allows.
+        paused: to be sent now, were the campaign not paused.
+        over_limit: beyond --limit: left for a later run.
+        to_send: to be sent now.
+        forecast: not now, but perhaps later: deferred, held, capped or behind an open survey, and of a
+            follow-up those who wait for it or may still qualify.
+        launches: sends that these take.
         segments: SMS segments to send now.
-        segments_min: these, less what may queue at the service.
-        segments_max: SMS segments if every question is asked once.
-        queueing: recipients `to_send` whose message may queue at the service.
-        renders_min: renders if nobody answers, and nothing that queues ever leaves.
-        renders_max: renders if everybody answers every question validly at once.
-        coming: later messages, by the reasons for the delay.
+        segments_min: of these, less what may wait at the service behind an open survey.
+        segments_max: SMS segments of what is sent now if every question is asked once, with the conclusions.
+        queueing: recipients to send to now whose message may wait at the service
+            (`policy.open_session: queue`).
+        renders_min: renders if nobody answers, and nothing that waits at the service ever leaves. Only
+            surveys that the record knows of count as open.
+        renders_max: renders if everybody answers everything validly at once.
+    """
+
+    id: str
+    tag: str
+    rows: Count = 0
+    duplicates: Count = 0
+    invalid: Count = 0
+    landlines: Count = 0
+    blanked: Count = 0
+    recipients: Count = 0
+    excluded: Count = 0
+    opted_out: Count = 0
+    opt_out_doubtful: Count = 0
+    control_group: Count = 0
+    already_sent: Count = 0
+    unresolved: Count = 0
+    no_consent: Count = 0
+    awaiting: Count = 0
+    not_qualified: Count = 0
+    timezone_unknown: Count = 0
+    no_rule: Count = 0
+    expired: Count = 0
+    open_session: Count = 0
+    capped: Count = 0
+    deferred: Count = 0
+    paused: Count = 0
+    over_limit: Count = 0
+    to_send: Count = 0
+    forecast: Count = 0
+    launches: Count = 0
+    segments: Count = 0
+    segments_min: Count = 0
+    segments_max: Count = 0
+    queueing: Count = 0
+    renders_min: Count = 0
+    renders_max: Count = 0
+
+
+class MessagePlan(MessageCounts, frozen=True):
+    """One message's counts, and what lies behind them.
+
+    Attributes:
         costly_characters: the cost of each character outside GSM-7 for recipients `to_send`; the first of
             each conversation counts.
         largest: recipients now or later, by the segments of the largest of their texts, so that a limit does
@@ -151,42 +199,9 @@ class MessagePlan:
         due: deferred recipients by due time.
         reasons: reasons and remarks in words, with numbers of recipients; some have several.
         causes: recipients by their disposition and all their reasons, so that each is counted once.
+        coming: later messages, by the reasons for the delay.
     """
 
-    id: str
-    tag: str
-    rows: int = 0
-    duplicates: int = 0
-    invalid: int = 0
-    landlines: int = 0
-    blanked: int = 0
-    recipients: int = 0
-    excluded: int = 0
-    opted_out: int = 0
-    opt_out_doubtful: int = 0
-    held_out: int = 0
-    already_sent: int = 0
-    unresolved: int = 0
-    no_consent: int = 0
-    awaiting: int = 0
-    not_qualified: int = 0
-    timezone_unknown: int = 0
-    no_rule: int = 0
-    expired: int = 0
-    open_session: int = 0
-    capped: int = 0
-    deferred: int = 0
-    on_hold: int = 0
-    over_limit: int = 0
-    to_send: int = 0
-    forecast: int = 0
-    launches: int = 0
-    segments: int = 0
-    segments_min: int = 0
-    segments_max: int = 0
-    queueing: int = 0
-    renders_min: int = 0
-    renders_max: int = 0
     costly_characters: dict[str, CostlyCharacter] = field(default_factory=dict)
     largest: dict[int, int] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
@@ -291,13 +306,12 @@ class CampaignPlan:
     pause: Pause | None = None
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
-    parts: tuple[PartFile, ...] = field(default=(), compare=False)
+    parts: tuple[PartFile, ...] = dataclasses.field(default=(), compare=False)
 
     @property
     def texts_later(self) -> Span:
         """Deliveries that may come later, of all messages."""
-        spans = [one.recipients for message in self.messages for one in message.coming]
-        return Span(sum(one.least for one in spans), sum(one.most for one in spans))
+        return sum_spans(one.recipients for message in self.messages for one in message.coming)
 
     @property
     def waiting_for_replies(self) -> int:
@@ -309,8 +323,7 @@ class CampaignPlan:
     def wait_for(self, unread: UnreadReplies) -> CampaignPlan:
         """Return the plan with all texts of now deferred until replies are read."""
         messages = tuple(
-            replace(
-                message,
+            message.replace(
                 deferred=message.deferred + message.to_send,
                 to_send=0,
                 launches=0,
@@ -323,9 +336,9 @@ class CampaignPlan:
         return replace(self, messages=messages, recipients_to_send=0, unread=unread)
 
     @property
-    def on_hold(self) -> int:
+    def paused(self) -> int:
         """The number of deliveries that wait because the campaign is paused."""
-        return sum(message.on_hold for message in self.messages)
+        return sum(message.paused for message in self.messages)
 
     @property
     def next_due(self) -> datetime | None:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, get_args
 
 from runner.plan.decisions import round_up
 from runner.plan.digest import DeliveryDigest
-from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, Disposition, MessagePlan, Span
+from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan, Span
+from runner.reasons import Disposition
 from runner.source.diagnostic import Diagnostic
 
 if TYPE_CHECKING:

@@ -127,7 +127,7 @@ class AudiencePass:
                 found = decider.assign(recipient._replace(has_consent=False), reporter)
                 assignments = [_say_why(assignment, last_day) for assignment in found]
             if is_paused:
-                assignments = [assignment.hold("on_hold") for assignment in assignments]
+                assignments = [assignment.hold("paused") for assignment in assignments]
             elif unread is not None:
                 assignments = [assignment.hold("deferred", unread.reason) for assignment in assignments]
             if limit is not None and any(a.counts for a in assignments):
@@ -246,15 +246,13 @@ def _add_up(
     campaign, compiled = going.campaign, going.compiled
     if not audience.rows:
         problems.add(_describe_empty(campaign))
+    lets_queue, is_paused = campaign.policy.open_session == "queue", going.pause is not None
     plans = [
-        tally.add_up(compiled_message, audience, launches)
-        for compiled_message, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
-    ]
-    lets_queue = campaign.policy.open_session == "queue"
-    for plan, tally, compiled_message in zip(plans, counts.messages, compiled, strict=True):
-        plan.coming = tally.add_up_coming(
-            compiled_message, going.per_send, lets_queue=lets_queue, is_paused=going.pause is not None
+        tally.add_up(one, audience, launches).replace(
+            coming=tally.add_up_coming(one, going.per_send, lets_queue=lets_queue, is_paused=is_paused)
         )
+        for one, tally, launches in zip(compiled, counts.messages, counts.launches, strict=True)
+    ]
     return CampaignPlan(
         campaign,
         target,

@@ -149,8 +149,7 @@ class _Reconciliation:
             opted_out = count_replied(connection, context.key.target) - self.replied
             doubtful = len(list_waiting(connection, context.key.target))
             reading.end(connection)
-        return replace(
-            summarise(sums, uneven, differences, self._removed),
+        return summarise(sums, uneven, differences, self._removed).replace(
             opted_out=opted_out,
             doubtful=doubtful,
             unreadable_results=self._lost,

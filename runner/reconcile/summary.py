@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from runner.document import Count, Part
 from runner.ledger.report_model import LaunchDifference, PartialCount
+from runner.service.model import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from runner.ledger.report_model import Problem
     from runner.ledger.results.readings import UnevenLaunch
     from runner.ledger.results.reconciled import Removed
-    from runner.service.model import Unreadable
 
 
 _SUMMED = {
@@ -24,57 +24,66 @@ _SUMMED = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileSummary:
-    """The findings of reconciling one campaign. Launches are `project_launch_guid`s.
+class ReconcileCounts(Part, frozen=True, kw_only=True):
+    """What was found about a campaign. Launches are `project_launch_guid`s.
 
     Attributes:
         recorded_launches: launches on record.
-        launches: of these, those that the service still knows.
-        whole_launches: of these, those with every count known.
-        missing_launches: launches recorded as sent that the service doesn't list.
-        unread_launches: launches without a readable record or count, with unreadable results, or not listed
-            and never read.
-        sessions: by state; None unless known of every launch on record.
+        launches: of these, those that the service lists.
+        whole_launches: of these, those of which the service says every count.
+        missing_launches: launches on record that the service doesn't list.
+        unread_launches: launches of which a count, the whole record or some result could not be read, or that
+            are not listed and were never read: the exit code is 3, or 1 if no launch could be read.
+        sessions: by state; each is null unless it is known of every launch on record.
         results: results in the ledger now.
-        new_results: of these, those that were not there before.
-        expected_results: the service's own latest counts; None unless known of every launch on record.
-        partly_known: counts that are None in total but known of some launches, by name.
-        forgotten_results: expected results that are not kept, as their participants were forgotten.
-        opted_out: replies newly found to opt out.
-        doubtful: replies on the target, to any campaign, that wait for a person's decision.
-        short_launches: launches with fewer results listed than the service counts.
-        differences: launches about whose answers the service contradicts itself, or tells nothing.
-        unlisted_results: results found to be no longer listed, which the ledger keeps until told to drop
-            them.
-        unlisted_launches: the launches that they belong to.
-        renamed_results: results that the service now lists under another guid; the ledger has them once.
-        dropped_results: unlisted results that the ledger was told to drop.
-        unreadable_results: results that are listed and cannot be read.
+        new_results: of these, those that came with this run.
+        expected_results: what the service's own counts say; None unless known of every launch on record.
+        forgotten_results: expected results that the ledger does not keep: their participants were forgotten.
+        opted_out: opt-outs that this run has found.
+        doubtful: replies on the target, to any campaign, that may opt out and wait for a decision: see
+            `runner optouts`.
+        short_launches: launches of which the service lists fewer results than it counts.
+        unlisted_results: results in the ledger that the service does not list any more, as far as was looked.
+            The ledger keeps them until `runner reconcile --drop-unlisted`.
+        unlisted_launches: the launches that have such results.
+        renamed_results: results that the service lists under another guid now: same launch, participant,
+            question, time and words. The ledger has them once, under the new one.
+        dropped_results: results that `--drop-unlisted` removed from the ledger.
+        unreadable_results: results that the service lists and that cannot be read.
         unreadable: the first of these, and every launch that cannot be read.
     """
 
-    recorded_launches: int
-    launches: int
-    whole_launches: int
+    recorded_launches: Count
+    launches: Count
+    whole_launches: Count
     missing_launches: list[str]
     unread_launches: list[str]
-    sessions: dict[str, int | None]
-    results: int
+    sessions: dict[str, Count | None]
+    results: Count
     new_results: int
-    expected_results: int | None
-    partly_known: dict[str, PartialCount]
-    forgotten_results: int
-    opted_out: int
-    doubtful: int
+    expected_results: Count | None
+    forgotten_results: Count
+    opted_out: Count
+    doubtful: Count
     short_launches: list[str]
-    differences: list[LaunchDifference]
-    unlisted_results: int
+    unlisted_results: Count
     unlisted_launches: list[str]
-    renamed_results: int
-    dropped_results: int
-    unreadable_results: int
+    renamed_results: Count
+    dropped_results: Count
+    unreadable_results: Count
     unreadable: list[Unreadable]
+
+
+class ReconcileSummary(ReconcileCounts, frozen=True, kw_only=True):
+    """The findings of reconciling one campaign.
+
+    Attributes:
+        partly_known: counts that are None in total but known of some launches, by name.
+        differences: launches about whose answers the service contradicts itself, or tells nothing.
+    """
+
+    partly_known: dict[str, PartialCount]
+    differences: list[LaunchDifference]
 
     @property
     def is_complete(self) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -65,7 +64,7 @@ def summarise_questions(
     for question, step in zip(outline.questions, steps, strict=True):
         report = _summarise_question(question, tallies[question.tag], step)
         if question.tag in unread:
-            report = replace(report, asked=None, answer_rate=None, broke_off=None, is_unread=True)
+            report = report.replace(asked=None, answer_rate=None, broke_off=None, is_unread=True)
         yield report
     known = {question.tag for question in outline.questions}
     for tag in sorted(tallies.keys() - known):
@@ -81,7 +80,7 @@ def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
 def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int) -> Iterator[QuestionReport]:
     """Yield questions with the answers to `launches` of a message's `of` launches."""
     for one in questions:
-        part = replace(one, asked=None, answer_rate=None, broke_off=None, is_unread=True)
+        part = one.replace(asked=None, answer_rate=None, broke_off=None, is_unread=True)
         known = PartialAnswers(launches, of, part)
         yield QuestionReport(one.tag, one.text, one.scale, is_unread=True, in_part=known)
 
@@ -95,13 +94,21 @@ def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, 
     """Return the report of a question with nothing but its scores."""
     numbers = _count_numbers(readings)
     points = read_points(question.scale, question.responses, question.values)
-    return QuestionReport(
+    scored = QuestionReport(
         tag=question.tag,
         text=question.text,
         scale=question.scale,
         nps=net_promoter_score(numbers) if question.scale == "nps" else None,
         csat=satisfaction_score(numbers, points, question.responses) if question.scale == "csat" else None,
-        numbers=summarise_numbers(numbers) if question.scale in ("csat", "ces", "number") else None,
+    )
+    if question.scale not in ("csat", "ces", "number"):
+        return scored
+    summary = summarise_numbers(numbers)
+    return scored.replace(
+        mean=summary.mean,
+        median=summary.median,
+        mean_interval=summary.interval,
+        numeric_answers=summary.counted,
     )
 
 
@@ -110,8 +117,7 @@ def _summarise_question(
 ) -> QuestionReport:
     readings = tally.count_readings()
     answers = tally.answers
-    return replace(
-        _score_question(question, readings),
+    return _score_question(question, readings).replace(
         asked=None if step is None else step.asked,
         answers=answers,
         answer_rate=None if step is None else divide(answers, step.asked),
@@ -301,7 +307,7 @@ def _describe_group(
         response_interval=wilson_interval(answered, group.sent) if has_rate else None,
         completed=sum(count_completed(outline, group.paths).values()),
         scores=tuple(
-            replace(score, value=None, interval=None) if tag in scoreless else score
+            score.replace(value=None, interval=None) if tag in scoreless else score
             for tag, score in scores
             if score is not None
         ),

@@ -27,7 +27,6 @@ later report makes the same test of the same data.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
 from itertools import chain
@@ -218,7 +217,7 @@ def compare_arms(
 def postpone_comparison(counts: Sequence[tuple[str, int, int]]) -> tuple[ArmDifference, ...]:
     """Return each arm's difference from the first, without intervals and verdicts, before these are due."""
     return tuple(
-        replace(one, interval=None, p_value=None, verdict="too_early") for one in compare_arms(counts)
+        one.replace(interval=None, p_value=None, verdict="too_early") for one in compare_arms(counts)
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from runner.ledger.report_model import COUNTED, PartialCount
+from runner.document import build
+from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
     describe_experiment,
@@ -220,9 +221,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
 
 def _report_run(row: RunRow) -> RunReport:
     started_at = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
-    return RunReport(
-        **{**asdict(row.run), "started_at": started_at}, launches=row.launches, recipients=row.recipients
-    )
+    return build(RunReport, row.run, started_at=started_at, launches=row.launches, recipients=row.recipients)
 
 
 def _pool_score(
@@ -306,12 +305,12 @@ def _know_rejected(one: _Message) -> int | None:
     return totals.rejected if totals.rejected or is_told else None
 
 
-def _list_parts(one: _Message, held: Mapping[str, int]) -> dict[str, PartialCount]:
+def _list_parts(one: _Message, held: Mapping[str, int]) -> tuple[NamedCount, ...]:
     """Return the counts that are known of some launches only: the service's and the ledger's."""
     parts = {name: part for name, part in one.totals.partly_known.items() if name in _SERVICE_COUNTS}
-    if one.hides_answers:
-        return parts
-    return parts | {name: part for name, count in held.items() if (part := one.totals.know_in_part(count))}
+    if not one.hides_answers:
+        parts |= {name: part for name, count in held.items() if (part := one.totals.know_in_part(count))}
+    return name_parts(parts)
 
 
 def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
@@ -360,7 +359,7 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
     return Audience(
         planned_at=planned_at,
         recipients=facts.recipients,
-        held_out=facts.dispositions.get("held_out", 0),
+        control_group=facts.dispositions.get("control_group", 0),
         reserved=tuple(sorted(reserved, key=lambda one: (-one.recipients, one.disposition))),
     )
 

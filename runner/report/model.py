@@ -1,71 +1,80 @@
-"""The values of a report. Rates are exact fractions of 1; None stands where a rate is not defined."""
+"""The values of a report. Rates are exact fractions of 1; None where a rate is not defined, or not known."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from datetime import date, datetime
+from fractions import Fraction
+from typing import Annotated, Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import date, datetime
-    from fractions import Fraction
-
-    from runner.ledger.report_model import PartialCount
-    from runner.report.facts import Scale
-
+from runner.document import Count, Meta, Part
+from runner.ledger.report_model import NamedCount
+from runner.report.facts import Scale
 
 SANDBOX_TARGET = "sandbox"
 """The target that texts nobody."""
 
 Interval = tuple[float, float]
 """The low and the high end of a 95 % interval, in the unit of its value."""
+Rate = Annotated[Fraction, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+"""A fraction of 1; documents round it to four decimal places."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseCount:
+class ResponseCount(Part, frozen=True):
     """The participants who chose a response, and their share of all who answered the question.
 
-    `answer` is the response's 1-based index as text; for an unknown response the service's answer, or empty
-    if it was in the participant's own words.
+    Attributes:
+        answer: the response's 1-based index in the campaign, as text. For a response that the campaign does
+            not have, the answer as the service gave it; empty for answers in participants' own words, which
+            are counted together.
+        label: the response's text.
+        count: participants who chose it.
+        share: `count` of the question's `answers`.
     """
 
     answer: str
     label: str
-    count: int
-    share: Fraction | None
+    count: Count
+    share: Rate | None
 
 
-@dataclass(frozen=True, slots=True)
-class NetPromoterScore:
+class NetPromoterScore(Part, frozen=True):
     """Promoters less detractors, in hundredths of the answers counted (Reichheld 2003).
 
     Attributes:
-        score: from -100 to 100; None if nothing was counted.
+        score: 100 times the difference of promoters and detractors, over `counted`: from -100 to 100, rounded
+            to four decimal places. None when nothing was counted.
         promoters: answers of 9 and 10.
         passives: answers of 7 and 8.
         detractors: answers from 0 to 6.
         counted: answers that are a whole number from 0 to 10.
+        interval: low and high end of the score's 95 % interval, in points from -100 to 100; None when there
+            are too few answers for one.
     """
 
     score: Fraction | None
-    promoters: int
-    passives: int
-    detractors: int
-    counted: int
+    promoters: Count
+    passives: Count
+    detractors: Count
+    counted: Count
     interval: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SatisfactionScore:
+class SatisfactionScore(Part, frozen=True):
     """The top-two-box share of a satisfaction question, among answers that are on the scale.
 
-    Score and interval (Wilson) are None if nothing was counted. `top_two` are the responses of the two
-    highest points.
+    Attributes:
+        score: `satisfied` of `counted`.
+        satisfied: answers that are one of the scale's top two (`top_two`).
+        counted: answers that are on the scale.
+        interval: low and high end of the score's 95 % Wilson interval, as fractions from 0 to 1; None when
+            nothing was counted.
+        top_two: the responses with the two highest points of the scale, in the campaign's order.
     """
 
-    score: Fraction | None
-    satisfied: int
-    counted: int
+    score: Rate | None
+    satisfied: Count
+    counted: Count
     interval: Interval | None = None
     top_two: tuple[str, ...] = ()
 
@@ -83,49 +92,63 @@ class NumberSummary:
     interval: Interval | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
+class Score(Part, frozen=True):
     """A question's score among everybody or a group, with its 95 % interval if there are enough answers.
 
-    `measure` is `nps` (points), `csat` (a fraction of 1) or `mean`; `counted` are the answers.
+    Attributes:
+        tag: the question's tag.
+        measure: `nps` in points, `csat` as a fraction of 1, or `mean`.
+        value: rounded to four decimal places; None when nothing was counted.
+        interval: low and high end of the value's 95 % interval, in its unit; None when there are too few
+            answers for one.
+        counted: answers that it rests on.
     """
 
     tag: str
     measure: Literal["nps", "csat", "mean"]
     value: Fraction | None
     interval: Interval | None
-    counted: int
+    counted: Count
 
 
-@dataclass(frozen=True, slots=True)
-class WordCount:
-    """The number of participants who used a word in their own answers."""
+class WordCount(Part, frozen=True):
+    """The number of participants who used a word in their own answers.
 
-    word: str
-    participants: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextSummary:
-    """Answers in participants' own words (`counted`), with lengths in characters and the most frequent words.
-
-    Words that few participants used are left out.
+    Attributes:
+        word: the word, in lower case.
+        participants: participants whose answers have it.
     """
 
-    counted: int
+    word: str
+    participants: Count
+
+
+class TextSummary(Part, frozen=True):
+    """Answers in participants' own words (`counted`), with lengths in characters and the most frequent words.
+
+    Attributes:
+        counted: participants who answered in their own words.
+        median_length: of the answers, in characters; None when nothing was counted.
+        longest: the longest answer, in characters.
+        words: the most frequent words, most used first; words that few people used are left out.
+    """
+
+    counted: Count
     median_length: Fraction | None
-    longest: int
+    longest: Count
     words: tuple[WordCount, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeSummary:
+class TimeSummary(Part, frozen=True):
     """The median and the ninth decile of times, in seconds; None if nothing was counted.
 
-    `counted` is None if not all answers were read.
+    Attributes:
+        counted: times counted; None where not all answers to the message were read.
+        median_s: what half of them stay within, in seconds; None when nothing was counted.
+        p90_s: what nine of ten stay within, in seconds; None when nothing was counted.
     """
 
-    counted: int | None
+    counted: Count | None
     median_s: Fraction | None
     p90_s: Fraction | None
 
@@ -134,38 +157,61 @@ UNKNOWN_TIMES = TimeSummary(None, None, None)
 """The summary if not all answers were read."""
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionReport:
+class QuestionReport(Part, frozen=True):
     """The report of one question.
 
     Attributes:
-        asked: participants asked; None if not known, or if the campaign does not have the question.
-        answers: distinct participants who answered; None, like all that depends on it, if some launch's
+        tag: the question's tag; empty when results carry none.
+        text: the question as the campaign has it; for a question that only results know, as it was asked most
+            often.
+        scale: how the answers are read.
+        asked: participants who were asked. The first question reaches everybody whose conversation is not
+            queued, and was not kept from beginning by an earlier opt-out; each further one, those who
+            answered the one before without ending the survey. None for a question that only results know.
+            None, too, where how many are queued is not known, and where some launch's answers were not read.
+        answers: distinct participants who answered. None where not all answers to the message were read, like
+            all that rests on answers; lists are empty then.
+        answer_rate: `answers` of `asked`.
+        distribution: responses of a multiple-choice question in the campaign's order, those that nobody chose
+            among them; then, most chosen first, those that the campaign does not have. Empty for a freeform
+            question.
+        nps: for the scale `nps`, else None.
+        csat: for the scale `csat` with three responses or more, else None.
+        mean: for the scales `csat`, `ces` and `number`: mean of the answers that read as numbers, rounded to
+            four decimal places. Responses count by the value that the campaign gives them, or the number or
+            known word that they are; those with the value `none` are left out.
+        median: for the scales `csat`, `ces` and `number`: median of the same answers, rounded to four decimal
+            places.
+        mean_interval: low and high end of the mean's 95 % interval, in the unit of the mean; None where there
+            is no mean, or too few answers for one.
+        numeric_answers: for the scales `csat`, `ces` and `number`: how many answers `mean` and `median` rest
+            on, else None.
+        texts: of answers in participants' own words: how many, how long, and words that several people used;
+            never the answers. None for other questions.
+        broke_off: participants who answered this question, and no later one, without ending the survey. None
+            for the last question and for one that the campaign does not have. None, too, where some launch's
             answers were not read.
-        distribution: in the campaign's order, then unknown responses; empty if freeform.
-        nps: for scale nps.
-        csat: for scale csat with three responses or more.
-        numbers: for scales csat, ces and number.
-        texts: for questions answered in participants' own words.
-        broke_off: participants who answered this question, and no later one, without ending the survey; None
-            for a last question and for one that the campaign does not have.
         time_to_answer: from the answer before it; of the first question, from the start of the launch.
         is_unread: whether it is not known how many were asked, or answered.
-        in_part: the answers to some launches, if only these were read.
+        in_part: what came back to this question of some launches, where only their answers were read;
+            else None.
     """
 
     tag: str
     text: str
     scale: Scale
-    asked: int | None = None
-    answers: int | None = None
-    answer_rate: Fraction | None = None
+    asked: Count | None = None
+    answers: Count | None = None
+    answer_rate: Rate | None = None
     distribution: tuple[ResponseCount, ...] = ()
     nps: NetPromoterScore | None = None
     csat: SatisfactionScore | None = None
-    numbers: NumberSummary | None = None
+    mean: Fraction | None = None
+    median: Fraction | None = None
+    mean_interval: Interval | None = None
+    numeric_answers: Count | None = None
     texts: TextSummary | None = None
-    broke_off: int | None = None
+    broke_off: Count | None = None
     time_to_answer: TimeSummary | None = None
     is_unread: bool = False
     in_part: PartialAnswers | None = None
@@ -183,9 +229,8 @@ class QuestionReport:
             found.append(Score(self.tag, "nps", self.nps.score, self.nps.interval, self.nps.counted))
         if self.csat is not None:
             found.append(Score(self.tag, "csat", self.csat.score, self.csat.interval, self.csat.counted))
-        if self.numbers is not None:
-            numbers = self.numbers
-            found.append(Score(self.tag, "mean", numbers.mean, numbers.interval, numbers.counted))
+        if self.numeric_answers is not None:
+            found.append(Score(self.tag, "mean", self.mean, self.mean_interval, self.numeric_answers))
         return tuple(found)
 
     @property
@@ -194,56 +239,91 @@ class QuestionReport:
         return next(iter(self.scores), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PartialAnswers:
-    """The answers to a question of `launches` of a message's `of` launches, without the number asked."""
+class PartialAnswers(Part, frozen=True):
+    """The answers to a question of `launches` of a message's `of` launches, without the number asked.
 
-    launches: int
-    of: int
+    Attributes:
+        launches: how many launches it is of.
+        of: the launches of the message.
+        question: the question; how many people of these launches were asked is not known.
+    """
+
+    launches: Count
+    of: Count
     question: QuestionReport
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """Conversations by state; None for a count not known of every launch."""
-
-    queued: int | None
-    active: int | None
-    complete: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageReport:
-    """The outcome of one message.
-
-    A count is None unless it is known of every launch: a sum that leaves some out is no total.
+class Sessions(Part, frozen=True):
+    """Conversations by state; None for a count not known of every launch.
 
     Attributes:
-        first_sent_at: start of its first launch, UTC: the service's own time once it was reconciled.
-        last_sent_at: start of its last launch, UTC.
-        reconciled_at: the earliest latest reading among its reconciled launches, UTC; None without any.
+        queued: conversations that wait for an earlier one of the same participant. None unless it is known of
+            every launch.
+        active: conversations in progress. None unless it is known of every launch.
+        complete: conversations that have ended. None unless it is known of every launch.
+    """
+
+    queued: Count | None
+    active: Count | None
+    complete: Count | None
+
+
+class MessageReport(Part, frozen=True):
+    """The outcome of one message.
+
+    Attributes:
+        id: the message's id in the campaign file.
+        tag: the message's project tag.
+        first_sent_at: start of the first launch; None when nothing was sent. UTC, ISO 8601.
+        last_sent_at: start of the last launch; None when nothing was sent. UTC, ISO 8601.
+        reconciled_at: when that one of the message's reconciled launches was read that was read longest ago;
+            None when none was. UTC, ISO 8601.
         launches: launches that the service accepted.
-        reconciled_launches: launches of which something was read.
-        reconciled_sent: recipients of these.
-        recipients: sent and unresolved together.
-        sent: recipients of accepted launches.
-        rejected: recipients of launches that the service refused; None where the ledger cannot know of any.
-        participants_answered: distinct participants with at least one result.
-        response_rate: participants_answered of sent; None if nothing was sent, the message has no questions,
-            or more people answered than were sent to.
-        response_rate_interval: its 95 % Wilson interval.
-        participants_completed: participants who answered the last question, or concluded early.
-        completion_rate: participants_completed of participants_answered.
-        renders: the service's count of renders.
-        questions: in the campaign's order, then those that only results know.
-        audience: None if no `apply` has recorded it.
-        opt_outs: replies to this message that opted out, and opt-outs that the service itself reports.
-        doubtful: replies to this message that may opt out, and wait for a decision.
-        non_answers: results that answer nothing: blank ones, reactions and automatic replies.
-        response_rates: AAPOR's RR1 to RR6 of these.
-        time_to_first_answer: from the start of the launch.
-        days: from the first to the last with any event; days without events are left out.
-        partly_known: counts that are None in total but known of some launches, by name.
+        reconciled_launches: of `launches`, those whose counts and answers were read, as far as the service
+            has them.
+        reconciled_sent: recipients of the launches that were reconciled: what counts of some launches are
+            shares of.
+        recipients: recipients sent to, and those whose outcome is not known, together.
+        sent: recipients of launches that the service accepted.
+        rejected: recipients of launches that the service refused. They are not among `recipients`. None in a
+            ledger that was filled from the lockfile or the service, which only tell of accepted launches.
+        unresolved: recipients of launches whose outcome is not known.
+        sessions: conversations by state, as the service says.
+        participants_answered: distinct participants with at least one result. None unless it is known of
+            every launch.
+        response_rate: `participants_answered` of `sent`. Not defined when nothing was sent, when the message
+            asks nothing, and when more answered than were sent to (then `discrepancies` says so). A fraction
+            from 0 to 1, rounded to four decimal places; None where it is not defined, or not known.
+        response_rate_interval: low and high end of the response rate's 95 % Wilson score interval (Wilson
+            1927), as fractions from 0 to 1 rounded to four decimal places; None where the rate is None.
+        participants_completed: distinct participants who reached the end: they answered the last question, or
+            ended the survey early by an answer that does so. None unless it is known of every launch.
+        completion_rate: `participants_completed` of `participants_answered`: completed over started. Not
+            defined when nobody answered, and when the message asks nothing. A fraction from 0 to 1, rounded
+            to four decimal places; None where it is not defined, or not known.
+        renders: what the service says it rendered, and charges for. None unless it is known of every launch.
+        results: results that the ledger holds, earlier answers of the same participant to the same question
+            among them. None unless it is known of every launch.
+        discrepancies: what does not add up: within the record, and between the record and the service's own
+            counts. Launches of which the service counts more results than it lists are among them, with what
+            to do.
+        questions: in the order of the campaign; then, by tag, those that only results know.
+        audience: the audience as the last `apply` found it; None when no `apply` has left word of it.
+        volume: renders against their forecast, and what they cost.
+        opt_outs: replies to this message that opted out, and those that the service itself reports. None
+            unless it is known of every launch.
+        doubtful: replies to this message that may opt out and wait for a decision: see `runner optouts`. None
+            unless it is known of every launch.
+        dispositions: the recipients as the survey field counts them; None for a message without questions,
+            and where the counts or answers of some launch, or how each session stands, are not known.
+        response_rates: of the dispositions; None for a message without questions.
+        time_to_first_answer: from the start of the launch to a participant's first answer.
+        experiment: the arms compared; None for a message of one arm.
+        breakdowns: turnout by the values of the audience's columns that were asked for.
+        days: from the first on which anything happened to the last; days without anything are left out.
+        non_answers: results to this message that answer nothing and count as no answer: blank ones, reactions
+            of phones (Liked "…") and automatic replies. None unless it is known of every launch.
+        partly_known: of the counts that are None, those that are known of some launches.
     """
 
     id: str
@@ -251,61 +331,64 @@ class MessageReport:
     first_sent_at: datetime | None
     last_sent_at: datetime | None
     reconciled_at: datetime | None
-    launches: int
-    reconciled_launches: int
-    reconciled_sent: int
-    recipients: int
-    sent: int
-    rejected: int | None
-    unresolved: int
+    launches: Count
+    reconciled_launches: Count
+    reconciled_sent: Count
+    recipients: Count
+    sent: Count
+    rejected: Count | None
+    unresolved: Count
     sessions: Sessions
-    participants_answered: int | None
-    response_rate: Fraction | None
+    participants_answered: Count | None
+    response_rate: Rate | None
     response_rate_interval: Interval | None
-    participants_completed: int | None
-    completion_rate: Fraction | None
-    renders: int | None
-    results: int | None
+    participants_completed: Count | None
+    completion_rate: Rate | None
+    renders: Count | None
+    results: Count | None
     discrepancies: tuple[str, ...]
     questions: tuple[QuestionReport, ...]
     audience: Audience | None
     volume: Volume
-    opt_outs: int | None
-    doubtful: int | None
+    opt_outs: Count | None
+    doubtful: Count | None
     dispositions: Dispositions | None
     response_rates: ResponseRates | None
     time_to_first_answer: TimeSummary
     experiment: Experiment | None
     breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
-    non_answers: int | None = 0
-    partly_known: Mapping[str, PartialCount] = field(default_factory=dict)
+    non_answers: Count | None = 0
+    partly_known: tuple[NamedCount, ...] = ()
 
     @property
     def unread_launches(self) -> int:
         """Launches of which nothing was ever read."""
         return self.launches - self.reconciled_launches
 
+    def find_part(self, name: str) -> NamedCount | None:
+        """Return a count that is None in total but known of some launches."""
+        return next((one for one in self.partly_known if one.name == name), None)
 
-@dataclass(frozen=True, slots=True)
-class Dispositions:
+
+class Dispositions(Part, frozen=True):
     """Counts of the people to be asked who are not known to be ineligible, by outcome.
 
     Attributes:
         complete: complete interviews (I).
-        partial: partial interviews (P).
+        partial: partial interviews (P): from the first answer on.
         refusal: refusals and break-offs (R).
         non_contact: non-contacts (NC).
         other: other eligible non-interviews (O).
         unknown_eligibility: of unknown eligibility (UH + UO).
     """
 
-    complete: int = 0
-    partial: int = 0
-    refusal: int = 0
-    non_contact: int = 0
-    other: int = 0
-    unknown_eligibility: int = 0
+    complete: Count = 0
+    partial: Count = 0
+    refusal: Count = 0
+    non_contact: Count = 0
+    other: Count = 0
+    unknown_eligibility: Count = 0
 
     @property
     def interviews(self) -> int:
@@ -318,34 +401,39 @@ class Dispositions:
         return self.interviews + self.refusal + self.non_contact + self.other
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseRates:
+class ResponseRates(Part, frozen=True):
     """AAPOR's six response rates, each from 0 to 1; None for a denominator of 0.
 
-    RR1 is the minimum: complete interviews of all who are or may be eligible; RR3 counts only the estimated
-    eligible of the unknown; RR5, the maximum, counts those known to be eligible. RR2, RR4 and RR6 are the
-    same with partial interviews as responses.
+    Attributes:
+        rr1: I / ((I + P) + (R + NC + O) + (UH + UO)).
+        rr2: (I + P) / ((I + P) + (R + NC + O) + (UH + UO)).
+        rr3: I / ((I + P) + (R + NC + O) + e (UH + UO)).
+        rr4: (I + P) / ((I + P) + (R + NC + O) + e (UH + UO)).
+        rr5: I / ((I + P) + (R + NC + O)).
+        rr6: (I + P) / ((I + P) + (R + NC + O)).
     """
 
-    rr1: Fraction | None
-    rr2: Fraction | None
-    rr3: Fraction | None
-    rr4: Fraction | None
-    rr5: Fraction | None
-    rr6: Fraction | None
+    rr1: Rate | None
+    rr2: Rate | None
+    rr3: Rate | None
+    rr4: Rate | None
+    rr5: Rate | None
+    rr6: Rate | None
 
 
-@dataclass(frozen=True, slots=True)
-class RunReport:
+class RunReport(Part, frozen=True):
     """The part of the campaign that one run sent.
 
     Attributes:
-        started_at: UTC.
-        commit: of the campaigns' repository; None if not known.
+        id: as the lockfile calls it.
+        started_at: UTC, ISO 8601.
+        plan_digest: of what it was to send, as `runner plan` prints it.
+        commit: of the repository that the campaigns are in; None outside of one.
         dirty: whether files of the campaigns differed from the commit.
-        run_url: the page of the CI job, http or https; None for none.
-        triggered_by: the person who started the job; None if not known.
-        launches: launches that the service accepted.
+        run_url: the page of the CI job; None outside of one.
+        triggered_by: by whose hand the CI job ran; None outside of one.
+        launches: launches of the campaign that the service accepted from it.
+        recipients: recipients of these launches.
     """
 
     id: str
@@ -355,24 +443,29 @@ class RunReport:
     dirty: bool
     run_url: str | None
     triggered_by: str | None
-    launches: int
-    recipients: int
+    launches: Count
+    recipients: Count
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePart:
-    """The participants whose latest answer is to one message."""
+class ScorePart(Part, frozen=True):
+    """The part of one message in a score.
+
+    Attributes:
+        message: the message's id.
+        answers: participants whose latest answer is to this message.
+    """
 
     message: str
-    answers: int
+    answers: Count
 
 
-@dataclass(frozen=True, slots=True)
-class PooledScore:
+class PooledScore(Part, frozen=True):
     """The campaign's one score: of a question that several messages ask.
 
-    Each participant's latest answer counts; of two at one moment, that to the later message. `parts` are in
-    the campaign's order. The number asked is not counted here.
+    Attributes:
+        question: what came back, each participant once. How many were asked, and times, are with the
+            messages: None here.
+        parts: the messages that ask it, in the campaign's order; each has a score of its own, too.
     """
 
     question: QuestionReport
@@ -425,129 +518,153 @@ SMALL_GROUP = 10
 """Smaller groups of recipients are left out of breakdowns: their rates may identify somebody."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caveat:
+class Caveat(Part, frozen=True):
     """Recipients of the audience who were not sent to, for one reason.
 
-    `disposition` is the plan's name of the reason, as in `opted_out` or `held_out`.
+    Attributes:
+        disposition: the plan's name of the reason, as in `opted_out`.
+        recipients: how many.
     """
 
     disposition: str
-    recipients: int
+    recipients: Count
 
 
-@dataclass(frozen=True, slots=True)
-class Audience:
+class Audience(Part, frozen=True):
     """The audience as the last `apply` found it (UTC).
 
-    `reserved` counts recipients neither sent to nor about to be, by reason, most first, with `held_out`.
+    Attributes:
+        planned_at: when. UTC, ISO 8601.
+        recipients: each person once.
+        reserved: recipients who were neither sent to, nor to be sent to at once, by reason; most first.
+        control_group: the experiment's holdout; it is also among `reserved`.
     """
 
     planned_at: datetime
-    recipients: int
-    held_out: int
+    recipients: Count
+    control_group: Count
     reserved: tuple[Caveat, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
+class Volume(Part, frozen=True):
     """Renders, which are what the service charges for, and their cost.
 
     Attributes:
-        renders: the service's count; None unless known of every launch.
-        forecast_min: renders if nobody answers.
-        forecast_max: renders if everybody answers every question validly at once.
-        asked_again: renders of questions repeated after an invalid answer; None if not known.
-        plan_share: renders as a share of the service plan's limit; None if the service does not say.
-        cost_usd: that share of the plan's price, in US dollars; None if the service does not say.
+        renders: what the service says it rendered. None unless it is known of every launch.
+        forecast_min: what the sends take if nobody answers.
+        forecast_max: what they take if everybody answers every question validly at once.
+        asked_again: renders beyond introductions, first asks and conclusions: questions asked again after an
+            invalid answer. None where that cannot be told, as where replies opt out.
+        plan_share: `renders` of all that the service's plan allows, as a fraction rounded to four decimal
+            places; None when the service does not say.
+        cost_usd: that share of the plan's price, in US dollars; None when the service does not say.
     """
 
-    renders: int | None
-    forecast_min: int
-    forecast_max: int
-    asked_again: int | None = None
+    renders: Count | None
+    forecast_min: Count
+    forecast_max: Count
+    asked_again: Count | None = None
     plan_share: Fraction | None = None
     cost_usd: Fraction | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Turnout:
+class Turnout(Part, frozen=True):
     """The response of a group of recipients.
 
     Attributes:
         name: an arm's id, or a value of the audience's column.
-        sent: recipients of accepted launches.
-        answered: of these, participants with at least one result; None if some answers were not read.
-        response_rate: answered of sent.
-        response_interval: its 95 % Wilson interval.
-        completed: participants who reached the end; None likewise.
-        scores: the scores of the campaign's scored questions, in its order.
+        sent: recipients of launches that the service accepted.
+        answered: of these, participants with at least one result. None where some launch's answers were not
+            read.
+        response_rate: `answered` of `sent`.
+        response_interval: low and high end of the rate's 95 % Wilson interval, as fractions from 0 to 1; None
+            where the rate is None.
+        completed: participants who reached the end. None where some launch's answers were not read.
+        scores: of the campaign's scored questions, in its order.
     """
 
     name: str
-    sent: int
-    answered: int | None
-    response_rate: Fraction | None
+    sent: Count
+    answered: Count | None
+    response_rate: Rate | None
     response_interval: Interval | None
-    completed: int | None
+    completed: Count | None
     scores: tuple[Score, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CountedArm:
-    """An arm in the verdict: the people asked, and of these the people who answered."""
+class CountedArm(Part, frozen=True):
+    """An arm in the verdict: the people asked, and of these the people who answered.
+
+    Attributes:
+        name: the arm's id.
+        sent: people asked.
+        answered: of these, those who answered.
+    """
 
     name: str
-    sent: int
-    answered: int
+    sent: Count
+    answered: Count
 
 
 Verdict = Literal["too_early", "too_few", "no_difference_shown", "differs"]
 
 
-@dataclass(frozen=True, slots=True)
-class ArmDifference:
+class ArmDifference(Part, frozen=True):
     """The comparison of an arm with the first one.
 
     Attributes:
-        difference: the arm's proportion less the first one's; None if either is not defined.
-        interval: its interval, which together with those of all other arms holds in 95 of 100 experiments;
-            None likewise, and before the analysis is due.
-        p_value: adjusted for the number of comparisons, as the interval is; None likewise.
-        verdict: the test's result. The interval, by another method, may just disagree with it.
+        arm: the arm's id.
+        against: the first arm's id.
+        difference: of the response rates, as a fraction of 1 rounded to four decimal places; None when one is
+            not defined.
+        interval: low and high end of the difference's interval (Newcombe 1998, method 10), as fractions of 1,
+            adjusted for the number of comparisons as the p-value is (Bonferroni): together these intervals
+            hold in 95 of 100 experiments. None when a rate is not defined, and as long as it is too early.
+        p_value: two-sided, adjusted for the number of comparisons (Bonferroni), to four significant figures:
+            of Fisher's exact test where the analysis is `fixed`, else the always-valid p-value (mSPRT, Johari
+            et al. 2022). None when a rate is not defined, and as long as it is too early.
+        verdict: what may be said: too early (the analysis is not due), too few people to tell, no difference
+            shown (which does not mean that there is none), or they differ.
     """
 
     arm: str
     against: str
-    difference: Fraction | None
+    difference: Rate | None
     interval: tuple[float, float] | None
     p_value: float | None
     verdict: Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class VariantAnalysis:
+class VariantAnalysis(Part, frozen=True):
     """The time of an experiment's verdict, and the people counted (`runner.report.comparison`).
 
     Attributes:
-        method: `sequential`: at every look; `fixed`: on a day fixed beforehand.
-        due: the day, UTC; None for `sequential`, and until enough people have been asked.
-        per_arm: the people to ask in each arm, if their number fixes the day.
-        arms: the people counted; before the verdict is due, all.
+        method: `sequential`: at every look, by a test and intervals that hold however often one looks;
+            `fixed`: once, of the people asked and the answers before the day that `due` names.
+        due: the first day, UTC, on which the verdict may be taken; None for `sequential`, and as long as
+            fewer than `per_arm` people of some arm have been asked.
+        per_arm: people to ask in each arm: the verdict is due on the seventh day after; None where a day was
+            fixed, or nothing.
+        is_due: whether the verdict may be taken: every launch was reconciled on the day or later. Always true
+            for `sequential`.
+        arms: what the verdict counts; before it is due, all there is.
     """
 
     method: Literal["sequential", "fixed"]
     due: date | None
-    per_arm: int | None
+    per_arm: Count | None
     is_due: bool
     arms: tuple[CountedArm, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Experiment:
+class Experiment(Part, frozen=True):
     """The arms of a message that has several, and each further arm's difference from the first.
 
-    There is no analysis for a message without questions, or if some answers were not read.
+    Attributes:
+        arms: in the campaign's order.
+        differences: each further arm against the first.
+        analysis: the time of the verdicts, and the people that they count; None for a message without
+            questions, and where not all answers were read.
     """
 
     arms: tuple[Turnout, ...]
@@ -555,32 +672,36 @@ class Experiment:
     analysis: VariantAnalysis | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Breakdown:
+class Breakdown(Part, frozen=True):
     """Turnout by the values of one column of the audience (`--by`).
 
     Attributes:
-        groups: by name, without small ones.
-        suppressed: the number of groups left out because they are small.
-        suppressed_sent: recipients of these together; None if even that would reveal a small number.
+        column: as the audience's files call it.
+        groups: by name.
+        suppressed: groups that are left out, so that no group of fewer than `least` people can be made out.
+        suppressed_sent: recipients of these together; None when even that would tell a small number.
         least: recipients that a group needs to be shown.
     """
 
     column: str
     groups: tuple[Turnout, ...]
-    suppressed: int
-    suppressed_sent: int | None
-    least: int = SMALL_GROUP
+    suppressed: Count
+    suppressed_sent: Count | None
+    least: Count = SMALL_GROUP
 
 
-@dataclass(frozen=True, slots=True)
-class Day:
+class Day(Part, frozen=True):
     """One day of a message, UTC: recipients sent to, first answers, and all results.
 
-    Answers are None if some were not read.
+    Attributes:
+        date: the day, ISO 8601.
+        sent: recipients who were sent to on it.
+        first_answers: participants whose first answer came on it. None where not all answers to the message
+            were read.
+        answers: results of it. None where not all answers to the message were read.
     """
 
     date: date
-    sent: int
-    first_answers: int | None
-    answers: int | None
+    sent: Count
+    first_answers: Count | None
+    answers: Count | None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from math import cbrt, sqrt
@@ -75,7 +74,7 @@ def net_promoter_score(numbers: Mapping[Fraction, int]) -> NetPromoterScore:
         detractors=detractors,
         counted=counted,
     )
-    return replace(nps, interval=net_promoter_interval(nps))
+    return nps.replace(interval=net_promoter_interval(nps))
 
 
 def net_promoter_interval(nps: NetPromoterScore) -> tuple[float, float] | None:

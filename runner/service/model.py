@@ -155,7 +155,14 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that cannot be read, named by guids (empty if unreadable) and its index in the list."""
+    """A record that cannot be read.
+
+    Attributes:
+        guid: a result's result_guid; empty if that cannot be read either.
+        project_launch_guid: the identifier that the service has given the launch; empty likewise.
+        position: place in the service's list, from 0.
+        problem: what it lacks, for people.
+    """
 
     guid: str
     project_launch_guid: str

@@ -18,7 +18,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 from urllib.parse import urlsplit
 
 from runner.errors import LINE_BREAK_HINT, ConfigurationError, MissingKeyError
@@ -405,15 +405,43 @@ def name_origin(url: Url) -> str:
     return f"{url.scheme}://{url.host}{port}"
 
 
-def describe_destination(target: Target) -> dict[str, Any]:
-    """Return the normalized destination of a configured target, by names of the plan's JSON.
+class Destination(TypedDict):
+    """Where a plan is sent: the target as targets.yaml and the environment describe it.
+
+    Attributes:
+        address: the base URL: scheme and host in lower case, without a default port and a slash at its end;
+            `the embedded sandbox` for that.
+        insecure: whether http to another machine is wanted.
+        username_env: the environment variable that has the username.
+        api_key_env: the environment variable that has the API key.
+        concurrency: sends in flight at once.
+        rate: the most sends in a second; None for no limit.
+        recipients_per_send: the most phones in one send; None if the target doesn't say.
+        connect_timeout: in seconds.
+        read_timeout: in seconds.
+        settle_window: in seconds.
+    """
+
+    address: str
+    insecure: bool
+    username_env: str
+    api_key_env: str
+    concurrency: int
+    rate: float | None
+    recipients_per_send: int | None
+    connect_timeout: float
+    read_timeout: float
+    settle_window: float
+
+
+def describe_destination(target: Target) -> Destination:
+    """Return the normalized destination of a configured target.
 
     Raises:
         ConfigurationError: the host of its base URL is invalid.
     """
-    limits = ("concurrency", "rate", "recipients_per_send", *_WAITS)
-    settings = ("insecure", "username_env", "api_key_env", *limits)
-    return {"address": _normalize_address(target)} | {name: getattr(target, name) for name in settings}
+    settings = {name: getattr(target, name) for name in Destination.__annotations__ if name != "address"}
+    return cast("Destination", {"address": _normalize_address(target), **settings})
 
 
 def require_one_name(target: Target, targets: Mapping[str, Any], environment: Mapping[str, str]) -> None:

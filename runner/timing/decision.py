@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Literal
 
+from runner.document import Part
 from runner.timing.legal_hours import locate
 from runner.timing.window import Calendar, LocalWindow
 from runner.timing.zone import find_prefix, load_zone, open_zone_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from datetime import date
 
     from runner.timing.legal_hours import LawBook, LegalWindow, Method
     from runner.timing.schedule import NoRule, Purpose, Schedule, TimezoneUnknown
@@ -24,9 +24,14 @@ Due = tuple["datetime", str]
 """The moment somebody is due (any aware time), and the IANA name of the zone of their clocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class DueHour:
-    """The number of people due in one hour (0 to 23) of one local day."""
+class DueHour(Part, frozen=True):
+    """The people due in one hour of one local day.
+
+    Attributes:
+        day: the day, in their time zone.
+        hour: the hour, from 0 to 23.
+        recipients: how many recipients.
+    """
 
     day: date
     hour: int

@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, get_args
 
 from runner.audience.phone import mask_phone
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
+from runner.document import (
+    UNSET,
+    Count,
+    Described,
+    Document,
+    FailedCampaign,
+    Part,
+    Positive,
+    UnsetType,
+    build,
+)
 from runner.errors import (
     LimitError,
     OnHoldError,
@@ -26,7 +37,6 @@ from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
-from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
@@ -55,7 +65,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import Run
     from runner.ledger.record.recorded import Record
-    from runner.ledger.results.runs import RunLaunch
     from runner.plan.model import PlannedLaunch
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.failures import Failure
@@ -75,7 +84,6 @@ MOST_APART_S = 300.0
 TRIALS = 3
 """Launches tried of each message and arm; one more if a later one is larger."""
 TAG_SUFFIX = "-test"
-_LAUNCH_FIELDS = ("key", "message", "project_launch_guid", "outcome", "recipients")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,84 +110,105 @@ class ApplyOptions(RunOptions):
     record_remote: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedCampaign:
-    """One campaign's part in a run, as in `schemas/apply.schema.json`.
+Outcome = Literal["sent", "rejected", "unknown", "not_sent"]
+
+
+class AppliedLaunch(Part, frozen=True):
+    """A launch of a run.
 
     Attributes:
-        name: the campaign's.
-        sent: launches that the service accepted; `rejected`, `unknown` and `not_sent` count the others.
-        adopted: launches of earlier runs found to have been sent.
-        unresolved: recipients whose outcome is unknown after the run.
-        not_tried: planned deliveries that the run did not reach.
-        deferred: deliveries that wait for their time.
-        expired: deliveries whose time has passed.
-        opted_out: recipients who opted out since the plan was made.
-        capped: recipients who have reached the frequency cap since.
-        open_session: deliveries that wait for the end of an open survey.
-        opt_out_doubtful: deliveries that wait until a person decides about an opt-out.
-        no_rule: deliveries to places whose legal hours are unknown.
-        waiting: recipients left for the next run, since an earlier message may not have been sent.
-        recipients_sent: recipients of accepted launches.
-        launches: each launch; None if there are too many to list, on a cluster.
+        key: as in the lockfile.
+        message: the message's id.
+        project_launch_guid: the identifier that the service has given the launch.
+        outcome: what has come of it.
+        recipients: how many.
+    """
+
+    key: str
+    message: str
+    project_launch_guid: str | None
+    outcome: Outcome
+    recipients: Positive
+
+
+class AppliedCampaign(Part, frozen=True, kw_only=True):
+    """One campaign's part in a run. What counts recipients counts them for each message.
+
+    Attributes:
+        name: the campaign's name.
+        sent: launches that the service accepted.
+        rejected: launches that it refused.
+        unknown: launches that it may have accepted: held.
+        not_sent: launches that were not sent: they never left this machine, or the service does not list
+            them.
+        adopted: launches of earlier runs that turned out to be sent.
+        unresolved: recipients whose outcome is not known after the run: held.
+        not_tried: recipients whose turn did not come before the run ended.
+        deferred: recipients who wait for their time: by the plan, or because their hours ended during the
+            run. None any more once the campaign has expired.
+        expired: recipients for whom it is too late: `expires` comes before their next moment.
+        opted_out: recipients who opted out, or may have, after the plan was made.
+        opt_out_doubtful: recipients who may have opted out: a person must decide.
+        open_session: recipients who have an open survey and wait until it has ended: by the plan, or because
+            another campaign sent it meanwhile.
+        no_rule: recipients in places whose legal hours are not known, with `no_rule: refuse`.
+        waiting: recipients whose earlier message of the campaign was not sent in this run, or may have been:
+            a later run sends.
+        capped: recipients who reached the frequency cap after the plan was made.
+        recipients_sent: recipients of the accepted launches.
+        launches: one entry a launch; left out if there are too many to list.
     """
 
     name: str
-    sent: int
-    rejected: int
-    unknown: int
-    not_sent: int
-    adopted: int
-    unresolved: int
-    not_tried: int
-    deferred: int
-    expired: int
-    opted_out: int
-    capped: int
-    open_session: int
-    opt_out_doubtful: int
-    no_rule: int
-    waiting: int
-    recipients_sent: int
-    launches: tuple[RunLaunch, ...] | None
+    sent: Count
+    rejected: Count
+    unknown: Count
+    not_sent: Count
+    adopted: Count
+    unresolved: Count
+    not_tried: Count
+    deferred: Count
+    expired: Count
+    opted_out: Count
+    capped: Count
+    open_session: Count
+    opt_out_doubtful: Count
+    no_rule: Count
+    waiting: Count
+    recipients_sent: Count
+    launches: tuple[AppliedLaunch, ...] | UnsetType = UNSET
 
     @classmethod
     def of(cls, run: CampaignRun) -> AppliedCampaign:
         """Return the result of one campaign of a run."""
         summary = run.summary
-        return cls(
+        return build(
+            cls,
+            run,
             name=run.planned.campaign.name,
-            sent=summary.count("sent"),
-            rejected=summary.count("rejected"),
-            unknown=summary.count("unknown"),
-            not_sent=summary.count("not_sent"),
-            adopted=run.adopted,
-            unresolved=run.unresolved,
-            not_tried=run.not_tried,
-            deferred=run.deferred,
-            expired=run.expired,
-            opted_out=summary.opted_out,
-            capped=summary.capped,
-            open_session=run.open_session,
-            opt_out_doubtful=run.opt_out_doubtful,
-            no_rule=run.no_rule,
-            waiting=summary.waiting,
+            **{state: summary.count(state) for state in get_args(Outcome)},
+            **run.count_left(),
             recipients_sent=summary.recipients_sent,
-            launches=tuple(summary.launches) if summary.is_listed else None,
+            launches=tuple(build(AppliedLaunch, one) for one in summary.launches)
+            if summary.is_listed
+            else UNSET,
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the campaign's part of the JSON document."""
-        document = {name: value for name, value in asdict(self).items() if name != "launches"}
-        if self.launches is not None:
-            document["launches"] = [
-                {name: getattr(launch, name) for name in _LAUNCH_FIELDS} for launch in self.launches
-            ]
-        return document
+
+class AppliedDocument(Document, frozen=True):
+    """What `runner apply --format json` writes.
+
+    Attributes:
+        campaigns: one entry a campaign.
+        failures: campaigns that were left out, while the others were gone on with.
+    """
+
+    campaigns: tuple[AppliedCampaign, ...]
+    failures: tuple[FailedCampaign, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplyResult:
+class ApplyResult(Described):
     """The result of a run; iterates over its campaigns.
 
     `runs` has the campaigns with their plans. After an interrupt everything sent is recorded; `is_behind` is
@@ -204,10 +233,10 @@ class ApplyResult:
         """The campaigns that were left out, each with its error."""
         return self.failures.found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as in `schemas/apply.schema.json`."""
-        found = [campaign.to_dict() for campaign in self.campaigns]
-        return add_version({"campaigns": found, **self.failures.as_json()})
+    @property
+    def document(self) -> AppliedDocument:
+        """The result as a document."""
+        return AppliedDocument(self.campaigns, self.failures.describe())
 
 
 def apply_campaigns(

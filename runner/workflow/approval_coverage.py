@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError
@@ -21,6 +21,7 @@ from runner.plan.approval import (
     seal_plan,
 )
 from runner.plan.digest import digest_reviewed
+from runner.plan.documents import AskedApproval
 from runner.service.target import describe_destination
 from runner.text.include import include_folder
 from runner.wording import count_words
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.plan.approval import Approval
+    from runner.plan.documents import ApprovalStatus, PlanDocument, PlannedCampaign
     from runner.service.target import Target
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
 
-Status = Literal["none", "covered", "needed"]
 REQUIRE_VARIABLE = "RUNNER_REQUIRE_APPROVAL"
 _KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
 _PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
@@ -70,7 +71,7 @@ class Coverage:
     approved_by: tuple[str, ...] = ()
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ApprovalStatus:
         """`none` if the plan sends nothing, `covered`, or `needed`."""
         if not list_sent(self.planned):
             return "none"
@@ -209,29 +210,30 @@ def require_sealed(
     return read_request(asked["request"])
 
 
-def find_status(coverages: Iterable[Coverage]) -> Status:
+def find_status(coverages: Iterable[Coverage]) -> ApprovalStatus:
     """Return the approval state of several campaigns' plan."""
     found = {coverage.status for coverage in coverages}
     return "needed" if "needed" in found else "covered" if "covered" in found else "none"
 
 
-def add_coverage(document: dict[str, Any], coverages: Sequence[Coverage]) -> None:
-    """Add requests for approval, and their coverages, to a plan as JSON.
+def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanDocument:
+    """Return a plan's document with requests for approval, and how far they are covered.
 
-    `document` is from `plan_json`; `coverages` are in the order of its campaigns.
+    `coverages` are in the order of its campaigns.
     """
-    document["approval"] = find_status(coverages)
-    for campaign, coverage in zip(document["campaigns"], coverages, strict=True):
-        request, secret = coverage.request, coverage.planned.target.state_key
-        campaign["approval"] = {
-            "status": coverage.status,
-            "reason": coverage.gap,
-            "request": None if request is None else request.as_json(),
-        }
-        key = TargetKey.of(coverage.planned.target.name, secret) if secret else None
-        # Last, since it covers all the rest.
-        seal = None if key is None else seal_plan(key, campaign, document["plan_digest"])
-        campaign["approval"]["seal"] = seal
+    covered = zip(document.campaigns, coverages, strict=True)
+    campaigns = tuple(_add_approval(campaign, one, document.plan_digest) for campaign, one in covered)
+    return document.replace(approval=find_status(coverages), campaigns=campaigns)
+
+
+def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) -> PlannedCampaign:
+    request, secret = coverage.request, coverage.planned.target.state_key
+    asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.as_json())
+    key = TargetKey.of(coverage.planned.target.name, secret) if secret else None
+    # Last, since it covers all the rest.
+    said = campaign.replace(approval=asked).to_dict()
+    seal = None if key is None else seal_plan(key, said, digest)
+    return campaign.replace(approval=asked.replace(seal=seal))
 
 
 def leave_out_unapproved(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from runner.document import Document, Part
 from runner.errors import RunnerError
 from runner.git.command import Git, GitError
 from runner.ledger.database import Ledger
@@ -17,7 +17,7 @@ from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
 from runner.source.quantity import write_duration
 from runner.source.storage import repository_root
-from runner.version import add_version, describe_version
+from runner.version import describe_version
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns
 from runner.workflow.workspace.folders import state_folder
@@ -38,9 +38,15 @@ FAR_S = 5.0
 State = Literal["ok", "warning", "error"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at: its name, its state, what was found, and what to do about it."""
+class Check(Part, frozen=True):
+    """One thing that was looked at.
+
+    Attributes:
+        name: what was looked at, such as `ledger`.
+        state: `ok`, `warning` (it works, but look at it), or `error` (it does not work).
+        found: what was found, in words.
+        hint: what to do about it; null if there is nothing to say.
+    """
 
     name: str
     state: State
@@ -48,14 +54,15 @@ class Check:
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """All checks of a machine, with the versions of what runs; iterates over the checks.
+class Examination(Document, frozen=True):
+    """What `runner doctor --format json` writes: no secret, no phone and no path outside of the project.
 
-    It holds no secret, no phone and no path outside of the project.
+    Attributes:
+        versions: the versions of the program, of Python and of the main packages, a line each.
+        checks: one entry for each thing that was looked at.
     """
 
-    versions: str
+    versions: tuple[str, ...]
     checks: tuple[Check, ...]
 
     def __iter__(self) -> Iterator[Check]:
@@ -65,12 +72,6 @@ class Examination:
     def has_failed(self) -> bool:
         """True if something does not work."""
         return any(check.state == "error" for check in self.checks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the examination as in `schemas/doctor.schema.json`."""
-        return add_version(
-            {"versions": self.versions.splitlines(), "checks": [asdict(check) for check in self.checks]}
-        )
 
 
 def examine(scope: Scope) -> Examination:
@@ -91,7 +92,7 @@ def examine(scope: Scope) -> Examination:
             *_try("service", lambda: _check_service(workspace)),
         ]
     checks.append(_check_disk(state_folder()))
-    return Examination(describe_version(), tuple(checks))
+    return Examination(tuple(describe_version().splitlines()), tuple(checks))
 
 
 def _try(name: str, check: Callable[[], list[Check]]) -> list[Check]:

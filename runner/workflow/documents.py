@@ -1,111 +1,108 @@
-"""JSON documents of plans (`schemas/plan.schema.json`), and escaped HTML for notebooks."""
+"""Documents of plans, and escaped HTML for notebooks."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
+from runner.document import UNSET, build
 from runner.ledger.model import format_moment
 from runner.plan.digest import plan_digest
-from runner.plan.model import MessagePlan, Span
+from runner.plan.documents import (
+    CampaignOutlook,
+    CountedReason,
+    ListedCharacter,
+    PlanDocument,
+    PlannedCampaign,
+    PlannedMessage,
+    SentLater,
+    SentNow,
+    ShownLaunch,
+)
+from runner.plan.model import Span, sum_spans
 from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
+from runner.workflow.plans.differences import describe_difference
 from runner.workflow.plans.saved import describe_campaigns, name_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Message
-    from runner.plan.model import CampaignPlan
+    from runner.plan.model import CampaignPlan, MessagePlan
+    from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
 
 
 CARRIER_WORDS = ("STOP", "STOPALL", "UNSUBSCRIBE", "OPTOUT", "CANCEL", "END", "QUIT", "REVOKE")
 """Replies that opt out at the carriers (CTIA Messaging Principles and Best Practices 2023, 5.1.3)."""
 _SHOWN = 5
-_COUNTS = [field.name for field in fields(MessagePlan) if field.type == "int"]
 
 
-def plan_json(planned: Iterable[PlanResult], *, now: str) -> dict[str, Any]:
-    """Return plans as JSON, with the digests that `apply --plan` compares."""
+def describe_plans(planned: Iterable[PlanResult], *, now: str) -> PlanDocument:
+    """Return the document of plans, with the digests that `apply --plan` compares."""
     items = list(planned)
     described = describe_campaigns(items)
-    campaigns = [_campaign_json(item, one) for item, one in zip(items, described, strict=True)]
-    return {
-        "now": now,
-        "plan_digest": plan_digest(campaigns),
-        "notes": list_notes(items),
-        "campaigns": campaigns,
-    }
+    return PlanDocument(
+        now=now,
+        plan_digest=plan_digest(described),
+        notes=tuple(list_notes(items)),
+        campaigns=tuple(_describe_campaign(item, one) for item, one in zip(items, described, strict=True)),
+    )
 
 
-def _campaign_json(item: PlanResult, described: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "name": item.plan.campaign.name,
-        "file": show_path(item.plan.campaign.file),
-        "target": item.plan.target,
-        "destination": described["destination"],
-        "digests": described["digests"],
-        "key_fingerprint": name_key(item),
-        "pause": None if item.plan.pause is None else asdict(item.plan.pause),
-        "unread_replies": _unread_json(item),
-        "refusals": list(item.plan.refusals),
-        "coming": coming_json(item.plan),
-        "messages": [_message_json(message) for message in item.plan.messages],
-    }
+def show_more(
+    document: PlanDocument, planned: Sequence[PlanResult], differences: Differences, *, with_launches: bool
+) -> PlanDocument:
+    """Return the document of `planned` with differences and, if requested, each launch, for display only."""
+    campaigns = []
+    for campaign, item in zip(document.campaigns, planned, strict=True):
+        found = {one.message: describe_difference(one) for one in differences.get(campaign.name, ())}
+        messages = tuple(one.replace(diff=found.get(one.id, UNSET)) for one in campaign.messages)
+        launches = tuple(_list_launches(item)) if with_launches else UNSET
+        campaigns.append(campaign.replace(messages=messages, launches=launches))
+    return document.replace(campaigns=tuple(campaigns))
 
 
-def _unread_json(item: PlanResult) -> dict[str, str] | None:
-    unread = item.plan.unread
-    if unread is None or not item.plan.waiting_for_replies:
-        return None
-    return unread.as_json()
+def _describe_campaign(item: PlanResult, described: Mapping[str, Any]) -> PlannedCampaign:
+    plan = item.plan
+    return build(
+        PlannedCampaign,
+        plan,
+        name=plan.campaign.name,
+        file=show_path(plan.campaign.file),
+        destination=described["destination"],
+        digests=described["digests"],
+        key_fingerprint=name_key(item),
+        unread_replies=plan.unread if plan.waiting_for_replies else None,
+        coming=_look_ahead(plan),
+        messages=tuple(map(_describe_message, plan.messages)),
+        approval=UNSET,
+        launches=UNSET,
+    )
 
 
-def add_launches(document: dict[str, Any], planned: Sequence[PlanResult]) -> dict[str, Any]:
-    """Return plans as JSON with each launch and its payload, for display only.
-
-    `planned` are the document's plans in order; without them it is unchanged.
-    """
-    for campaign, item in zip(document["campaigns"], planned, strict=bool(planned)):
-        campaign["launches"] = list(_launches_json(item))
-    return document
-
-
-def _message_json(message: MessagePlan) -> dict[str, Any]:
-    return {
-        "id": message.id,
-        "tag": message.tag,
-        **{name: getattr(message, name) for name in _COUNTS},
-        "arms": message.arms,
-        "coming": message_coming_json(message),
-        "next_due": format_moment(message.next_due) if message.next_due is not None else None,
-        "due": [
-            {"day": f"{hour.day}", "hour": hour.hour, "recipients": hour.recipients}
-            for hour in count_due(message.due)
-        ],
-        "reasons": [
-            {"reason": reason, "recipients": count} for reason, count in sorted(message.reasons.items())
-        ],
-        "costly_characters": [
-            {"character": character, **cost._asdict(), "substitute": find_substitute(character)}
+def _describe_message(message: MessagePlan) -> PlannedMessage:
+    return build(
+        PlannedMessage,
+        message,
+        next_due=format_moment(message.next_due) if message.next_due is not None else None,
+        due=count_due(message.due),
+        reasons=tuple(CountedReason(*one) for one in sorted(message.reasons.items())),
+        costly_characters=tuple(
+            ListedCharacter(character, *cost, find_substitute(character))
             for character, cost in sorted(message.costly_characters.items())
-        ],
-    }
+        ),
+        diff=UNSET,
+    )
 
 
-def _launches_json(item: PlanResult) -> Iterator[dict[str, Any]]:
-    for launch in item.planner.iterate_launches():
-        yield {
-            "message": launch.message.id,
-            "arm": launch.arm,
-            "payload_digest": launch.payload.digest,
-            "payload": launch.payload.definition,
-            "phones": [mask_phone(phone) for phone in launch.phones],
-        }
+def _list_launches(item: PlanResult) -> Iterator[ShownLaunch]:
+    for one in item.planner.iterate_launches():
+        phones = tuple(map(mask_phone, one.phones))
+        yield ShownLaunch(one.message.id, one.arm, one.payload.digest, one.payload.definition, phones)
 
 
 def asks_again(plan: CampaignPlan) -> bool:
@@ -120,51 +117,28 @@ def asks_again(plan: CampaignPlan) -> bool:
     return any(question.responses for message in sent for question in message.questions)
 
 
-def coming_json(plan: CampaignPlan) -> dict[str, Any]:
+def _look_ahead(plan: CampaignPlan) -> CampaignOutlook:
     """Return a campaign's total deliveries, now and later."""
     groups = [one for message in plan.messages for one in message.coming]
-    return {
-        "now": {
-            "people": plan.recipients_to_send,
-            "recipients": sum(message.to_send for message in plan.messages),
-            "launches": sum(message.launches for message in plan.messages),
-            "segments": _sum(Span(one.segments_min, one.segments_max) for one in plan.messages),
-            "renders": _sum(Span(one.renders_min, one.renders_max) for one in plan.messages),
-        },
-        "later": {
-            "people": plan.recipients_later._asdict(),
-            "recipients": plan.texts_later._asdict(),
-            "launches": _sum(one.launches for one in groups),
-            "segments": _sum(one.segments for one in groups),
-            "renders": _sum(one.renders for one in groups),
-        },
-        "asks_again": asks_again(plan),
-    }
-
-
-def _sum(spans: Iterable[Span | None]) -> dict[str, int] | None:
-    found = list(spans)
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
-        return None
-    return Span(sum(one.least for one in known), sum(one.most for one in known))._asdict()
-
-
-def message_coming_json(message: MessagePlan) -> list[dict[str, Any]]:
-    """Return a message's later deliveries, by reason."""
-    return [
-        {
-            "why": one.why,
-            "first": None if one.first is None else format_moment(one.first),
-            "last": None if one.last is None else format_moment(one.last),
-            "recipients": one.recipients._asdict(),
-            "launches": one.launches._asdict(),
-            "segments": None if one.segments is None else one.segments._asdict(),
-            "renders": one.renders._asdict(),
-            "arms": one.arms,
-        }
-        for one in message.coming
-    ]
+    return CampaignOutlook(
+        now=SentNow(
+            people=plan.recipients_to_send,
+            recipients=sum(message.to_send for message in plan.messages),
+            launches=sum(message.launches for message in plan.messages),
+            segments=sum_spans(Span(one.segments_min, one.segments_max) for one in plan.messages),
+            renders=sum_spans(Span(one.renders_min, one.renders_max) for one in plan.messages),
+        ),
+        later=SentLater(
+            people=plan.recipients_later,
+            recipients=plan.texts_later,
+            launches=sum_spans(one.launches for one in groups),
+            segments=None
+            if any(one.segments is None for one in groups)
+            else sum_spans(one.segments for one in groups if one.segments is not None),
+            renders=sum_spans(one.renders for one in groups),
+        ),
+        asks_again=asks_again(plan),
+    )
 
 
 def list_notes(planned: Sequence[PlanResult]) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from runner.audience.audience import find_export_problems
 from runner.audience.rows import find_missing_columns
 from runner.campaign.text_checks import find_unknown_variables
+from runner.document import FailedCampaign
 from runner.errors import OnHoldError, RunnerError
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
@@ -201,20 +202,14 @@ class Failures:
             return codes.pop()
         return 1 if codes.isdisjoint((0, _PARTLY_DONE)) else _PARTLY_DONE
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the left-out campaigns for a JSON document."""
-        return {
-            "failures": [
-                {
-                    "campaign": failure.name,
-                    "file": show_path(failure.file),
-                    "exit_code": failure.error.exit_code,
-                    "message": failure.error.message,
-                    "hint": failure.error.hint,
-                }
-                for failure in self._found.values()
-            ]
-        }
+    def describe(self) -> tuple[FailedCampaign, ...]:
+        """Return the left-out campaigns for a document."""
+        return tuple(
+            FailedCampaign(
+                one.name, show_path(one.file), one.error.exit_code, one.error.message, one.error.hint
+            )
+            for one in self._found.values()
+        )
 
     def markdown(self) -> str:
         """Return a table of the campaigns that were left out; empty if none were."""

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
 from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
 from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
-from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
-from runner.workflow.documents import add_launches, plan_json, write_section
+from runner.workflow.documents import describe_plans, show_more, write_section
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import Differences, add_differences, find_differences
+from runner.workflow.plans.differences import Differences, find_differences
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
 from runner.workflow.plans.saved import SavedPlan, save_plan
@@ -30,10 +29,11 @@ from runner.workflow.workspace.clustering import choose_cluster, open_chosen_clu
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from runner.ledger.database import Ledger
+    from runner.plan.documents import PlanDocument
     from runner.plan.model import CampaignPlan
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
@@ -86,7 +86,7 @@ class PlanWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPlan:
+class ProjectPlan(Described):
     """The plans of campaigns, made together at one moment; iterates over them.
 
     Passing it to `apply` approves it: exactly this is sent, or nothing.
@@ -108,7 +108,7 @@ class ProjectPlan:
     coverages: tuple[Coverage, ...] = ()
     asking: Asking | None = None
     digest: str = ""
-    _document: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    _document: PlanDocument | None = field(default=None, repr=False)
     _manifest: str = field(default="", repr=False)
 
     def __iter__(self) -> Iterator[CampaignPlan]:
@@ -127,9 +127,16 @@ class ProjectPlan:
         """The campaigns that are left out, each with its error."""
         return self.failures.found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plan as in `schemas/plan.schema.json`."""
-        return add_version(deepcopy(dict(self._document)))
+    @property
+    def document(self) -> PlanDocument:
+        """The plan as a document.
+
+        Raises:
+            UsageError: it was made without digests.
+        """
+        if self._document is None:
+            raise UsageError("the plan was made without digests, so it has no document")
+        return self._document
 
     def leave_out_unsendable(self) -> Sequence[PlanResult]:
         """Return the plans that `apply` would send: within limits, not paused, replies read.
@@ -142,7 +149,7 @@ class ProjectPlan:
 
     def approve(self) -> SavedPlan:
         """Return the plan in the form that `apply` takes."""
-        where = f"of {self._document['now']}"
+        where = f"of {self.document.now}"
         # The same text as in a file, so that the same checks apply.
         return SavedPlan(where, parse_manifest(self._manifest.encode(), where)).require_files()
 
@@ -212,13 +219,13 @@ class _Planning:
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         is_described = wishes.with_digests or wishes.out is not None
-        document = plan_json(planned, now=format_moment(self.moment)) if is_described else {}
-        coverages, asking = self._cover(planned, document)
+        document = describe_plans(planned, now=format_moment(self.moment)) if is_described else None
+        document, coverages, asking = self._cover(planned, document)
         manifest = dump_manifest(document, self.options) if document else ""
         self._save(planned, document)
-        launches = planned if wishes.with_launches else ()
         if document:
-            add_differences(add_launches(document, launches), differences)
+            document = show_more(document, planned, differences, with_launches=wishes.with_launches)
+            document = document.replace(failures=failures.describe())
         return ProjectPlan(
             planned=tuple(planned),
             failures=failures,
@@ -226,8 +233,8 @@ class _Planning:
             differences=differences,
             coverages=tuple(coverages),
             asking=asking,
-            digest=document.get("plan_digest", ""),
-            _document=document | failures.as_json() if document else {},
+            digest=document.plan_digest if document else "",
+            _document=document,
             _manifest=manifest,
         )
 
@@ -250,20 +257,20 @@ class _Planning:
             quiet=self.scope.quiet,
         )
 
-    def _save(self, planned: Sequence[PlanResult], document: Mapping[str, Any]) -> None:
+    def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None) -> None:
         """Save the plans if requested."""
         out = self.wishes.out
-        if out is None or (not planned and self.failures.total):
+        if out is None or document is None or (not planned and self.failures.total):
             return
         save_plan(document, out, self.options)
         if not self.scope.quiet:
             note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
-            note(f"Plan digest: {document['plan_digest']}")
+            note(f"Plan digest: {document.plan_digest}")
 
     def _cover(
-        self, planned: Sequence[PlanResult], document: dict[str, Any]
-    ) -> tuple[Sequence[Coverage], Asking | None]:
-        """Return the plans' approval states, if requested, and add them to the JSON.
+        self, planned: Sequence[PlanResult], document: PlanDocument | None
+    ) -> tuple[PlanDocument | None, Sequence[Coverage], Asking | None]:
+        """Return the document with the plans' approval states, and these, if requested.
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
@@ -271,7 +278,7 @@ class _Planning:
         is_job = self.wishes.is_job
         is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
         if not (document or is_told):
-            return [], None
+            return document, [], None
         coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":
             # Imported here: only jobs that ask for approvals need GitHub.
@@ -279,13 +286,13 @@ class _Planning:
             from runner.workflow.review.reviewers import plan_asking
 
             coverages = add_growth(coverages)
-            if digest := document.get("plan_digest"):
+            if document:
+                digest = document.plan_digest
                 asking = plan_asking(digest, store.find_denial(planned, digest))
         if document:
-            add_coverage(document, coverages)
-        if asking is not None and asking.earlier is not None:
-            document["earlier"] = asking.earlier
-        return (coverages if is_told else []), asking
+            earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
+            document = add_coverage(document, coverages).replace(earlier=earlier)
+        return document, (coverages if is_told else []), asking
 
 
 def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Sequence[PlanResult]) -> None:

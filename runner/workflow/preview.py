@@ -9,32 +9,207 @@ from runner.audience.audience import AudienceTally, Recipient, iterate_audience,
 from runner.audience.phone import mask_phone
 from runner.campaign.timing_words import describe_timing
 from runner.campaign.variants import Draw
+from runner.document import Count, Described, Document, Part, Positive, build
 from runner.errors import RunnerError, UsageError
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import CompiledMessage, compile_messages
-from runner.text.preview import BranchTracer, CaseFinder, Conversation, iterate_turns
+from runner.text.preview import AnswerKind, BranchTracer, CaseFinder, CaseKind, Conversation, iterate_turns
 from runner.text.segment import find_substitute
 from runner.text.template import TextCompiler
-from runner.version import add_version
 from runner.workflow.campaigns import refuse_errors, show_path
 from runner.workflow.failures import find_audience_problems
 from runner.workflow.records.phones import parse_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from runner.campaign.model import Campaign
-    from runner.text.preview import Branch, CaseReason
+    from runner.text.preview import Branch, Bubble
     from runner.workflow.scope import Scope
 
 CASES = 3
 """Conversations shown of each message and arm by default."""
 
 
+class ShownBranch(Part, frozen=True):
+    """A place in a template where texts part.
+
+    Attributes:
+        words: as in: default of first_name.
+        file: where the branch stands.
+        line: the line in that file, from 1.
+    """
+
+    words: str
+    file: str
+    line: Positive
+
+
+class ShownReason(Part, frozen=True):
+    """Why a conversation is shown.
+
+    Attributes:
+        kind: the extreme.
+        count: characters, segments, or recipients who take the branch.
+        branch: of a branch or a default: which one; else None.
+    """
+
+    kind: CaseKind
+    count: Count
+    branch: ShownBranch | None
+
+
+class ShownTurn(Part, frozen=True):
+    """How it goes on after an answer.
+
+    Attributes:
+        on: what is answered; `other_line` is a number that counts as the line of a response with another
+            number.
+        answers: those that are meant; empty for any.
+        taken: for `other_line`, the response that is recorded, else None.
+        part: what follows; None at the end.
+        question_tag: the question's tag; None for what is no question.
+    """
+
+    on: AnswerKind
+    answers: tuple[str, ...]
+    taken: str | None
+    part: str | None
+    question_tag: str | None
+
+
+class ShownText(Part, frozen=True):
+    """A text of a conversation.
+
+    Attributes:
+        part: which text of the conversation it is: `text`, `introduction`, `question` or `conclusion`.
+        question_tag: the question's tag; None for what is no question.
+        text: the text, as it arrives.
+        encoding: how it goes over the air.
+        units: septets or 16-bit units.
+        segments: SMS segments.
+        responses: the allowed answers; none for a freeform question.
+        conclude_on: the answer after which the survey ends; None for none.
+        turns: how it goes on after an answer to this question.
+    """
+
+    part: str
+    question_tag: str | None
+    text: str
+    encoding: str
+    units: Count
+    segments: Count
+    responses: tuple[str, ...]
+    conclude_on: str | None
+    turns: tuple[ShownTurn, ...]
+
+
+class ShownConversation(Part, frozen=True, kw_only=True):
+    """The texts of one message to one recipient.
+
+    Attributes:
+        arm: of an experiment's message; None if it has no arms.
+        timing: when it goes out, in words.
+        segments: SMS segments of all its texts, if no question is skipped or asked again; 0 for a call.
+        conversation: the texts, in the order in which they arrive.
+    """
+
+    arm: str | None
+    timing: tuple[str, ...]
+    segments: Count
+    conversation: tuple[ShownText, ...]
+
+
+class PreviewedMessage(ShownConversation, frozen=True):
+    """The conversation of one message.
+
+    Attributes:
+        id: the message's id.
+        tag: the project tag.
+    """
+
+    id: str
+    tag: str
+
+
+class PreviewedCase(ShownConversation, frozen=True):
+    """One of the worst conversations of a message or arm.
+
+    Attributes:
+        message: the message's id.
+        phone: masked.
+        file: where the recipient stands.
+        line: the line in that file, from 1.
+        reasons: why this conversation is shown.
+    """
+
+    message: str
+    phone: str
+    file: str
+    line: Positive
+    reasons: tuple[ShownReason, ...]
+
+
+class UnplainCharacter(Part, frozen=True):
+    """A character that makes conversations UCS-2.
+
+    Attributes:
+        character: the character.
+        recipients: those whose conversation has it for its first such character.
+        segments: of their whole conversations.
+        segments_without: the same, if these were written plainly.
+        instead: what to write; empty to leave it out, None if GSM-7 has nothing like it.
+    """
+
+    character: str
+    recipients: Count
+    segments: Count
+    segments_without: Count
+    instead: str | None
+
+
+class PreviewRemark(Part, frozen=True):
+    """What is true of all recipients of a message or arm.
+
+    Attributes:
+        message: the message's id.
+        arm: of an experiment's message; None if it has no arms.
+        recipients: how many recipients.
+        untaken: branches of the templates that nobody gets.
+        characters: characters that make conversations UCS-2.
+    """
+
+    message: str
+    arm: str | None
+    recipients: Count
+    untaken: tuple[ShownBranch, ...]
+    characters: tuple[UnplainCharacter, ...]
+
+
+class PreviewDocument(Document, frozen=True):
+    """What `runner preview --format json` writes.
+
+    Attributes:
+        campaign: the campaign's name.
+        phone: whose `messages` are: --phone, else the first recipient who gets any. Masked.
+        why_not: why this recipient gets nothing; None if they do.
+        messages: one entry a message, in the order of the file.
+        cases: the worst conversations of each message and arm, over the whole audience; empty with --phone.
+        remarks: what is true of all recipients of a message or arm; empty with --phone.
+    """
+
+    campaign: str
+    phone: str
+    why_not: str | None
+    messages: tuple[PreviewedMessage, ...]
+    cases: tuple[PreviewedCase, ...]
+    remarks: tuple[PreviewRemark, ...]
+
+
 @dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Described):
     """A preview of a campaign, for one recipient or of the worst cases.
 
     `conversations` are those of the recipient, by message, and `why_not` is the reason if there are none;
@@ -47,9 +222,10 @@ class Preview:
     cases: tuple[tuple[CaseFinder, tuple[Conversation, ...]], ...] = field(default=(), repr=False)
     why_not: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the preview as in `schemas/preview.schema.json`."""
-        return add_version(_describe(self))
+    @property
+    def document(self) -> PreviewDocument:
+        """The preview as a document."""
+        return _describe(self)
 
 
 def preview_campaign(
@@ -147,7 +323,7 @@ class _Gallery:
         if phone in self.excluded:
             return "excluded: gets nothing"
         if self.draw is not None and self.draw.is_held_out(phone):
-            return "held out for comparison: gets nothing"
+            return "in the control group: gets nothing"
         return None
 
     def _converse(self, recipient: Recipient) -> tuple[Conversation, ...]:
@@ -161,92 +337,77 @@ class _Gallery:
             ]
 
 
-def _describe(preview: Preview) -> dict[str, Any]:
-    return {
-        "campaign": preview.campaign.name,
-        "phone": mask_phone(preview.recipient.phone),
-        "why_not": preview.why_not,
-        "messages": [
-            {
-                "id": conversation.message.id,
-                "tag": conversation.message.tag,
-                **_conversation_json(preview, conversation),
-            }
-            for conversation in preview.conversations
-        ],
-        "cases": [
-            {
-                "message": case.message.id,
-                "phone": mask_phone(case.recipient.phone),
-                "file": show_path(case.recipient.file),
-                "line": case.recipient.line,
-                "reasons": [_reason_json(reason) for reason in case.reasons],
-                **_conversation_json(preview, case),
-            }
+def _describe(preview: Preview) -> PreviewDocument:
+    return PreviewDocument(
+        campaign=preview.campaign.name,
+        phone=mask_phone(preview.recipient.phone),
+        why_not=preview.why_not,
+        messages=tuple(
+            PreviewedMessage(id=one.message.id, tag=one.message.tag, **_describe_conversation(preview, one))
+            for one in preview.conversations
+        ),
+        cases=tuple(
+            PreviewedCase(
+                message=one.message.id,
+                phone=mask_phone(one.recipient.phone),
+                file=show_path(one.recipient.file),
+                line=one.recipient.line,
+                reasons=tuple(
+                    ShownReason(why.kind, why.count, _place(why.branch) if why.branch else None)
+                    for why in one.reasons
+                ),
+                **_describe_conversation(preview, one),
+            )
             for _, cases in preview.cases
-            for case in cases
-        ],
-        "remarks": [_remarks_json(finder) for finder, _ in preview.cases],
-    }
+            for one in cases
+        ),
+        remarks=tuple(_remark(finder) for finder, _ in preview.cases),
+    )
 
 
-def _conversation_json(preview: Preview, conversation: Conversation) -> dict[str, Any]:
+def _describe_conversation(preview: Preview, conversation: Conversation) -> dict[str, Any]:
     bubbles = conversation.bubbles
     return {
         "arm": conversation.arm,
-        "timing": describe_timing(preview.campaign, conversation.message),
+        "timing": tuple(describe_timing(preview.campaign, conversation.message)),
         "segments": conversation.segments,
-        "conversation": [_bubble_json(conversation, place) for place in range(len(bubbles))],
+        "conversation": tuple(_describe_bubble(bubbles, place) for place in range(len(bubbles))),
     }
 
 
-def _bubble_json(conversation: Conversation, place: int) -> dict[str, Any]:
-    bubble = conversation.bubbles[place]
-    return {
-        "part": bubble.part,
-        "question_tag": bubble.question_tag,
-        "text": bubble.text,
-        "encoding": bubble.segments.encoding,
-        "units": bubble.segments.units,
-        "segments": bubble.segments.segments,
-        "responses": list(bubble.responses),
-        "conclude_on": bubble.conclude_on,
-        "turns": [
-            {
-                "on": turn.kind,
-                "answers": list(turn.answers),
-                "taken": turn.taken,
-                "part": turn.then.part if turn.then else None,
-                "question_tag": turn.then.question_tag if turn.then else None,
-            }
-            for turn in iterate_turns(conversation.bubbles, place)
-        ],
-    }
+def _describe_bubble(bubbles: Sequence[Bubble], place: int) -> ShownText:
+    size, turns = bubbles[place].segments, iterate_turns(bubbles, place)
+    return build(
+        ShownText,
+        bubbles[place],
+        encoding=size.encoding,
+        units=size.units,
+        segments=size.segments,
+        turns=tuple(
+            ShownTurn(
+                turn.kind,
+                turn.answers,
+                turn.taken,
+                turn.then.part if turn.then else None,
+                turn.then.question_tag if turn.then else None,
+            )
+            for turn in turns
+        ),
+    )
 
 
-def _reason_json(reason: CaseReason) -> dict[str, Any]:
-    branch = None if reason.branch is None else _branch_json(reason.branch)
-    return {"kind": reason.kind, "count": reason.count, "branch": branch}
+def _place(branch: Branch) -> ShownBranch:
+    return ShownBranch(branch.words, show_path(branch.file), branch.line)
 
 
-def _branch_json(branch: Branch) -> dict[str, Any]:
-    return {"words": branch.words, "file": show_path(branch.file), "line": branch.line}
-
-
-def _remarks_json(finder: CaseFinder) -> dict[str, Any]:
-    return {
-        "message": finder.renderer.message.id,
-        "arm": finder.arm,
-        "recipients": finder.people,
-        "untaken": [_branch_json(branch) for branch in finder.list_untaken()],
-        "characters": [
-            {
-                "character": character,
-                "recipients": cost.recipients,
-                "segments": cost.segments,
-                "segments_without": cost.segments_without,
-                "instead": find_substitute(character),
-            }
+def _remark(finder: CaseFinder) -> PreviewRemark:
+    return PreviewRemark(
+        message=finder.renderer.message.id,
+        arm=finder.arm,
+        recipients=finder.people,
+        untaken=tuple(map(_place, finder.list_untaken())),
+        characters=tuple(
+            build(UnplainCharacter, cost, character=character, instead=find_substitute(character))
             for character, cost in sorted(finder.costs.items())
-        ],
-    }
+        ),
+    )

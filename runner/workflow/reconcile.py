@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
-from runner.ledger.report_model import ServicePlan, describe_difference, describe_parts
+from runner.ledger.report_model import ListedDifference, NamedCount, ServicePlan, list_differences, name_parts
 from runner.ledger.results.sendings import store_service_plan
 from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
+from runner.reconcile.summary import ReconcileCounts
 from runner.telemetry.recording import measure, span
-from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
@@ -54,18 +55,18 @@ class ReconcileOptions:
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AccountOutcome:
-    """The reading of an account's results, whatever launches they belong to.
+class AccountOutcome(Part, frozen=True):
+    """The reading of an account's newest results, whatever launches they belong to.
 
     Attributes:
-        elsewhere: results met of launches that no campaign of this run has on record.
-        lacking: results that the list counts and does not show; None if that is not known.
-        problem: the reason for which they could not be read.
+        elsewhere: results met of launches that no campaign of this run has on record; opt-outs among them
+            hold.
+        lacking: results that the list counts and does not show; None if it could not be read.
+        problem: why it could not be read; None if it was.
     """
 
-    elsewhere: int
-    lacking: int | None
+    elsewhere: Count
+    lacking: Count | None
     problem: str | None = None
 
 
@@ -179,19 +180,41 @@ class ReconciledCampaign:
     name: str
     summary: ReconcileSummary
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the campaign's part of the JSON document."""
-        summary = self.summary
-        return {
-            "name": self.name,
-            **asdict(summary),
-            "partly_known": describe_parts(summary.partly_known),
-            "differences": [describe_difference(difference) for difference in summary.differences],
-        }
+
+class CampaignReconciliation(ReconcileCounts, frozen=True):
+    """What was found about one campaign.
+
+    Attributes:
+        name: the campaign's name.
+        partly_known: of the counts that are None, those that are known of some launches: a sum that leaves
+            some out is no total.
+        differences: launches about whose answers the service contradicts itself, or of which it says nothing.
+    """
+
+    name: str
+    partly_known: tuple[NamedCount, ...]
+    differences: tuple[ListedDifference, ...]
+
+
+class Reconciliation(Document, frozen=True):
+    """What `runner reconcile --format json` writes. What is not known is null, never 0.
+
+    Attributes:
+        campaigns: one entry a campaign.
+        account: the reading of the account's newest results; None if there was no campaign to reconcile.
+            Unless `lacking` is 0, the exit code is at least 3.
+        gone: names of those of the campaigns whose files are gone.
+        failures: campaigns that were left out, while the others were gone on with.
+    """
+
+    campaigns: tuple[CampaignReconciliation, ...]
+    account: AccountOutcome | None
+    gone: tuple[str, ...]
+    failures: tuple[FailedCampaign, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReconcileResult:
+class ReconcileResult(Described):
     """The result of reconciling; iterates over the campaigns.
 
     `gone` names the campaigns whose files are gone, which are reconciled, too.
@@ -214,13 +237,20 @@ class ReconcileResult:
         """The campaigns that were left out, each with its error."""
         return self.failures.found
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the result as in `schemas/reconcile.schema.json`."""
-        found = [campaign.to_dict() for campaign in self.campaigns]
-        account = None if self.account is None else asdict(self.account)
-        return add_version(
-            {"campaigns": found, "account": account, "gone": list(self.gone), **self.failures.as_json()}
+    @property
+    def document(self) -> Reconciliation:
+        """The result as a document."""
+        found = (
+            build(
+                CampaignReconciliation,
+                one.summary,
+                name=one.name,
+                partly_known=name_parts(one.summary.partly_known),
+                differences=list_differences(one.summary.differences),
+            )
+            for one in self.campaigns
         )
+        return Reconciliation(tuple(found), self.account, self.gone, self.failures.describe())
 
 
 def reconcile_project(

@@ -261,7 +261,7 @@ class ReportResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as in `schemas/report.schema.json`."""
-        return describe_report(self.report)
+        return describe_report(self.report).to_dict()
 
     def _repr_html_(self) -> str:
         """Return the whole page in a frame, for notebooks."""

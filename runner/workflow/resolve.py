@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.delivery.settle import write_moment
 from runner.delivery.verdict import digest_definition, is_same_text
+from runner.document import Count, Described, Document, Part, build
 from runner.errors import RunnerError, UsageError
 from runner.ledger.model import LaunchRecord
 from runner.ledger.record.entry import adopt_in_part, enter_adopted
@@ -14,7 +15,6 @@ from runner.ledger.record.unexplained import dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import release_launch
 from runner.service.model import StatRecord
 from runner.source.normalize import normalize_guid
-from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.gone import find_gone
@@ -69,7 +69,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved:
+class Unresolved(Described):
     """Unresolved launches; iterates over their campaigns.
 
     `is_behind` is True if the state remote could not be updated completely.
@@ -84,11 +84,100 @@ class Unresolved:
     def __len__(self) -> int:
         return len(self.cases)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the launches as in `schemas/resolve.schema.json`."""
-        launches = [describe_launch(case.campaign, one) for case in self for one in case.verdicts]
-        groups = [_group_json(case.campaign, one) for case in self for one in case.groups]
-        return add_version({"launches": launches, "unexplained": groups})
+    @property
+    def document(self) -> UnresolvedDocument:
+        """The launches as a document."""
+        launches = (_list_launch(case.campaign, one) for case in self for one in case.verdicts)
+        groups = (_list_group(case.campaign, one) for case in self for one in case.groups)
+        return UnresolvedDocument(tuple(launches), tuple(groups))
+
+
+class CandidateLaunch(Part, frozen=True):
+    """A launch that the service lists, that no record claims, and that may be a launch of unknown outcome.
+
+    Attributes:
+        project_launch_guid: the identifier that the service has given the launch.
+        project_launch_start: when the service says that the launch began.
+        recipients: how many recipients.
+        recipients_in_common: of them, those that the launch has, too.
+        same_definition: whether what was sent is the same.
+    """
+
+    project_launch_guid: str
+    project_launch_start: str
+    recipients: Count
+    recipients_in_common: Count
+    same_definition: bool
+
+
+class UnknownLaunch(Part, frozen=True):
+    """A launch of unknown outcome.
+
+    Attributes:
+        campaign: the campaign's name.
+        key: names the launch; for --launch.
+        message: the message's id.
+        tag: the project tag.
+        recipients: how many.
+        intent_at: when it was about to be sent; UTC, ISO 8601.
+        detail: what is known of the outcome.
+        candidates: launches that the service lists, that no record claims, and that may be this one.
+    """
+
+    campaign: str
+    key: str
+    message: str
+    tag: str
+    recipients: Count
+    intent_at: str
+    detail: str
+    candidates: tuple[CandidateLaunch, ...]
+
+
+class ListedLaunch(Part, frozen=True):
+    """A launch that no record explains.
+
+    Attributes:
+        project_launch_guid: the service's name for it; for --adopt and --launch.
+        project_launch_start: UTC, ISO 8601.
+        recipients: how many people are held because of it.
+        is_survey: whether it asks questions.
+    """
+
+    project_launch_guid: str
+    project_launch_start: str
+    recipients: Count
+    is_survey: bool
+
+
+class ListedGroup(Part, frozen=True):
+    """Launches that no record explains, and that can be settled at once.
+
+    Attributes:
+        campaign: the campaign's name.
+        tag: the project tag that they are listed under.
+        messages: the ids of the messages that they may have been; for --message.
+        recipients: how many people are held because of them.
+        launches: the launches, the earliest first.
+    """
+
+    campaign: str
+    tag: str
+    messages: tuple[str, ...]
+    recipients: Count
+    launches: tuple[ListedLaunch, ...]
+
+
+class UnresolvedDocument(Document, frozen=True):
+    """What `runner resolve --format json` writes.
+
+    Attributes:
+        launches: launches of unknown outcome.
+        unexplained: launches that the service lists under a campaign's tags and no record explains.
+    """
+
+    launches: tuple[UnknownLaunch, ...]
+    unexplained: tuple[ListedGroup, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,46 +437,37 @@ def describe_group(group: UnexplainedGroup) -> str:
     return f"{launches} under the tag {group.tag!r} ({count_words(len(group.people), 'recipient')})"
 
 
-def describe_launch(campaign: Campaign, verdict: Verdict) -> dict[str, Any]:
-    """Return a launch of unknown outcome as JSON, with the service's matching launches."""
+def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
     launch = verdict.launch
-    return {
-        "campaign": campaign.name,
-        "key": launch.key,
-        "message": launch.message,
-        "tag": launch.tag,
-        "recipients": len(launch.recipients),
-        "intent_at": launch.intent_at,
-        "detail": launch.detail or "the process ended before an answer came",
-        "candidates": [
-            {
-                "project_launch_guid": candidate.stat.project_launch_guid,
-                "project_launch_start": write_moment(candidate.stat.project_launch_start, "unknown"),
-                "recipients": len(candidate.recipients),
-                "recipients_in_common": len(candidate.recipients & launch.recipients),
-                "same_definition": is_same_text(launch, candidate),
-            }
-            for candidate in list_candidates(verdict)
-        ],
-    }
+    candidates = tuple(
+        build(
+            CandidateLaunch,
+            one.stat,
+            project_launch_start=write_moment(one.stat.project_launch_start, "unknown"),
+            recipients=len(one.recipients),
+            recipients_in_common=len(one.recipients & launch.recipients),
+            same_definition=is_same_text(launch, one),
+        )
+        for one in list_candidates(verdict)
+    )
+    return build(
+        UnknownLaunch,
+        launch,
+        campaign=campaign.name,
+        recipients=len(launch.recipients),
+        detail=launch.detail or "the process ended before an answer came",
+        candidates=candidates,
+    )
 
 
-def _group_json(campaign: Campaign, group: UnexplainedGroup) -> dict[str, Any]:
-    return {
-        "campaign": campaign.name,
-        "tag": group.tag,
-        "messages": list(group.messages),
-        "recipients": len(group.people),
-        "launches": [
-            {
-                "project_launch_guid": launch.project_launch_guid,
-                "project_launch_start": launch.started_at,
-                "recipients": len(launch.people),
-                "is_survey": bool(launch.definition.get("questions")),
-            }
-            for launch in group.launches
-        ],
-    }
+def _list_group(campaign: Campaign, group: UnexplainedGroup) -> ListedGroup:
+    launches = tuple(
+        ListedLaunch(
+            one.project_launch_guid, one.started_at, len(one.people), bool(one.definition.get("questions"))
+        )
+        for one in group.launches
+    )
+    return ListedGroup(campaign.name, group.tag, group.messages, len(group.people), launches)
 
 
 def _group_unexplained(

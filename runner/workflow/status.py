@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from runner.document import Count, Described, Document, Part
 from runner.errors import LedgerError, LockfileError, MissingKeyError, RunnerError
 from runner.git.command import GitError
 from runner.ledger.model import format_moment
+from runner.ledger.people.replies import UnreadReplies
+from runner.ledger.people.suppressions import Pause
 from runner.ledger.record.campaign_record import find_campaign_id
-from runner.ledger.report_model import MessageTotals, OpenDifferences, describe_difference, describe_parts
+from runner.ledger.report_model import (
+    ListedDifference,
+    MessageTotals,
+    NamedCount,
+    OpenDifferences,
+    list_differences,
+    name_parts,
+)
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
@@ -18,7 +28,6 @@ from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import TextedPeople, concerns
 from runner.report.gathering import read_refusals
 from runner.source.diagnostic import Problems
-from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.campaigns import load_campaigns, refuse_errors, show_path
 from runner.workflow.delivery.gone import find_gone, say_gone
@@ -33,14 +42,14 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.people.replies import UnreadReplies
-    from runner.ledger.people.suppressions import Pause
     from runner.ledger.record.recorded import Identity, Record
     from runner.plan.model import CampaignPlan
     from runner.workflow.scope import Scope
 
 COUNTS = ("planned", "sent", "queued", "active", "complete", "answered", "unresolved", "rejected")
 """The counts of a message that are always shown."""
+LEFT_OUT = ("deferred", "open_session", "no_rule")
+"""Counts of people who are left out for now, shown only if there are any."""
 _TOTALLED = {
     **{name: name for name in ("queued", "active", "complete", "rejected", "reconciled_at", "launches")},
     "reconciled_launches": "reconciled",
@@ -48,38 +57,72 @@ _TOTALLED = {
 """Fields of a message's status that are totals of the ledger, by their names there."""
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStatus:
-    """The status of a message, with the fields of the JSON document; None if unknown."""
+class MessageStatus(Part, frozen=True, kw_only=True):
+    """The status of a message; a count that is None is not known: of no launch, or not of every one.
+
+    Attributes:
+        id: the message's id.
+        tag: its project tag; None of a message that is on record, and that the campaign no longer has.
+        planned: recipients that `apply` would send to now; None, like the next four, if the campaign cannot
+            be planned.
+        deferred: recipients that wait for their time.
+        open_session: recipients that wait until an open survey of theirs has ended.
+        no_rule: recipients in places whose legal hours are not known, with `no_rule: refuse`.
+        next_due: when the first of the deferred ones is due: UTC, ISO 8601, the full minute.
+        sent: recipients of accepted launches.
+        queued: sessions behind another one, as last reconciled.
+        active: sessions in progress, as last reconciled.
+        complete: sessions that ended, as last reconciled.
+        answered: participants with at least one result, as last reconciled.
+        unresolved: recipients that may have been texted: held.
+        rejected: recipients whose last launch the service refused.
+        reconciled_at: when that one of the reconciled launches was read that was read longest ago: UTC,
+            ISO 8601; None when none was.
+        launches: launches that the service accepted, as far as the ledger knows.
+        reconciled_launches: of these, those whose counts and answers were read.
+        partly_known: of the counts that are None, those that are known of some launches: a sum that leaves
+            some out is no total.
+        differing_launches: launches about whose answers the service contradicts itself: follow-ups that go by
+            answers wait.
+        accepted_launches: launches of which a person has accepted that.
+        differences: the first of them.
+    """
 
     id: str
     tag: str | None
-    planned: int | None
-    deferred: int | None
-    open_session: int | None
-    no_rule: int | None
+    planned: Count | None
+    deferred: Count | None
+    open_session: Count | None
+    no_rule: Count | None
     next_due: str | None
-    sent: int | None
-    queued: int | None
-    active: int | None
-    complete: int | None
-    answered: int | None
-    unresolved: int | None
-    rejected: int | None
+    sent: Count | None
+    queued: Count | None
+    active: Count | None
+    complete: Count | None
+    answered: Count | None
+    unresolved: Count | None
+    rejected: Count | None
     reconciled_at: str | None
-    launches: int | None
-    reconciled_launches: int | None
-    partly_known: list[dict[str, Any]]
-    differing_launches: int | None
-    accepted_launches: int | None
-    differences: list[dict[str, Any]]
+    launches: Count | None
+    reconciled_launches: Count | None
+    partly_known: tuple[NamedCount, ...]
+    differing_launches: Count | None
+    accepted_launches: Count | None
+    differences: tuple[ListedDifference, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignStatus:
+class CampaignStatus(Part, frozen=True):
     """The status of a campaign.
 
-    `pause` and `unread_replies` are None if the campaign does not wait; `messages` ends with former ones.
+    Attributes:
+        name: the campaign's name.
+        file: the campaign file, as it is named on the command line.
+        target: the target's name.
+        pause: since when, and why, a person has paused the campaign; None if nobody has, or if it cannot be
+            planned.
+        unread_replies: the replies on the target that its texts wait for until `runner reconcile` reads them;
+            None if none wait.
+        messages: one entry a message, in the order of the file; former ones last.
     """
 
     name: str
@@ -87,23 +130,23 @@ class CampaignStatus:
     target: str
     pause: Pause | None
     unread_replies: UnreadReplies | None
-    messages: list[MessageStatus]
+    messages: tuple[MessageStatus, ...]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the campaign's part of the JSON document."""
-        replies = self.unread_replies
-        return {
-            "name": self.name,
-            "file": self.file,
-            "target": self.target,
-            "pause": self.pause and asdict(self.pause),
-            "unread_replies": None if replies is None else replies.as_json(),
-            "messages": [asdict(message) for message in self.messages],
-        }
+
+class StatusDocument(Document, frozen=True):
+    """What `runner status --format json` writes. A count that is null is not known.
+
+    Attributes:
+        campaigns: one entry a campaign.
+        gone: names of campaigns that something was sent of, and whose files are gone.
+    """
+
+    campaigns: tuple[CampaignStatus, ...]
+    gone: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class StatusResult:
+class StatusResult(Described):
     """The status of campaigns; iterates over them.
 
     Attributes:
@@ -126,9 +169,10 @@ class StatusResult:
     def __len__(self) -> int:
         return len(self.statuses)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the status as in `schemas/status.schema.json`."""
-        return add_version({"campaigns": [one.as_json() for one in self.statuses], "gone": list(self.gone)})
+    @property
+    def document(self) -> StatusDocument:
+        """The status as a document."""
+        return StatusDocument(tuple(self.statuses), tuple(self.gone))
 
     def _repr_html_(self) -> str:
         """Return the status as HTML for notebooks."""
@@ -236,7 +280,7 @@ class _Reader:
             self.unread += list_unread(campaign, planned or {})
         tags: dict[str, str | None] = {message.id: message.tag for message in campaign.messages}
         tags |= dict.fromkeys(_find_lost(campaign, record, counts))
-        messages = [_find_message_status(*each, planned, record, counts) for each in tags.items()]
+        messages = tuple(_find_message_status(*each, planned, record, counts) for each in tags.items())
         if counts is not None:
             self.unfilled += [f"{campaign.name}/{one.id}" for one in messages if one.launches is None]
         return CampaignStatus(
@@ -372,18 +416,16 @@ def _count_answers(message: str, totals: MessageTotals | None, counts: _Counts |
             parts["answered"] = part
     return {
         "answered": answered,
-        "partly_known": describe_parts({name: part for name, part in parts.items() if name in COUNTS}),
+        "partly_known": name_parts({name: part for name, part in parts.items() if name in COUNTS}),
         "differing_launches": differences and differences.waiting,
         "accepted_launches": differences and differences.accepted,
-        "differences": [describe_difference(one) for one in differences.first] if differences else [],
+        "differences": list_differences(differences.first if differences else ()),
     }
 
 
 def _count_planned(plan: MessagePlan | None) -> dict[str, Any]:
     return {
         "planned": plan and plan.to_send,
-        "deferred": plan and plan.deferred,
-        "open_session": plan and plan.open_session,
-        "no_rule": plan and plan.no_rule,
+        **{name: plan and getattr(plan, name) for name in LEFT_OUT},
         "next_due": format_moment(plan.next_due) if plan is not None and plan.next_due else None,
     }

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from glob import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runner.atomic_write import write_private
 from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
 from runner.audience.table import normalize_name, write_row
 from runner.campaign.checks import check_waits
 from runner.campaign.variants import find_small_arms
+from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
-from runner.source.diagnostic import Diagnostic, Problems
+from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.version import add_version
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.failures import find_audience_problems, plan_files_here
@@ -47,7 +47,7 @@ _NAMES_OF_PEOPLE = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
+class Validation(Described):
     """Every problem of every campaign in `files`; iterates over the problems."""
 
     problems: Problems
@@ -61,35 +61,78 @@ class Validation:
     def __iter__(self) -> Iterator[Diagnostic]:
         return iter(self.problems)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the problems as in `schemas/validate.schema.json`."""
+    @property
+    def document(self) -> ValidationDocument:
+        """The problems as a document."""
         problems = self.problems
-        omitted = [
-            {"code": code, "file": show_path(file), "count": count}
-            for code, file, count in problems.omitted()
-        ]
-        return add_version(
-            {
-                "valid": self.is_valid,
-                "error_count": problems.error_count,
-                "warning_count": problems.warning_count,
-                "note_count": problems.note_count,
-                "diagnostics": [_describe(diagnostic) for diagnostic in problems],
-                "omitted": omitted,
-            }
+        return build(
+            ValidationDocument,
+            problems,
+            valid=self.is_valid,
+            diagnostics=tuple(
+                build(ListedProblem, one, file=show_path(one.file), hint=one.hint or UNSET)
+                for one in problems
+            ),
+            omitted=tuple(
+                OmittedProblems(code, show_path(file), count) for code, file, count in problems.omitted()
+            ),
         )
 
 
-def _describe(diagnostic: Diagnostic) -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "severity": diagnostic.severity,
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        "file": show_path(diagnostic.file),
-        "line": diagnostic.line,
-        "column": diagnostic.column,
-    }
-    return document | ({"hint": diagnostic.hint} if diagnostic.hint else {})
+class ListedProblem(Part, frozen=True):
+    """One problem of one file.
+
+    Attributes:
+        severity: how grave it is: `error` stops a plan.
+        code: a stable slug, such as `recipient-phone-invalid`.
+        message: what is wrong.
+        file: where it is.
+        line: from 1; of a CSV, the line in that file.
+        column: from 1.
+        hint: what to do about it.
+    """
+
+    severity: Severity
+    code: str
+    message: str
+    file: str
+    line: Positive
+    column: Positive
+    hint: str | UnsetType = UNSET
+
+
+class OmittedProblems(Part, frozen=True):
+    """Problems of a kind in a file that are counted, not listed.
+
+    Attributes:
+        code: what kind of problem it is: a stable slug.
+        file: where they are.
+        count: how many.
+    """
+
+    code: str
+    file: str
+    count: Positive
+
+
+class ValidationDocument(Document, frozen=True):
+    """What `runner validate --format json` writes.
+
+    Attributes:
+        valid: whether there are no errors.
+        error_count: errors, those that are not listed included.
+        warning_count: warnings, those that are not listed included.
+        note_count: what was mended, and needs nobody.
+        diagnostics: what was found, by file and line.
+        omitted: problems beyond the first 20 of a kind in a file: counted, not listed.
+    """
+
+    valid: bool
+    error_count: Count
+    warning_count: Count
+    note_count: Count
+    diagnostics: tuple[ListedProblem, ...]
+    omitted: tuple[OmittedProblems, ...]
 
 
 def validate_campaigns(scope: Scope) -> Validation:

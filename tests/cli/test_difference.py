@@ -9,9 +9,9 @@ import pytest
 
 from runner.cli.output.plan import differences_markdown, write_differences
 from runner.plan.model import PlanOptions
-from runner.workflow.documents import plan_json
+from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import add_differences, find_differences
+from runner.workflow.plans.differences import find_differences
 from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.workspace import Workspace
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
     from pathlib import Path
-    from typing import Any
 
+    from runner.plan.documents import PlanDocument
     from runner.workflow.plans.differences import Differences
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
-    Compare = Callable[[], tuple[Differences, dict[str, Any]]]
+    Compare = Callable[[], tuple[Differences, PlanDocument]]
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     """A function that plans the folder's campaign and compares it with what was sent."""
     monkeypatch.chdir(folder)
 
-    def find() -> tuple[Differences, dict[str, Any]]:
+    def find() -> tuple[Differences, PlanDocument]:
         scope = Scope(quiet=True)
         workspace = Workspace.open(scope)
         with workspace.open_ledger_if_present() as ledger:
@@ -41,8 +41,9 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
             planned = plan_campaigns(
                 workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader
             )
-            found = find_differences(ledger, planned, None)
-        return found, plan_json(planned, now="2026-11-21T00:00:00Z")
+            found = find_differences(workspace, ledger, planned, None)
+        document = describe_plans(planned, now="2026-11-21T00:00:00Z")
+        return found, show_more(document, planned, found, with_launches=False)
 
     return find
 
@@ -112,8 +113,8 @@ def test_a_ledger_that_is_gone(sent: Path, compare: Compare, capsys: pytest.Capt
 def test_the_json_document(sent: Path, compare: Compare) -> None:
     """Each message of the plan has its `diff`."""
     edit(sent, '{tag: reason, text: "Why?"}', '{tag: reason, text: "How come?"}')
-    found, document = compare()
-    (message,) = add_differences(document, found)["campaigns"][0]["messages"]
+    _, document = compare()
+    (message,) = document.to_dict()["campaigns"][0]["messages"]
     assert message["diff"] == {
         "unchanged": 0,
         "changed": 4,

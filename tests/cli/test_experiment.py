@@ -78,9 +78,9 @@ def test_the_experiment_runs_its_course(journey: Journey) -> None:
     """Everyone who may be asked is, in an arm and by day; the silent are reminded, the others thanked."""
     journey.go_to("2030-03-04T08:00Z")  # Monday, before `not_before`
     ask = journey.plan()["ask"]
-    people, held_out = ask["deferred"], ask["held_out"]
+    people, control_group = ask["deferred"], ask["control_group"]
     assert people > 200
-    assert 0.03 < held_out / (people + held_out) < 0.08
+    assert 0.03 < control_group / (people + control_group) < 0.08
     assert ask["no_consent"] > 0
     assert journey.apply() == 0
 
@@ -121,5 +121,5 @@ def test_the_experiment_runs_its_course(journey: Journey) -> None:
 
     journey.go_to("2030-03-16T12:00Z")  # after `expires`
     for message in journey.plan().values():
-        assert (message["to_send"], message["deferred"], message["held_out"]) == (0, 0, held_out)
+        assert (message["to_send"], message["deferred"], message["control_group"]) == (0, 0, control_group)
     assert journey.apply() == 0

@@ -152,7 +152,7 @@ class Loop:
         }
 
     def draw(self) -> tuple[set[str], dict[str, str]]:
-        """Return who is held out, and the arm of everybody else who may be texted."""
+        """Return who is in the control group, and the arm of everybody else who may be texted."""
         campaign, _ = load_campaign(self.file, current=self.folder)
         assert campaign is not None
         assert campaign.variants is not None
@@ -203,7 +203,7 @@ def test_an_experiment_with_a_reminder_runs_through(loop: Loop) -> None:
     loop.move_to_noon()
     held, arms = loop.draw()
     before = loop.plan()
-    people = (before["ask"]["held_out"], before["ask"]["no_consent"], before["ask"]["to_send"])
+    people = (before["ask"]["control_group"], before["ask"]["no_consent"], before["ask"]["to_send"])
     assert people == (len(held), 1, len(arms))
     assert before["ask"]["arms"] == Counter(arms.values())
     assert before["nudge"]["awaiting"] == len(arms)

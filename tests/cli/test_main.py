@@ -318,3 +318,13 @@ def test_colour_is_off_without_a_terminal(run: Run, folder: Path) -> None:
     for command in ("validate", "plan", "status", "preview campaigns/pulse.yaml"):
         done = run(*command.split(), cwd=folder)
         assert "\x1b" not in done.stdout + done.stderr
+
+
+def test_help_loads_no_library_of_documents_and_ledgers() -> None:
+    """`runner --help` is quick: what only commands need is loaded by them."""
+    script = (
+        "import sys; from runner.cli.main import run\nassert run(['--help']) == 0\n"
+        "sys.exit(', '.join({'msgspec', 'sqlalchemy', 'jinja2', 'duckdb'} & sys.modules.keys()) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

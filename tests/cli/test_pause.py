@@ -24,7 +24,7 @@ messages:
   - {id: first, text: Hello}
   - {id: nudge, after: {message: first, wait: 1s}, text: Still there?}
 """
-WAITS = "Left out: coffee is on hold since {at} UTC: a wrong link; {texts}\n  `runner resume coffee` lets it go on\n"
+WAITS = "Left out: coffee is paused since {at} UTC: a wrong link; {texts}\n  `runner resume coffee` lets it go on\n"
 
 
 @pytest.fixture
@@ -56,16 +56,13 @@ def test_a_paused_campaign_is_counted_as_on_hold(shop: Path, run: Run, check_jso
     assert (done.returncode, done.stderr) == (7, WAITS.format(at=at, texts="2 texts wait"))
     coffee, tea = check_json(done.stdout, "plan")["campaigns"]
     first, nudge = coffee["messages"]
-    assert (first["recipients"], first["on_hold"], first["to_send"], first["launches"]) == (2, 2, 0, 0)
-    assert (nudge["awaiting"], nudge["on_hold"]) == (2, 0)
+    assert (first["recipients"], first["paused"], first["to_send"], first["launches"]) == (2, 2, 0, 0)
+    assert (nudge["awaiting"], nudge["paused"]) == (2, 0)
     assert coffee["pause"]["reason"] == "a wrong link"
     assert (tea["pause"], tea["messages"][0]["to_send"]) == (None, 2)
     human = run("plan", "campaigns/coffee.yaml", cwd=shop)
-    assert (
-        f"  Paused: on hold since {at} UTC: a wrong link; 2 texts wait, and reminders with them\n"
-        in human.stdout
-    )
-    assert (human.returncode, human.stdout.splitlines()[-1]) == (7, "Nothing to send. On hold: coffee.")
+    assert f"  Paused since {at} UTC: a wrong link; 2 texts wait, and reminders with them\n" in human.stdout
+    assert (human.returncode, human.stdout.splitlines()[-1]) == (7, "Nothing to send. Paused: coffee.")
 
 
 def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_json: CheckJson) -> None:
@@ -83,7 +80,7 @@ def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_
     status = run("status", "--format", "json", cwd=shop)
     paused = {one["name"]: one["pause"] for one in check_json(status.stdout, "status")["campaigns"]}
     assert (paused["coffee"]["reason"], paused["tea"]) == ("a wrong link", None)
-    assert f"coffee is on hold since {at} UTC: a wrong link.\n" in run("status", cwd=shop).stdout
+    assert f"coffee is paused since {at} UTC: a wrong link.\n" in run("status", cwd=shop).stdout
     assert run("resume", "coffee", "--quiet", cwd=shop).stdout == "coffee on sandbox: goes on.\n"
     assert run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop).returncode == 0
     assert run("resume", "coffee", cwd=shop).stdout == "coffee on sandbox: was not paused.\n"
@@ -110,17 +107,17 @@ def test_a_paused_campaign_that_is_not_due_says_that_it_is_on_hold(
     done = run("plan", "campaigns/coffee.yaml", cwd=shop)
     assert (done.returncode, done.stderr) == (0, "")
     assert (
-        f"  Paused: on hold since {at} UTC: a wrong link; "
+        f"  Paused since {at} UTC: a wrong link; "
         "nothing is due now, and nothing is sent until `runner resume coffee`\n"
     ) in done.stdout
     assert "\nfrom 2099-01-01 09:00 UTC  first    deferred " in done.stdout
-    assert done.stdout.endswith("\nNothing to send. On hold: coffee.\n")
+    assert done.stdout.endswith("\nNothing to send. Paused: coffee.\n")
     both = run("plan", cwd=shop)
     assert both.stdout.endswith(
-        "To send to sandbox: 2 recipients in 1 launch, 2 SMS segments. On hold: coffee.\n"
+        "To send to sandbox: 2 recipients in 1 launch, 2 SMS segments. Paused: coffee.\n"
     )
     done = run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop)
-    said = f"coffee: nothing sent, 2 recipients deferred. It is on hold since {at} UTC: a wrong link.\n"
+    said = f"coffee: nothing sent, 2 recipients deferred. It is paused since {at} UTC: a wrong link.\n"
     assert (done.returncode, done.stdout) == (0, said)
 
 
@@ -152,7 +149,7 @@ def test_what_was_approved_goes_out_without_what_was_paused_since(
     assert run("plan", "campaigns/coffee.yaml", "--out", "held.json", cwd=shop).returncode == 7
     done = run("apply", "--plan", "held.json", cwd=shop)
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.startswith("Left out: coffee is on hold since ")
+    assert done.stderr.startswith("Left out: coffee is paused since ")
     run("resume", "coffee", cwd=shop)
     refused = run("apply", "--plan", "held.json", cwd=shop)
     assert refused.returncode == 1

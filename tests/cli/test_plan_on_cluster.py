@@ -201,7 +201,7 @@ def test_what_a_file_of_suppressions_tells_counts_on_a_cluster(run: Run, shared:
     assert (alone.returncode, together.returncode) == (7, 7)
     assert json.loads(together.stdout) == json.loads(alone.stdout)
     counts = [campaign["messages"][0] for campaign in json.loads(together.stdout)["campaigns"]]
-    assert [(one["opted_out"], one["on_hold"], one["to_send"]) for one in counts] == [
+    assert [(one["opted_out"], one["paused"], one["to_send"]) for one in counts] == [
         (2, 0, 198),
         (1, 100, 0),
     ]

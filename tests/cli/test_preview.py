@@ -231,7 +231,7 @@ def test_an_experiment_is_shown_arm_by_arm(run: Run, visit: Path, check_json: Ch
     held = [
         number
         for number in range(200, 210)
-        if "(held out for comparison: gets nothing)"
+        if "(in the control group: gets nothing)"
         in run("preview", "visit.yaml", "--phone", f"+1415555{number:04}", cwd=visit).stdout
     ]
     assert 0 < len(held) < 10

@@ -70,7 +70,7 @@ def test_a_pause_of_another_machine_is_heard(
     record(run, tmp_path / "there", world, "pause", "pulse", "--reason", "a wrong link")
     done = run("apply", "--auto-approve", cwd=tmp_path / "here", env=world)
     assert (done.returncode, done.stdout) == (7, "")
-    assert "pulse is on hold since " in done.stderr
+    assert "pulse is paused since " in done.stderr
     record(run, tmp_path / "there", world, "resume", "pulse")
     assert run("apply", "--auto-approve", "--limit", "1", cwd=tmp_path / "here", env=world).returncode == 0
 

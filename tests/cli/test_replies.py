@@ -409,7 +409,7 @@ def test_a_pause_is_said_first(shop: Shop) -> None:
     shop.write("offer", PLAIN, more=QUEUE)
     shop.run("pause", "offer")
     message = shop.plan("offer", code=7)["messages"][0]
-    assert (message["on_hold"], message["deferred"]) == (2, 0)
+    assert (message["paused"], message["deferred"]) == (2, 0)
 
 
 def test_what_waits_still_keeps_the_limits(shop: Shop) -> None:

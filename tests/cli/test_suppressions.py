@@ -353,10 +353,10 @@ def test_machines_that_record_at_once_lose_nobody(
         assert run("record", cwd=machine).returncode == 0
     third = clone(remote, tmp_path / "third")
     counts = plan(run, third, live)["pulse"]
-    assert (counts["opted_out"], counts["on_hold"], counts["to_send"]) == (2, 1, 0)
+    assert (counts["opted_out"], counts["paused"], counts["to_send"]) == (2, 1, 0)
     log = git(third, "log", "-2", "--format=%B").split("\n\n")
     assert log[0] == "Record 1 person not to be texted on live"
-    assert log[1] == "live: 1 person not to be texted any more\nlive: pulse is on hold"
+    assert log[1] == "live: 1 person not to be texted any more\nlive: pulse is paused"
     assert run("record", cwd=third, env=live).stdout == "Nothing to record: the lockfiles are unchanged.\n"
 
 

@@ -95,8 +95,7 @@ def require_equal(
     assert made.recipients_later == plan.recipients_later
     for theirs, ours in zip(made.messages, plan.messages, strict=True):
         assert theirs.launches >= ours.launches
-        theirs.launches = ours.launches
-        assert theirs == ours
+        assert theirs.replace(launches=ours.launches) == ours
     launches = read_launches(plan.campaign, made.parts)
     assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
 

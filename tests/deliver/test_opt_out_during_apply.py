@@ -151,7 +151,7 @@ def test_a_pause_stops_the_run(repository: Repository, faulty: FaultyService, ra
     # A launch that was looked at within the last second may still leave.
     assert (applied.code, sent in (3, 4, 5), campaign["not_tried"]) == (7, True, 20 - sent), applied.err
     assert (campaign["recipients_sent"], campaign["not_sent"], campaign["unknown"]) == (sent, 0, 0)
-    assert "pulse is on hold since " in applied.err
+    assert "pulse is paused since " in applied.err
     assert applied.err.endswith(" UTC: a wrong link; `runner resume pulse` lets it go on\n")
     assert faulty.accepted == Counter(phones[:sent])
     assert repository.apply("--quiet").code == 7

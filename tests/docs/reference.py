@@ -1,4 +1,4 @@
-"""The pages of `docs/reference` that are made from the source: `make reference` writes them, a test compares them."""
+"""What is made from the source, schemas and pages: `make reference` writes it, a test compares it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import click
 
 from runner import api
 from runner.cli.main import cli
+from runner.reasons import REASONS
 from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.source.json_schema import schema_text
 from tests.docs.campaign_page import render_reference
+from tests.docs.schemas import render_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,18 +24,21 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "docs" / "reference"
 _GENERATED = "<!-- Generated: make reference -->"
+_REASONS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
 _TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def render_pages() -> dict[Path, str]:
     """Return the whole text of each page, by its path."""
-    settings = FOLDER / "settings.md"
+    settings, held = FOLDER / "settings.md", REPOSITORY / "docs" / "how-to" / "held.md"
     return {
+        **render_schemas(),
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
         FOLDER / "python.md": _render_calls(),
         FOLDER / "report-templates.md": _render_template_names(),
+        held: _REASONS.sub(_list_reasons, held.read_text(encoding="utf-8")),
         settings: _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8")),
     }
 
@@ -128,10 +133,9 @@ def _write_docstring(text: str) -> Iterator[str]:
 
 
 def _render_documents() -> str:
-    schemas = {
-        path.name.removesuffix(".schema.json"): json.loads(path.read_text(encoding="utf-8"))
-        for path in sorted((REPOSITORY / "schemas").glob("*.schema.json"))
-    }
+    found = sorted((REPOSITORY / "schemas").glob("*.schema.json"))
+    texts = {path: path.read_text(encoding="utf-8") for path in found} | render_schemas()
+    schemas = {path.name.removesuffix(".schema.json"): json.loads(text) for path, text in texts.items()}
     lines = [
         "# JSON documents",
         "",
@@ -160,9 +164,18 @@ def _fill_table(found: re.Match[str]) -> str:
     return "\n".join([found[1], *_render_keys(schema), "", found[3]])
 
 
+def _list_reasons(found: re.Match[str]) -> str:
+    rows = [
+        f"| {name.replace('_', ' ')} | {hold.ends} |"
+        for name, hold in REASONS.items()
+        if hold.ends and name != "unresolved"
+    ]
+    return "\n".join([found[1] + "\n| the plan says | what ends it |", "|---|---|", *rows, "", found[2]])
+
+
 def _render_keys(schema: dict[str, Any]) -> list[str]:
     rows = {"key": "| key | value | meaning |", "": "|---|---|---|"}
-    for path, value in _iterate_keys(schema, schema, "", ()):
+    for path, value in iterate_paths(schema, schema, "", ()):
         rows.setdefault(path, f"| `{path}` | {_name_type(value)} | {_escape(value.get('description', ''))} |")
     return list(rows.values())
 
@@ -173,7 +186,7 @@ def _escape(text: str) -> str:
     return "`".join(part if index % 2 else part.replace("<", "&lt;") for index, part in enumerate(parts))
 
 
-def _iterate_keys(
+def iterate_paths(
     root: dict[str, Any], schema: dict[str, Any], path: str, above: tuple[str, ...]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each key below a schema once, with its path; a definition within itself is not entered again."""
@@ -182,7 +195,7 @@ def _iterate_keys(
         if place != path and not place.endswith(("[]", "{}")):
             yield place, resolved
         if len(set(names)) == len(names):
-            yield from _iterate_keys(root, resolved, place, names)
+            yield from iterate_paths(root, resolved, place, names)
 
 
 def _iterate_parts(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -223,7 +223,7 @@ def test_cron_hears_a_pause_that_waits_to_be_merged(clone: Path, environment: di
     for _ in range(2):
         said = run_script([f"sh -c '{read_script()}'"], clone, environment)
         assert "texted" not in said
-        assert "coffee is on hold since" in said
+        assert "coffee is paused since" in said
 
 
 def read_script() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from runner.campaign.variants import Draw
 from runner.ledger.model import RecordedDeliveries
-from runner.plan.model import Disposition, MessagePlan, PlanOptions
+from runner.plan.model import MessageCounts, MessagePlan, PlanOptions
 from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
+from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law
 from tests.plan.worlds import KEY, NOON, PEOPLE, WAIT, WORLDS, Person, World, round_up
@@ -101,7 +102,7 @@ BARS: dict[str, dict[str, Any]] = {
     "unresolved": {"unresolved": True},
     "opted_out": {"opt_out": "confirmed"},
     "opt_out_doubtful": {"opt_out": "doubtful"},
-    "held_out": {"is_held": True},
+    "control_group": {"is_held": True},
     "no_consent": {"source": ""},
     "awaiting": {"asked": None},
     "not_qualified": {"answered": True},
@@ -142,9 +143,9 @@ def test_the_first_reason_that_holds_is_told(campaign: Load, why: str) -> None:
 def test_the_order_that_is_written_down_is_kept() -> None:
     """The dispositions stand in the order in which they are told, and each has its count."""
     # Two are true of everybody of a campaign at once.
-    documented = [name for name in get_args(Disposition) if name not in {"expired", "on_hold"}]
+    documented = [name for name in get_args(Disposition) if name not in {"expired", "paused"}]
     assert documented == list(BARS)
-    assert set(get_args(Disposition)) <= {field.name for field in fields(MessagePlan)}
+    assert set(get_args(Disposition)) <= set(MessageCounts.__struct_fields__)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_adding_people_moves_nobody(
         planner = world.plan(campaign)
         plan = make_plan(planner)
         arms = {phone: one.arm for one in planner.iterate_launches() for phone in one.phones if one.arm}
-        found.append((plan.messages[0].held_out, arms))
+        found.append((plan.messages[0].control_group, arms))
     (held_before, before), (held_after, after) = found
     assert before.items() <= after.items()
     assert held_before <= held_after

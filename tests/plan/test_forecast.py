@@ -32,7 +32,7 @@ DAY = timedelta(days=1)
 NIGHT = datetime(2026, 11, 20, 6, 0, tzinfo=UTC)
 """One in the morning in New York."""
 PEOPLE = 'recipients: [{phone: "+12125550101"}, {phone: "+12125550102"}, {phone: "+14155550103"}]'
-MAY_GO = ("to_send", "deferred", "open_session", "capped", "on_hold", "over_limit")
+MAY_GO = ("to_send", "deferred", "open_session", "capped", "paused", "over_limit")
 """Of a message that people do not have: how it may still reach them, and from when on."""
 HOURS = 'schedule: {send_between: ["09:00", "19:00"]}'
 
@@ -170,7 +170,7 @@ def test_before_the_hours_everything_comes_later(campaign: Load) -> None:
     """What is deferred is told with its first and last moment, its launches, segments and renders."""
     plan = plan_at(campaign, NIGHT, f"{{id: news, text: {'x' * 161}}}")
     (news,) = plan.messages
-    assert (news.to_send, plan.recipients_to_send, plan.recipients_later) == (0, 0, (3, 3))
+    assert (news.to_send, plan.recipients_to_send, plan.recipients_later) == (0, 0, Span(3, 3))
     due = datetime(2026, 11, 20, 14, 0, tzinfo=UTC), datetime(2026, 11, 20, 17, 0, tzinfo=UTC)
     # In one run or in three; the same text to all of them.
     assert news.coming == (Coming("deferred", *due, Span(3, 3), Span(1, 3), Span(6, 6), Span(3, 3), {}),)
@@ -187,10 +187,10 @@ def test_a_follow_up_comes_to_none_at_least(campaign: Load) -> None:
     )
     ask, nudge, thanks = plan.messages
     assert (ask.to_send, list_spans(ask)) == (3, [])
-    assert (list_spans(nudge), list_spans(thanks)) == ([("awaiting", (0, 3), (0, 3))],) * 2
+    assert (list_spans(nudge), list_spans(thanks)) == ([("awaiting", Span(0, 3), Span(0, 3))],) * 2
     assert (nudge.coming[0].first, thanks.coming[0].first) == (NOON + 2 * DAY, NOON + DAY)
     # Each person counts once: nobody is reached by follow-ups alone.
-    assert (plan.recipients_to_send, plan.recipients_later, plan.texts_later) == (3, (0, 0), (0, 6))
+    assert (plan.recipients_to_send, plan.recipients_later, plan.texts_later) == (3, Span(0, 0), Span(0, 6))
 
 
 def list_firsts(message: MessagePlan) -> list[tuple[str, int, datetime | None]]:
@@ -287,7 +287,7 @@ def test_what_comes_after_a_plain_text_comes_for_sure(campaign: Load, nudge: str
     """A follow-up to everybody goes once its wait is over; none that goes by answers is sure."""
     first = "{id: ask, text: Hello}" if least else "{id: ask, questions: [{tag: q, text: Why?}]}"
     plan = plan_at(campaign, NOON, first, f"{{id: nudge, after: {{message: ask, wait: 2d}}, {nudge}}}")
-    assert list_spans(plan.messages[1]) == [("awaiting", (least, 3), (least, 3))]
+    assert list_spans(plan.messages[1]) == [("awaiting", Span(least, 3), Span(least, 3))]
 
 
 @pytest.mark.parametrize(
@@ -303,16 +303,18 @@ def test_what_may_wait_behind_a_survey_is_not_sure(campaign: Load, news: str, ru
     """People may never end the survey that is due with it; a frequency cap may be reached."""
     ask = "{id: ask, questions: [{tag: q, text: Why?}]}"
     plan = plan_at(campaign, NIGHT, ask, f"{{id: news, {news}}}", rules=f"{HOURS}\n{rules}")
-    assert [one.recipients for one in plan.messages[1].coming] == [(least, 3)]
+    assert [one.recipients for one in plan.messages[1].coming] == [Span(least, 3)]
 
 
 def test_nothing_that_is_paused_or_behind_an_open_survey_is_sure(campaign: Load) -> None:
     """A person has to say so, or to end the survey: until then it may not come at all."""
     paused = replace(World((Person(), Person(asked=WAIT)), NOON), is_paused=True)
     ask = count(paused, campaign)["ask"]
-    assert [(one.why, one.recipients) for one in ask.coming] == [("on_hold", (0, 1))]
+    assert [(one.why, one.recipients) for one in ask.coming] == [("paused", Span(0, 1))]
     asked = count(World((Person(surveyed=True),), NOON), campaign)["ask"]
-    assert [(one.why, one.recipients, one.first) for one in asked.coming] == [("open_session", (0, 1), None)]
+    assert [(one.why, one.recipients, one.first) for one in asked.coming] == [
+        ("open_session", Span(0, 1), None)
+    ]
 
 
 def test_who_waits_for_replies_stays_counted(campaign: Load) -> None:
@@ -348,7 +350,7 @@ def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
     plan = planner.make_plan(problems)
     assert plan is not None, list(problems)
     (held,) = plan.messages[0].coming
-    assert (held.why, held.recipients, held.segments) == ("unresolved", (0, 1), None)
+    assert (held.why, held.recipients, held.segments) == ("unresolved", Span(0, 1), None)
 
 
 def test_what_queues_at_the_service_may_never_be_rendered(campaign: Load) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from runner.plan.model import Disposition, MessagePlan
+from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from tests.plan.worlds import WAIT, Person, World
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
+    from runner.plan.model import MessagePlan
 
     Load = Callable[..., Campaign]
 

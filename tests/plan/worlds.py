@@ -228,7 +228,7 @@ class World:
                 texts += one[message][0] == "to_send"
             # Nor is a pause broken by that.
             if self.is_paused and not self.ignore_time:
-                one = {m: ("on_hold", None) if d[0] == "to_send" else d for m, d in one.items()}
+                one = {m: ("paused", None) if d[0] == "to_send" else d for m, d in one.items()}
             gets_something = any(why == "to_send" for why, _ in one.values())
             if gets_something and self.limit is not None and served >= self.limit:
                 one = {m: ("over_limit", None) if d[0] == "to_send" else d for m, d in one.items()}
@@ -244,7 +244,7 @@ class World:
             "unresolved": message == "nudge" and person.unresolved,
             "opted_out": person.opt_out == "confirmed",
             "opt_out_doubtful": person.opt_out == "doubtful",
-            "held_out": is_held,
+            "control_group": is_held,
             "no_consent": not person.source,
         }
         if message == "nudge" and not self.ignore_time:

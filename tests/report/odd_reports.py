@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +25,7 @@ from runner.report.model import (
     WordCount,
 )
 from runner.report.scores import divide, wilson_interval
-from tests.report.sample import NO_TIMES, START, build_survey
+from tests.report.sample import NO_TIMES, START, build_survey, replace
 from tests.report.sample_questions import times
 
 

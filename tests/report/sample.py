@@ -1,15 +1,16 @@
 """A report like a real one, as a value: a survey in two arms, a follow-up to its detractors, and a reminder.
 
-1,060 people in the audience, 50 of them held out; every count fits the others.
+1,060 people in the audience, 50 of them in the control group; every count fits the others.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from runner.document import Part
 from runner.report.comparison import compare_arms
 from runner.report.funnel import response_rates
 from runner.report.model import (
@@ -47,6 +48,15 @@ DAYS = tuple(
         [(994, 271, 1066), (0, 84, 344), (0, 31, 121), (0, 11, 47), (0, 4, 15), (0, 1, 4)]
     )
 )
+
+
+T = TypeVar("T")
+
+
+def replace(one: T, **changes: Any) -> T:
+    """Return a part of a report, or another value, with other values for some fields."""
+    changed: T = one.replace(**changes) if isinstance(one, Part) else dataclasses.replace(one, **changes)  # type: ignore[type-var]
+    return changed
 
 
 def build_turnout(name: str, sent: int, answered: int, completed: int, score: int) -> Turnout:
@@ -117,8 +127,8 @@ def build_survey() -> MessageReport:
         audience=Audience(
             planned_at=START - timedelta(minutes=10),
             recipients=1060,
-            reserved=(Caveat("held_out", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
-            held_out=50,
+            reserved=(Caveat("control_group", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
+            control_group=50,
         ),
         volume=Volume(3391, 1988, 6958, 46, Fraction(3391, 1_000_000), Fraction(3391, 100)),
         opt_outs=14,

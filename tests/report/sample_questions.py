@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from runner.report.model import (
     NetPromoterScore,
-    NumberSummary,
     QuestionReport,
     ResponseCount,
     SatisfactionScore,
@@ -84,7 +83,10 @@ def build_service() -> QuestionReport:
         answer_rate=divide(371, 402),
         distribution=distribute(SATISFACTION),
         csat=SatisfactionScore(divide(satisfied, 371), satisfied, 371, wilson_interval(satisfied, 371)),
-        numbers=NumberSummary(Fraction(1414, 371), Fraction(4), 371, (3.69, 3.93)),
+        mean=Fraction(1414, 371),
+        median=Fraction(4),
+        mean_interval=(3.69, 3.93),
+        numeric_answers=371,
         broke_off=22,
         time_to_answer=times(371, 41, 190),
     )
@@ -112,7 +114,10 @@ def build_visits() -> QuestionReport:
         asked=262,
         answers=254,
         answer_rate=divide(254, 262),
-        numbers=NumberSummary(Fraction(1000, 250), Fraction(2), 250, (3.5, 4.5)),
+        mean=Fraction(4),
+        median=Fraction(2),
+        mean_interval=(3.5, 4.5),
+        numeric_answers=250,
         broke_off=40,
         time_to_answer=times(254, 35, 140),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import date
 from xml.etree import ElementTree as ET
 
@@ -24,7 +23,7 @@ from runner.report.documents.charts import (
 )
 from runner.report.model import Day
 from tests.report.odd_reports import build_empty
-from tests.report.sample import START, build_breakdown, build_survey, build_text
+from tests.report.sample import START, build_breakdown, build_survey, build_text, replace
 from tests.report.sample_questions import build_questions
 
 MARKS = (ChartMark("Sent <b>", 100, "100 & more"), ChartMark("Answered", 40, "40"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from runner.report.funnel import estimate_eligibility, response_rates
 from runner.report.model import Dispositions, ResponseRates

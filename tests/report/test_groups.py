@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from fractions import Fraction
 
@@ -24,6 +23,7 @@ from runner.report.facts import (
 )
 from runner.report.model import CountedArm, VariantAnalysis
 from runner.report.scores import wilson_interval
+from tests.report.sample import replace
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
 WHY = QuestionOutline("why", "Why?", scale="text")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ from markdown_it import MarkdownIt
 from runner.report.documents.markdown import LONGEST_TEXT, MOST_ROWS, escape_markdown, write_markdown
 from runner.report.model import ResponseCount
 from tests.report.odd_reports import build_hostile
-from tests.report.sample import build_sample, build_survey
+from tests.report.sample import build_sample, build_survey, replace
 from tests.report.sample_questions import build_questions
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -20,6 +19,7 @@ from runner.report.facts import (
 )
 from runner.report.model import CampaignReport, Dispositions, MessageReport, Sessions, TimeSummary
 from tests.report.counted import make_row, report_rows
+from tests.report.sample import replace
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
 SECOND = QuestionOutline("second", "Second?", ("Red", "Green", "Blue"))
@@ -337,8 +337,8 @@ def test_means_stand_on_answers_that_read_as_numbers(
     """Numbers count as themselves, words of a scale as their places, other words not at all."""
     outline = MessageOutline("ask", "tag", (QuestionOutline("q", "?", responses, scale),))
     rows = [make_row(f"p{number}", "q", text, text) for number, text in enumerate(chosen)]
-    numbers = report_of(outline, TOTALS, *rows).questions[0].numbers
-    assert numbers is not None
+    numbers = report_of(outline, TOTALS, *rows).questions[0]
+    assert numbers.numeric_answers is not None
     assert (numbers.mean, numbers.median) == (mean, median)
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.report.documents.index import draw_waves, find_waves, tabulate_waves, write_change, write_index
-from runner.report.model import NumberSummary, PooledScore, ScorePart
+from runner.report.model import PooledScore, ScorePart
 from tests.report.odd_reports import build_empty
-from tests.report.sample import START, build_sample, build_text, build_wave
+from tests.report.sample import START, build_sample, build_text, build_wave, replace
 from tests.report.sample_questions import SCORES
 
 if TYPE_CHECKING:
@@ -40,7 +39,8 @@ def test_the_same_tag_on_another_scale_is_another_question(waves: tuple[Campaign
         message.questions[0],
         scale="number",
         nps=None,
-        numbers=NumberSummary(message.questions[0].answer_rate, None, 9),
+        mean=message.questions[0].answer_rate,
+        numeric_answers=9,
     )
     changed = replace(waves[0], messages=(replace(message, questions=(other,)),))
     assert [len(trend.waves) for trend in find_waves((changed, *waves[1:]))] == [3]
@@ -98,9 +98,8 @@ def change(score: str, before: Fraction, after: Fraction) -> str:
         if question.csat is not None:
             csat = replace(question.csat, score=value, interval=(value - 0.1, value + 0.1))
             question = replace(question, csat=csat)
-        elif question.numbers is not None:
-            numbers = replace(question.numbers, mean=value, interval=(value - 0.3, value + 0.3))
-            question = replace(question, numbers=numbers)
+        elif question.numeric_answers is not None:
+            question = replace(question, mean=value, mean_interval=(value - 0.3, value + 0.3))
         wave = build_wave(name, days, SCORES, None)
         reports.append(replace(wave, messages=(replace(wave.messages[0], questions=(question,)),)))
     (trend,) = find_waves(reports)

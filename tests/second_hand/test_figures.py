@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[2] / "schemas/report.schema.json").read_bytes())
-EXEMPT = dict.fromkeys(("/discrepancies[]", "/messages[]/discrepancies[]"), "sentences, without a figure")
+_QUESTIONS = ("/messages[]/questions[]", "/messages[]/questions[]/in_part/question", "/score/question")
+EXEMPT = {
+    **dict.fromkeys(("/discrepancies[]", "/messages[]/discrepancies[]"), "sentences, without a figure"),
+    **{f"{path}/is_unread": "says why other figures are null" for path in _QUESTIONS},
+    **{f"{path}/in_part/of": "the message's launches" for path in _QUESTIONS},
+}
 """Paths of the schema that are not compared, and why."""
 _POOLED = ("answer_rate", "asked", "broke_off", "in_part", "texts", "time_to_answer")
 """What is null of a score over several messages, since it is theirs (see the schema)."""

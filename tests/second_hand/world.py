@@ -239,7 +239,7 @@ class World:
             self.audiences[campaign["name"], message["id"]] = {
                 "planned_at": at,
                 "recipients": len(self.listed),
-                "held_out": found["held_out"],
+                "control_group": found["control_group"],
                 "reserved": [{"disposition": name, "recipients": count} for name, count in ordered],
             }
 
@@ -261,7 +261,7 @@ class World:
             "": phone in tried[message["id"]],
             "opted_out": phone in known.stopped,
             "opt_out_doubtful": phone in known.doubtful,
-            "held_out": "holdout" in campaign.get("variants", {}) and phone not in tried[first],
+            "control_group": "holdout" in campaign.get("variants", {}) and phone not in tried[first],
             "awaiting": "after" in message and guid is None,
             "not_qualified": "after" in message and not is_meant,
             "deferred": "schedule" in campaign and person.zone == self.zones[1],

@@ -12,6 +12,7 @@ from runner.cli.log import is_json, log_record
 from runner.cli.options import DURATION, Command, clustered_target_scope, format_option
 from runner.cli.output.plan import write_plan
 from runner.errors import UsageError
+from runner.reasons import LEFT
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.approval_coverage import REQUIRE_VARIABLE
@@ -142,7 +143,7 @@ def command(
 
     result = apply_campaigns(scope, options, show_and_approve)
     if format_ == "json":
-        print_json(result.to_dict())
+        print_json(result.document)
     else:
         for run in result.runs:
             print_prose(_describe_settled(run) if options.settle_only else _describe_run(run))
@@ -167,8 +168,8 @@ def _describe_run(run: CampaignRun) -> str:
     """
     done = [*_iterate_done(run)] or ["nothing sent"]
     pause = run.planned.plan.pause
-    on_hold = "" if pause is None else f" It is {pause.describe()}."
-    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{on_hold}{_say_held(run)}"
+    paused = "" if pause is None else f" It is {pause.describe()}."
+    return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{paused}{_say_held(run)}"
 
 
 def _describe_settled(run: CampaignRun) -> str:
@@ -209,16 +210,6 @@ def _iterate_done(run: CampaignRun) -> Iterator[str]:
 
 def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
-    for count, why in (
-        (run.not_tried, "left for the next run, since this one ended early"),
-        (run.deferred, "deferred"),
-        (run.expired, "too late for `expires`"),
-        (run.summary.opted_out, "opted out meanwhile"),
-        (run.summary.capped, "at the frequency cap meanwhile"),
-        (run.opt_out_doubtful, "held until a person decides: `runner optouts list`"),
-        (run.open_session, "behind an open survey"),
-        (run.no_rule, "in places whose legal hours are not known"),
-        (run.summary.waiting, "left for the next run, since an earlier message may not have gone out"),
-    ):
+    for name, count in run.count_left().items():
         if count:
-            yield f"{count_words(count, unit)} {why}"
+            yield f"{count_words(count, unit)} {LEFT[name]}"

@@ -34,7 +34,7 @@ def command(scope: Scope, format_: str) -> int:
 
 
 def _write_checks(examination: Examination) -> None:
-    print_prose(f"{examination.versions}\n")
+    print_prose("\n".join([*examination.versions, ""]))
     for check in examination:
         state = click.style(f"{check.state:8}", fg=_COLOURS[check.state])
         print_prose(f"{state}{check.name:10} {check.found}")

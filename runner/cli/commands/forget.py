@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from runner.audience.phone import mask_phone
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_prose, show
 from runner.cli.options import LOCK_TIMEOUT, Command, format_option, target_scope
 from runner.wording import count_words
-from runner.workflow.campaigns import show_path
-from runner.workflow.records.forgetting import ForgottenPerson, forget
+from runner.workflow.records.forgetting import forget
 from runner.workflow.records.phones import parse_phones
 
 if TYPE_CHECKING:
+    from runner.workflow.records.forgetting import ForgottenPerson
     from runner.workflow.scope import Scope
 
 
@@ -52,40 +51,25 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
             is_approved=auto_approve,
         ),
     )
-    document = _describe(person, done)
-    if format_ == "json":
-        print_json(document)
-    else:
-        _write_human(document)
+    show(done, format_, {"human": _write_human})
     return int(done.is_behind)
 
 
-def _describe(phone: str, person: ForgottenPerson) -> dict[str, Any]:
-    return {
-        "phone": mask_phone(phone),
-        "targets": list(person.done.targets),
-        "opt_outs": person.done.opt_outs,
-        "campaigns": [asdict(one) for one in person.done.campaigns],
-        "lockfiles": [show_path(file) for file in person.rewritten],
-        "unreached": list(person.unreached),
-    }
-
-
-def _write_human(document: dict[str, Any]) -> None:
-    if not document["campaigns"]:
-        print_prose(f"Nothing was on record of {document['phone']} except perhaps opt-outs.")
-    for one in document["campaigns"]:
+def _write_human(done: ForgottenPerson) -> None:
+    if not done.campaigns:
+        print_prose(f"Nothing was on record of {done.phone} except perhaps opt-outs.")
+    for one in done.campaigns:
         removed = (
-            count_words(one["deliveries"], "delivery", "deliveries"),
-            count_words(one["results"], "answer"),
-            count_words(one["texts"], "text"),
+            count_words(one.deliveries, "delivery", "deliveries"),
+            count_words(one.results, "answer"),
+            count_words(one.texts, "text"),
         )
-        shared = one["shared_texts"]
-        kept = f"; {count_words(shared, 'text')} that others got, too, kept" if shared else ""
-        print_prose(f"{one['campaign']} on {one['target']}: {', '.join(removed)} removed{kept}.")
-    for file in document["lockfiles"]:
+        kept = f"; {count_words(one.shared_texts, 'text')} that others got, too, kept"
+        said = f"{', '.join(removed)} removed{kept if one.shared_texts else ''}"
+        print_prose(f"{one.campaign} on {one.target}: {said}.")
+    for file in done.lockfiles:
         print_prose(f"{file}: rewritten; commit it.")
-    print_prose(f"{document['phone']} is never texted again on {', '.join(document['targets'])}.")
+    print_prose(f"{done.phone} is never texted again on {', '.join(done.targets)}.")
     print_prose("Out of reach:")
-    for sentence in document["unreached"]:
+    for sentence in done.unreached:
         print_prose(f"  - {sentence}")

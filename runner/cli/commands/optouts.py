@@ -25,7 +25,7 @@ from runner.workflow.records.opt_outs import (
 from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
 
 if TYPE_CHECKING:
-    from runner.workflow.records.opt_outs import OptOutView
+    from runner.workflow.records.opt_outs import OptOutCommand, OptOutView
     from runner.workflow.scope import Scope
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -66,7 +66,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     """Count opt-outs, and list replies to decide."""
     view = list_opt_outs(scope, with_texts=show_replies)
     if format_ == "json":
-        print_json(_describe(view, "list", 0) | {"replies": view.describe_replies()})
+        print_json(view.describe())
     else:
         _write_list(view, with_texts=show_replies)
     return 0
@@ -211,11 +211,11 @@ _DONE = {
 }
 
 
-def _show_change(name: str, change: tuple[int, OptOutView], format_: str) -> int:
+def _show_change(name: OptOutCommand, change: tuple[int, OptOutView], format_: str) -> int:
     """Write the number of entries that a command has made or changed, and the record since."""
     changed, view = change
     if format_ == "json":
-        print_json(_describe(view, name, changed))
+        print_json(view.describe(name, changed, with_replies=False))
     else:
         more = f" {_count_returning(view)}: `runner optouts list`." if view.returning else ""
         print_prose(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}{more}")
@@ -237,18 +237,19 @@ def _write_list(view: OptOutView, *, with_texts: bool) -> None:
 
 
 def _print_replies(view: OptOutView, asks: str, *, with_texts: bool) -> None:
-    replies = [one for one in view.describe_replies() if one["asks"] == asks]
+    replies = [one for one in view.describe().replies or () if one.asks == asks]
     if not with_texts:
         print_table(
             ("reply", "found", "from"),
-            [(one["reply"], show_time(one["found_at"]), _write_author(one["people"])) for one in replies],
+            [(one.reply, show_time(one.found_at), _write_author(one.people)) for one in replies],
         )
         return
     rows = [
         (
-            one["reply"],
-            f"{one['campaign']}/{one['message']}" if "campaign" in one else "",
-            *(printable(one.get(name, "")) for name in ("question", "text")),
+            one.reply,
+            f"{one.campaign}/{one.message}" if one.campaign else "",
+            printable(one.question or ""),
+            printable(one.text or ""),
         )
         for one in replies
     ]
@@ -267,15 +268,3 @@ def _sentence(view: OptOutView) -> str:
 
 def _count_returning(view: OptOutView) -> str:
     return f"{count_words(len(view.returning), 'reply asks', 'replies ask')} for texts again"
-
-
-def _describe(view: OptOutView, command: str, changed: int) -> dict[str, Any]:
-    return {
-        "target": view.target,
-        "command": command,
-        "changed": changed,
-        "opted_out": view.people,
-        "doubtful": len(view.waiting),
-        "opt_ins": len(view.returning),
-        "dismissed": view.dismissed,
-    }

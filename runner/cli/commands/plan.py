@@ -86,7 +86,7 @@ def command(
 
 def _show(plan: ProjectPlan, format_: str) -> None:
     if format_ == "json":
-        print_json(plan.to_dict())
+        print_json(plan.document)
     elif plan.planned:
         WRITERS[format_](plan.planned, plan.digest)
         write_differences(plan.differences, format_)

@@ -14,7 +14,7 @@ from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 
 if TYPE_CHECKING:
-    from runner.workflow.resolve import Unresolved
+    from runner.workflow.resolve import ListedGroup, UnknownLaunch, Unresolved
     from runner.workflow.scope import Scope
 
 UNKNOWN_OUTCOMES = 4
@@ -68,57 +68,57 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
 def _write_human(left: Unresolved) -> None:
     if not left:
         print_prose("Nothing is unresolved.")
-    document = left.to_dict()
+    document = left.document
     for name in (case.campaign.name for case in left):
-        for launch in document["launches"]:
-            if launch["campaign"] == name:
+        for launch in document.launches:
+            if launch.campaign == name:
                 _write_launch(launch)
-        for group in document["unexplained"]:
-            if group["campaign"] == name:
+        for group in document.unexplained:
+            if group.campaign == name:
                 _write_group(group)
 
 
-def _write_launch(launch: dict[str, Any]) -> None:
-    people = count_words(launch["recipients"], "recipient")
-    print_text(f"{launch['campaign']}/{launch['message']}  launch {launch['key']}, {people}", bold=True)
-    print_prose(f"  about to be sent {show_time(launch['intent_at'], to_second=True)}; {launch['detail']}")
-    if not launch["candidates"]:
+def _write_launch(launch: UnknownLaunch) -> None:
+    people = count_words(launch.recipients, "recipient")
+    print_text(f"{launch.campaign}/{launch.message}  launch {launch.key}, {people}", bold=True)
+    print_prose(f"  about to be sent {show_time(launch.intent_at, to_second=True)}; {launch.detail}")
+    if not launch.candidates:
         print_prose("  the service lists nothing that may be it; `runner apply` settles it")
         return
     rows = [
         (
-            one["project_launch_guid"],
-            show_time(one["project_launch_start"], to_second=True),
-            one["recipients"],
-            one["recipients_in_common"],
-            "the same" if one["same_definition"] else "another",
+            one.project_launch_guid,
+            show_time(one.project_launch_start, to_second=True),
+            one.recipients,
+            one.recipients_in_common,
+            "the same" if one.same_definition else "another",
         )
-        for one in launch["candidates"]
+        for one in launch.candidates
     ]
     print_table(("the service's launch", "started", "recipients", "of them ours", "text"), rows)
 
 
-def _write_group(group: dict[str, Any]) -> None:
-    names = f"{group['campaign']}/{' or '.join(group['messages'])}"
-    launches = count_words(len(group["launches"]), "launch", "launches")
-    people = count_words(group["recipients"], "recipient")
+def _write_group(group: ListedGroup) -> None:
+    names = f"{group.campaign}/{' or '.join(group.messages)}"
+    launches = count_words(len(group.launches), "launch", "launches")
+    people = count_words(group.recipients, "recipient")
     print_text(f"{names}  {launches} that no record explains, {people} held", bold=True)
     print_prose(
-        f"  under the tag {group['tag']!r}, with another text, or to other people, than this campaign plans"
+        f"  under the tag {group.tag!r}, with another text, or to other people, than this campaign plans"
     )
     rows = [
         (
-            one["project_launch_guid"],
-            show_time(one["project_launch_start"], to_second=True),
-            "survey" if one["is_survey"] else "text",
-            one["recipients"],
+            one.project_launch_guid,
+            show_time(one.project_launch_start, to_second=True),
+            "survey" if one.is_survey else "text",
+            one.recipients,
         )
-        for one in group["launches"][:_SHOWN]
+        for one in group.launches[:_SHOWN]
     ]
     print_table(("the service's launch", "started", "kind", "recipients held"), rows)
-    if len(group["launches"]) > _SHOWN:
-        print_prose(f"  and {len(group['launches']) - _SHOWN:,} more (--format json lists all)")
-    choice = " --message ID" if len(group["messages"]) > 1 else ""
+    if len(group.launches) > _SHOWN:
+        print_prose(f"  and {len(group.launches) - _SHOWN:,} more (--format json lists all)")
+    choice = " --message ID" if len(group.messages) > 1 else ""
     print_prose(
         f"  --adopt-all{choice}: a run whose record is lost sent them; these people are not texted again"
     )

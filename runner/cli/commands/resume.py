@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.commands.pause import CAMPAIGNS, write_pauses
+from runner.cli.console import show
 from runner.cli.options import Command, format_option, ledger_scope
 from runner.workflow.records.pausing import change_pauses
 
@@ -28,5 +29,5 @@ def command(scope: Scope, campaigns: tuple[str, ...], format_: str) -> int:
     CAMPAIGN is the name of a campaign, or its file. Commit the change with `runner record`, so that other
     machines know.
     """
-    write_pauses(change_pauses(scope, campaigns, None), "resume", format_, quiet=scope.quiet)
+    show(change_pauses(scope, campaigns, None), format_, {"human": write_pauses})
     return 0

@@ -12,6 +12,14 @@ import click
 
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
+from runner.cli.output.sandbox import (
+    ListedNumber,
+    ListedNumbers,
+    Reset,
+    SavedSnapshot,
+    ShownClock,
+    Simulation,
+)
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
 
+    from runner.document import Document
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.rehearsal.controls import Controls
 
@@ -156,7 +165,8 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
             hint="`runner apply` makes one in its project; --db names another",
         )
     with _controls(db) as controls:
-        _show(layout, *controls.simulate(seed, Habits(**rates)))
+        document, words = controls.simulate(seed, Habits(**rates))
+    _show(layout, Simulation(**document), words)
 
 
 @command.command(epilog="\b\nExamples:\n  runner sandbox numbers\n  runner sandbox numbers --format json")
@@ -170,7 +180,7 @@ def numbers(layout: str) -> None:
 
     rows = [(each.phone, each.name, each.does) for each in MAGIC_NUMBERS.values()]
     if layout == "json":
-        print_json({"numbers": [dict(zip(("phone", "name", "does"), row, strict=True)) for row in rows]})
+        print_json(ListedNumbers(tuple(ListedNumber(*row) for row in rows)))
     else:
         print_table(("phone", "name", "what it does"), rows)
 
@@ -210,7 +220,8 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     only while no record is later than that, because records are listed in the order of their creation.
     """
     with _controls(db) as controls:
-        _show(layout, *(controls.show_clock() if move is None else controls.move_clock(move)))
+        document, words = controls.show_clock() if move is None else controls.move_clock(move)
+    _show(layout, ShownClock(**document), words)
 
 
 @command.command(
@@ -234,7 +245,7 @@ def snapshot(file: Path, db: Path | None, overwrite: bool, layout: str) -> None:
     with _controls(db) as controls:
         size = controls.copy_to(file)
     text = f"Wrote {file} ({size:,} bytes). `runner sandbox reset --to {file}` goes back to it."
-    _show(layout, {"file": str(file), "bytes": size}, text)
+    _show(layout, SavedSnapshot(str(file), size), text)
 
 
 @command.command(
@@ -256,7 +267,7 @@ def reset(db: Path | None, file: Path | None, layout: str) -> None:
     with _controls(db) as controls:
         controls.go_back(file)
     text = "The sandbox is empty." if file is None else f"The sandbox is as it was in {file}."
-    _show(layout, {"reset_to": None if file is None else str(file)}, text)
+    _show(layout, Reset(None if file is None else str(file)), text)
 
 
 @contextmanager
@@ -268,7 +279,7 @@ def _controls(db: Path | None) -> Iterator[Controls]:
         yield Controls(find_db(db))
 
 
-def _show(layout: str, document: dict[str, Any], text: str) -> None:
+def _show(layout: str, document: Document, text: str) -> None:
     if layout == "json":
         print_json(document)
     else:

@@ -11,7 +11,7 @@ from runner.cli.encoding import print_text
 from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words, escape_markdown, show_time, write_table
 from runner.workflow.observer import note
-from runner.workflow.status import COUNTS, find_project_status
+from runner.workflow.status import COUNTS, LEFT_OUT, find_project_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +23,6 @@ _NOT_KNOWN = "not known"
 _ESSENTIAL = {"planned", "sent", "answered"}
 """Columns that are shown even if they are empty."""
 _HEADINGS = {"planned": "to send"}
-_SOMETIMES = ("deferred", "open_session", "no_rule")
-"""Columns of unplanned people, shown only if they are not empty."""
 
 
 @click.command(
@@ -42,7 +40,7 @@ def command(scope: Scope, format_: str) -> int:
     """
     result = find_project_status(scope)
     if format_ == "json":
-        print_json(result.to_dict())
+        print_json(result.document)
     elif result.statuses:
         {"human": _write_human, "markdown": _write_markdown}[format_](result.statuses)
     if not scope.quiet:
@@ -70,7 +68,7 @@ def _choose_columns(statuses: Sequence[CampaignStatus]) -> tuple[str, ...]:
         # What is not known is no zero.
         return column in _ESSENTIAL or any(counts) or (column in COUNTS and None in counts)
 
-    return tuple(filter(is_worth_showing, (COUNTS[0], *_SOMETIMES, *COUNTS[1:])))
+    return tuple(filter(is_worth_showing, (COUNTS[0], *LEFT_OUT, *COUNTS[1:])))
 
 
 def _name_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
@@ -122,7 +120,7 @@ def _list_remarks(statuses: Sequence[CampaignStatus]) -> Iterator[str]:
                 yield (
                     f"{name}: the service contradicts itself about the answers to "
                     f"{count_words(message.differing_launches, 'launch', 'launches')}, since "
-                    f"{_write_minute(first['since'])}, first {first['project_launch_guid']}; follow-ups "
+                    f"{_write_minute(first.since)}, first {first.project_launch_guid}; follow-ups "
                     "that go by answers wait. `runner reconcile` says more."
                 )
     if stale:
@@ -136,8 +134,7 @@ def _describe_part(message: MessageStatus) -> str:
         f"reconciled at {_write_minute(message.reconciled_at)}, {message.reconciled_launches:,} of {launches}"
     )
     parts = [
-        f"{part['name']} {part['count']:,} in {part['launches']:,} of {launches}"
-        for part in message.partly_known
+        f"{part.name} {part.count:,} in {part.launches:,} of {launches}" for part in message.partly_known
     ]
     return f"{text}; {', '.join(parts)}." if parts else f"{text}."
 

@@ -12,7 +12,8 @@ from runner.campaign.timing_words import describe_follow_up
 from runner.cli.console import print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.github.job_summary import DENIED_VARIABLE, append_outputs, append_summary, append_variables
-from runner.plan.model import Disposition, Span
+from runner.plan.model import Span
+from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
 from runner.timing.decision import count_due
@@ -49,15 +50,6 @@ _UNENCRYPTED = "UNENCRYPTED: anybody on the way can read phone numbers, texts an
 COLUMNS = ("when", "message", "why", "recipients", "launches", "segments", "renders")
 ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
 """The remark about questions with choices, which are asked again after each other reply."""
-_WHY = {
-    "unresolved": "held: `runner resolve`",
-    "opt_out_doubtful": "a person must decide: `runner optouts list`",
-    "not_qualified": "if they answer",
-    "open_session": "behind an open survey",
-    "capped": "at the frequency cap",
-    "on_hold": "paused",
-    "over_limit": "over `--limit`",
-}
 _COLOURS = {"@": "cyan", "-": "red", "+": "green"}
 
 
@@ -184,10 +176,10 @@ def _list_remarks(plan: CampaignPlan) -> Iterator[Remark]:
         yield remark._replace(text=f"{', '.join(ids)}{each}: {remark.text}")
     if plan.pause is not None:
         words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
-        if plan.on_hold:
-            words = f"{count_words(plan.on_hold, 'text waits', 'texts wait')}, and reminders with them"
+        if plan.paused:
+            words = f"{count_words(plan.paused, 'text waits', 'texts wait')}, and reminders with them"
         label = click.style("Paused", fg="yellow", bold=True)
-        yield Remark(f"{label}: {plan.pause.describe()}; {words}")
+        yield Remark(f"{label}{plan.pause.describe().removeprefix('paused')}; {words}")
 
 
 def _remark_on(plan: CampaignPlan, message: MessagePlan) -> Iterator[Remark]:
@@ -334,7 +326,7 @@ def list_coming(plan: CampaignPlan, *, at_most: bool = False) -> Iterator[Sequen
 
 def _describe_coming(one: Coming, message: Message) -> str:
     arms = ", ".join(f"{arm} {count:,}" for arm, count in one.arms.items())
-    why = describe_follow_up(message) if one.why == "awaiting" else _WHY.get(one.why, one.why)
+    why = describe_follow_up(message) if one.why == "awaiting" else REASONS[one.why].later or one.why
     return f"{why} ({arms})" if arms else why
 
 

@@ -153,10 +153,16 @@ def remove_lingering(connection: Connection, campaign_id: int, campaign: str) ->
 
 @dataclass(frozen=True, slots=True)
 class ForgottenCampaign:
-    """The numbers of rows removed from one campaign's record.
+    """What was removed of a campaign's record.
 
-    `texts` went to the person alone; `shared_texts` stay, since others got the same words; rows of
-    `unresolved` launches stay until their outcome is known.
+    Attributes:
+        target: the target's name.
+        campaign: the campaign's name.
+        deliveries: entries that said that they were texted.
+        results: answers of theirs.
+        texts: texts that went to them only.
+        shared_texts: texts that others got word by word, and that stay.
+        unresolved: launches to them of unknown outcome, which stay until they are resolved.
     """
 
     target: str

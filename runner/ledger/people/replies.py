@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
+from runner.document import Part
 from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
-from runner.ledger.model import format_moment
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.results.differences import select_answers
 from runner.ledger.results.sendings import count_evidence
@@ -285,22 +285,19 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadReplies:
+class UnreadReplies(Part, frozen=True):
     """Replies on a target that may have come since the last reading.
 
-    `campaign` has waited longest; `since` is its last reading, or its sending if there was none. `lost` is a
-    reply (its `result_guid`) that may opt out somebody of a launch whose people are not known.
+    Attributes:
+        campaign: whose replies they are: of several campaigns, the one that has waited longest.
+        since: when they were last read, or else when it was sent: UTC, ISO 8601.
+        reply: the result_guid of a reply that may opt out somebody, and nobody knows whom: a person decides
+            on it with `runner optouts`.
     """
 
     campaign: str
     since: datetime
-    lost: str | None = None
-
-    def as_json(self) -> dict[str, str]:
-        """Return it for JSON documents."""
-        document = {"campaign": self.campaign, "since": format_moment(self.since)}
-        return document if self.lost is None else {**document, "reply": self.lost}
+    reply: str | None = None
 
     @property
     def reason(self) -> str:
@@ -310,20 +307,20 @@ class UnreadReplies:
     @property
     def remedy(self) -> str:
         """The way to let texts go on."""
-        if self.lost is None:
+        if self.reply is None:
             return "run `runner reconcile`"
-        return f"decide with `runner optouts confirm {self.lost}` (or `dismiss`)"
+        return f"decide with `runner optouts confirm {self.reply}` (or `dismiss`)"
 
     def describe(self) -> str:
         """Describe these replies in words."""
         since = f"{self.since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        if self.lost is not None:
-            return f"nobody knows whose the reply {self.lost} is, which may opt out, since {since}"
+        if self.reply is not None:
+            return f"nobody knows whose the reply {self.reply} is, which may opt out, since {since}"
         return f"replies to {self.campaign} are unread since {since}"
 
     def is_overdue(self, now: datetime, within: timedelta) -> bool:
         """Return whether texts must wait."""
-        return self.lost is not None or now - self.since > within
+        return self.reply is not None or now - self.since > within
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,14 +55,19 @@ _PAUSES = (
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A person's decision to pause a campaign: moment (UTC, ISO 8601) and reason, which may be empty."""
+    """A person's decision to pause a campaign.
+
+    Attributes:
+        at: when; UTC, ISO 8601.
+        reason: why, in words; may be empty.
+    """
 
     at: str
     reason: str
 
     def describe(self) -> str:
         """Describe the pause in words."""
-        return f"on hold since {self.at[:16].replace('T', ' ')} UTC" + (
+        return f"paused since {self.at[:16].replace('T', ' ')} UTC" + (
             f": {self.reason}" if self.reason else ""
         )
 

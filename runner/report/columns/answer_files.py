@@ -30,10 +30,11 @@ from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
+from runner.document import round_exactly
 from runner.errors import RunnerError
 from runner.report.columns.dataset import read_time
 from runner.report.columns.engine import quote
-from runner.report.documents.wording import defuse_formula, distinguish, round_exactly
+from runner.report.documents.wording import defuse_formula, distinguish
 from runner.report.funnel import count_completed
 
 if TYPE_CHECKING:

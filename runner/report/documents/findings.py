@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.report.comparison import DAYS_TO_ANSWER
@@ -90,9 +90,9 @@ def _hedge(sentence: str, counted: int) -> str:
 
 def _write_pooled(score: PooledScore) -> Iterator[str]:
     """Yield the campaign's one score, with the messages that it is pooled over."""
-    asked = _join_names(part.message for part in score.parts)
+    names = _join_names(part.message for part in score.parts)
     for sentence in list_scores(score.question):
-        yield f"{score.question.tag}, each person’s latest answer to {asked}: {sentence}"
+        yield f"{score.question.tag}, each person’s latest answer to {names}: {sentence}"
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -178,7 +178,7 @@ def write_volume(message: MessageReport) -> str:
 
 
 def list_volume(message: MessageReport) -> Iterator[str]:
-    """Yield sentences on the renders against their forecast, and on their cost."""
+    """Yield sentences on a message's renders against their forecast, and on their cost."""
     volume, queued = message.volume, message.sessions.queued
     least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
     forecast = least if least == most else f"{least} to {most}"
@@ -245,15 +245,15 @@ def write_audience(audience: Audience | None) -> str:
 
 
 def write_holdout(audience: Audience | None) -> str:
-    """Return how many were held out, as a sentence; empty when nobody was."""
-    if audience is None or not audience.held_out:
+    """Return how many are in the control group, as a sentence; empty when nobody is."""
+    if audience is None or not audience.control_group:
         return ""
-    share = write_percent(divide(audience.held_out, audience.recipients))
-    were = "was" if audience.held_out == 1 else "were"
-    people = count_nouns(audience.held_out, "person", "people")
+    share = write_percent(divide(audience.control_group, audience.recipients))
+    were = "was" if audience.control_group == 1 else "were"
+    people = count_nouns(audience.control_group, "person", "people")
     return (
-        f"Holdout: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what they "
-        "do can be compared with what the others do."
+        f"Control group: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what "
+        "they do can be compared with what the others do."
     )
 
 
@@ -288,7 +288,7 @@ def write_analysis(analysis: VariantAnalysis) -> str:
 
 def write_rates(rates: ResponseRates) -> str:
     """Return AAPOR's six response rates as a sentence, with the definition's name."""
-    named = ((one.name.upper(), getattr(rates, one.name)) for one in fields(rates))
+    named = ((name.upper(), getattr(rates, name)) for name in rates.__struct_fields__)
     parts = ", ".join(f"{name} {write_percent(rate)}" for name, rate in named)
     return f"Response rates by AAPOR’s Standard Definitions (10th edition, 2023): {parts}."
 
@@ -322,7 +322,7 @@ def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str
 
 def _write_basis(question: QuestionReport, score: Score) -> str:
     """Return the answers that a score rests on, as the end of its sentence."""
-    nps, csat, numbers = question.nps, question.csat, question.numbers
+    nps, csat = question.nps, question.csat
     answers = count_nouns(score.counted, "answer")
     if score.measure == "nps" and nps is not None:
         groups = {"promoters": nps.promoters, "passives": nps.passives, "detractors": nps.detractors}
@@ -333,7 +333,7 @@ def _write_basis(question: QuestionReport, score: Score) -> str:
         return f": {csat.satisfied:,} of {csat.counted:,} chose one of the top two responses" + (
             f", {top}" if top else ""
         )
-    return f", median {write_number(None if numbers is None else numbers.median)}, of {answers}"
+    return f", median {write_number(question.median)}, of {answers}"
 
 
 AAPOR_NOTE = (
@@ -391,7 +391,7 @@ _EXPLANATIONS = (
         "Wilson (1927), as above",
     ),
     Explanation(
-        "numbers",
+        "numeric_answers",
         "Mean and its 95 % interval",
         "Student’s interval, with the skewness taken off: where most answers are near one end of the "
         "scale, it reaches further to where the few are.",
@@ -433,7 +433,7 @@ def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
         "questions": bool(questions),
         **{
             name: any(getattr(one, name) is not None for one in questions)
-            for name in ("nps", "csat", "numbers")
+            for name in ("nps", "csat", "numeric_answers")
         },
         "arms": any(message.experiment is not None for message in report.messages),
         "rates": any(message.response_rates is not None for message in report.messages),

@@ -15,34 +15,25 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import fields, is_dataclass
-from datetime import date, datetime
-from fractions import Fraction
+from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
+from runner.document import PLACES, Count, Document, Part, build
 from runner.report.documents.html import write_html
 from runner.report.documents.markdown import write_markdown
-from runner.report.documents.wording import (
-    defuse_formula,
-    distinguish,
-    store_interval,
-    store_number,
-    store_time,
-)
-from runner.version import add_version
+from runner.report.documents.wording import defuse_formula, distinguish
+from runner.report.model import MessageReport, PooledScore, RunReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from runner.report.model import CampaignReport
+    from runner.report.model import CampaignReport, Interval
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")
 _NAMES = ("label", "tag", "name", "column", "date", "word", "disposition", "arm", "message", "id")
 """Keys whose value names an element of a list, the first that it has."""
-_LEFT_OUT = frozenset({"of", "is_unread"})
-"""Fields that are not in the document."""
 
 
 def write_csv(report: CampaignReport) -> str:
@@ -51,7 +42,7 @@ def write_csv(report: CampaignReport) -> str:
     Lines end in LF, as in files of answers. Text cells that a spreadsheet would run as a formula start with
     an apostrophe (OWASP, "CSV injection").
     """
-    document = describe_report(report)
+    document = describe_report(report).to_dict()
     messages, about = document.pop("messages"), [document.pop("campaign"), document.pop("target")]
     rows = list(_flatten(document, *about, "", ""))
     for message in messages:
@@ -92,48 +83,76 @@ def _name(element: Any) -> str:
     )
 
 
-def write_json(report: CampaignReport) -> str:
-    """Return the report as JSON text, in UTF-8's characters, ending in a line break."""
-    return json.dumps(describe_report(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+class ReportedCampaign(Document, frozen=True):
+    """What became of one SMS survey campaign, from the reconciled record.
+
+    It is a function of that record: the same record gives the same document, byte for byte. Answers in
+    participants' own words and phone numbers never stand in it. What is not known is null, never 0.
+
+    Attributes:
+        campaign: the campaign's name.
+        target: name of the target that the campaign was sent through. `sandbox` means simulated: nobody was
+            texted.
+        reconciled_at: when that one of the reconciled launches of the campaign was read that was read longest
+            ago; None when none was. UTC, ISO 8601. `reconciled_launches` says how many of `launches` were.
+        messages: in the order of the campaign.
+        participants_answered: distinct participants with at least one answer, over all messages; a reply that
+            opts out is none. None where some launch's answers were not read.
+        discrepancies: what does not add up and belongs to no message, in sentences.
+        runs: the runs that sent the campaign, as far as that is on record; the earliest first.
+        launches: launches that the service accepted, over all messages.
+        reconciled_launches: of these, those whose counts and answers were read, as far as the service has
+            them.
+        score: the campaign's one score (`score` of the campaign file); None for none, and where some launch's
+            answers were not read.
+    """
+
+    campaign: str
+    target: str
+    reconciled_at: datetime | None
+    messages: tuple[MessageReport, ...]
+    participants_answered: Count | None
+    discrepancies: tuple[str, ...]
+    runs: tuple[RunReport, ...]
+    launches: Count
+    reconciled_launches: Count
+    score: PooledScore | None
 
 
-def describe_report(report: CampaignReport) -> dict[str, Any]:
-    """Return the report as a document (`schemas/report.schema.json`)."""
-    document = _describe(report)
-    score = document.pop("score")
-    document["launches"] = report.launches
-    document["reconciled_launches"] = report.launches - report.unread_launches
-    return add_version({**document, "score": score})
+def describe_report(report: CampaignReport) -> ReportedCampaign:
+    """Return the report as a document."""
+    document = build(ReportedCampaign, report, reconciled_launches=report.launches - report.unread_launches)
+    rounded: ReportedCampaign = _round_floats(document)
+    return rounded
 
 
-def _describe(value: Any) -> Any:
-    """Return a report's value as JSON has it."""
-    if isinstance(value, tuple):
-        is_interval = bool(value) and isinstance(value[0], float)
-        return store_interval(value) if is_interval else [_describe(one) for one in value]
-    if isinstance(value, dict):
-        return [{"name": name, **_describe(one)} for name, one in sorted(value.items())]
-    if not is_dataclass(value):
-        return _store(value)
-    found = {
-        one.name: _describe(getattr(value, one.name)) for one in fields(value) if one.name not in _LEFT_OUT
-    }
-    if "numbers" in found:
-        numbers = found.pop("numbers") or {}
-        found |= {"mean": numbers.get("mean"), "median": numbers.get("median")}
-        found |= {"mean_interval": numbers.get("interval"), "numeric_answers": numbers.get("counted")}
-    return found
-
-
-def _store(value: Any) -> Any:
+def _round_floats(value: Any) -> Any:
+    """Return a report's value with the ends of intervals and p-values as documents have them."""
     if isinstance(value, float):
         # A p-value: small ones differ by magnitudes.
         return float(f"{value:.4g}")
-    if isinstance(value, Fraction):
-        return store_number(value)
-    if isinstance(value, date):
-        return store_time(value) if isinstance(value, datetime) else value.isoformat()
+    if isinstance(value, tuple):
+        return (
+            round_ends(value)
+            if isinstance(next(iter(value), None), float)
+            else tuple(map(_round_floats, value))
+        )
+    if isinstance(value, Part):
+        return value.replace(
+            **{name: _round_floats(getattr(value, name)) for name in value.__struct_fields__}
+        )
     return value
+
+
+def round_ends(interval: Interval) -> Interval:
+    """Return an interval with its ends to four decimal places."""
+    # Adding zero turns minus zero into zero.
+    return round(interval[0], PLACES) + 0.0, round(interval[1], PLACES) + 0.0
+
+
+def write_json(report: CampaignReport) -> str:
+    """Return the report as JSON text, in UTF-8's characters, ending in a line break."""
+    return describe_report(report).write() + "\n"
 
 
 WRITERS: Mapping[str, tuple[str, Callable[[CampaignReport], str]]] = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from runner.reasons import REASONS
 from runner.report.documents.findings import caution, write_p_value
 from runner.report.documents.wording import (
     NOT_DEFINED,
@@ -41,28 +42,6 @@ if TYPE_CHECKING:
         TimeSummary,
         Turnout,
     )
-
-
-DISPOSITIONS = {
-    "excluded": "Left out by the campaign",
-    "already_sent": "Had it already",
-    "opted_out": "Opted out",
-    "opt_out_doubtful": "May have opted out",
-    "held_out": "Holdout",
-    "no_consent": "No consent on record",
-    "awaiting": "Wait for an earlier message",
-    "not_qualified": "Not meant by this message",
-    "timezone_unknown": "Time zone not known",
-    "no_rule": "Legal hours of their place not known",
-    "expired": "Campaign ends before they may be texted",
-    "open_session": "Have an open survey",
-    "capped": "Texted as often as allowed",
-    "deferred": "Due later",
-    "on_hold": "Campaign paused",
-    "over_limit": "Beyond the limit of the run",
-    "unresolved": "Outcome not known",
-}
-"""Labels of the plan's reasons not to send; unknown ones keep the plan's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +110,7 @@ def _write_share(message: MessageReport, row: FunnelRow) -> str:
     """Return a row's share, or that among the reconciled launches; empty if that is not known either."""
     if row.whole and row.count is not None:
         return f"{write_percent(row.share)} of {row.whole}"
-    part, answered = (message.partly_known.get(name) for name in (row.name, "participants_answered"))
+    part, answered = (message.find_part(name) for name in (row.name, "participants_answered"))
     read = message.reconciled_launches
     if row.count is not None or part is None or part.launches != read:
         return ""
@@ -166,11 +145,21 @@ def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:
         yield FunnelRow("Refused by the service", message.rejected)
 
 
+def _list_values(part: Dispositions | ResponseRates) -> list[Any]:
+    return [getattr(part, name) for name in part.__struct_fields__]
+
+
+def _label(disposition: str) -> str:
+    """Return a reason's label; a ledger of another version may have others, which keep their names."""
+    reason = REASONS.get(disposition)
+    return disposition if reason is None else reason.label
+
+
 def tabulate_reserved(audience: Audience) -> ReportTable:
     """Return the recipients of the audience not sent to, by reason."""
     rows = (
         (
-            DISPOSITIONS.get(one.disposition, one.disposition),
+            _label(one.disposition),
             write_count(one.recipients),
             f"{write_percent(divide(one.recipients, audience.recipients))} of the audience",
         )
@@ -326,7 +315,7 @@ _DISPOSITION_NAMES = (
 
 def tabulate_dispositions(dispositions: Dispositions) -> ReportTable:
     """Return the recipients by AAPOR disposition."""
-    counts = map(write_count, astuple(dispositions))
+    counts = map(write_count, _list_values(dispositions))
     rows = ((*names, count) for names, count in zip(_DISPOSITION_NAMES, counts, strict=True))
     return build_table("Final dispositions", ("Disposition", "Letter", "People"), rows)
 
@@ -338,7 +327,7 @@ def tabulate_rates(rates: ResponseRates) -> ReportTable:
     formulas = [f"{part} / {whole}" for whole in wholes for part in ("I", "(I + P)")]
     rows = (
         (f"RR{number}", formula, write_percent(rate))
-        for number, (formula, rate) in enumerate(zip(formulas, astuple(rates), strict=True), start=1)
+        for number, (formula, rate) in enumerate(zip(formulas, _list_values(rates), strict=True), start=1)
     )
     caption = "Response rates; e is the share of the unknown that is taken to be eligible"
     return build_table(caption, ("Rate", Column("Formula", "text"), "Value"), rows)
@@ -376,7 +365,7 @@ def _list_turnout_tiles(message: MessageReport) -> Iterator[Tile]:
     answered, completed = message.participants_answered, message.participants_completed
     if answered is None or completed is None:
         for name, figure in (("Response", "answered"), ("Completion", "completed")):
-            part = message.partly_known.get(f"participants_{figure}")
+            part = message.find_part(f"participants_{figure}")
             yield Tile(name, NOT_KNOWN, "" if part is None else f"{figure}: {write_part(part, message)}")
         return
     interval = message.response_rate_interval

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal, localcontext
 from math import inf
 from typing import TYPE_CHECKING
+
+from runner.document import PLACES, round_exactly
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
     from fractions import Fraction
 
-    from runner.ledger.report_model import PartialCount
+    from runner.ledger.report_model import NamedCount
     from runner.report.model import (
         CampaignReport,
         Interval,
@@ -52,11 +53,11 @@ def write_known(message: MessageReport, name: str, count: int | None) -> str:
 
     `name` is the count's, as in `partly_known`.
     """
-    part = message.partly_known.get(name) if count is None else None
+    part = message.find_part(name) if count is None else None
     return write_count(count) if part is None else f"{NOT_KNOWN} ({write_part(part, message)})"
 
 
-def write_part(part: PartialCount, message: MessageReport) -> str:
+def write_part(part: NamedCount, message: MessageReport) -> str:
     """Return a count known of some launches: `120 in 60 of 61 launches`."""
     return f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
 
@@ -209,7 +210,7 @@ def write_message_headline(message: MessageReport, *, is_simulated: bool) -> str
     if not message.questions:
         return f"{texted}."
     if message.participants_answered is None:
-        part = message.partly_known.get("participants_answered")
+        part = message.find_part("participants_answered")
         known = "" if part is None else f": {write_part(part, message)}"
         return f"{texted}; how many answered is not known{known}."
     if message.response_rate is None or message.response_rate_interval is None:
@@ -281,33 +282,9 @@ def _round_to(seconds: Fraction, step_s: int) -> int:
     return int(round_exactly(seconds / step_s, 0)) * step_s
 
 
-STORED_PLACES = 4
-"""Decimal places of rates, scores and means in documents for programs."""
-
-
-def round_exactly(number: Fraction, places: int) -> Decimal:
-    """Return a fraction rounded to decimal places, half away from zero, with no binary step between."""
-    scaled = number * 10**places
-    doubled = abs(2 * scaled) + 1
-    magnitude = doubled.numerator // (2 * doubled.denominator)
-    with localcontext(prec=60, rounding=ROUND_HALF_UP):
-        return Decimal(magnitude if number >= 0 else -magnitude).scaleb(-places)
-
-
 def store_number(number: Fraction | None) -> float | None:
     """Return a number as documents for programs hold it: four decimal places, or None."""
-    return None if number is None else float(round_exactly(number, STORED_PLACES))
-
-
-def store_interval(interval: Interval | None) -> list[float] | None:
-    """Return an interval as documents for programs hold it: both ends to four decimal places, or None."""
-    # Adding zero turns minus zero into zero.
-    return None if interval is None else [round(end, STORED_PLACES) + 0.0 for end in interval]
-
-
-def store_time(time: datetime | None) -> str | None:
-    """Return a UTC time as documents for programs hold it: ISO 8601 with a Z, or None."""
-    return None if time is None else time.isoformat().replace("+00:00", "Z")
+    return None if number is None else float(round_exactly(number, PLACES))
 
 
 def write_untraced(report: CampaignReport) -> str:

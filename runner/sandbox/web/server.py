@@ -9,8 +9,10 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Collection
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -31,8 +33,7 @@ from runner.sandbox.webhooks.receiver import read_hosts
 from runner.sandbox.webhooks.sender import WebhookSender
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-    from datetime import timedelta
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
     from types import FrameType
 

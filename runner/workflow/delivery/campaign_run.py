@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.model import FileRecipients
-from runner.delivery.delivery_summary import DeliverySummary
+from runner.delivery.delivery_summary import DeliverySummary, LeftOut
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.report_model import AudienceRow
 from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import store_audiences
-from runner.plan.model import Disposition
+from runner.reasons import LEFT, Disposition
 from runner.text.include import include_folder
 from runner.workflow.campaigns import TARGETS_FILE
 
@@ -43,6 +43,10 @@ class RunOptions:
     concurrency: int | None = None
     settle_window_s: float | None = None
     lock_timeout_s: float = 0.0
+
+
+_LEFT_BY_PLAN = ("deferred", "expired", "opt_out_doubtful", "open_session", "no_rule")
+"""Reasons that a run's last line tells of whether the plan or the run found them."""
 
 
 @dataclass(slots=True)
@@ -81,45 +85,23 @@ class CampaignRun:
         waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
         return self.sends_several_each or waiting > 1
 
-    @property
-    def not_tried(self) -> int:
-        """Planned deliveries without a launch, since the run ended early."""
+    def count_left(self) -> dict[str, int]:
+        """Return the planned texts that were not sent, by reason (`runner.reasons.LEFT`).
+
+        They were left by the plan or by the run; `not_tried` had no launch, since the run ended early.
+        """
         summary = self.summary
-        left_out = summary.deferred + summary.opted_out + summary.capped
-        left_out += summary.open_session + summary.waiting
-        return self.to_send - summary.recipients_tried - left_out
-
-    @property
-    def deferred(self) -> int:
-        """Deliveries that wait for their time, by the plan or since their hours ended during the run."""
-        return 0 if self._is_over else self._waiting
-
-    @property
-    def open_session(self) -> int:
-        """Deliveries that wait for the end of an open survey, by the plan or sent since."""
-        by_plan = sum(message.open_session for message in self.planned.plan.messages)
-        return by_plan + self.summary.open_session
-
-    @property
-    def opt_out_doubtful(self) -> int:
-        """Deliveries that wait until a person decides whether their recipients have opted out."""
-        return sum(message.opt_out_doubtful for message in self.planned.plan.messages)
-
-    @property
-    def no_rule(self) -> int:
-        """Deliveries not made since the legal hours of their place are unknown."""
-        return sum(message.no_rule for message in self.planned.plan.messages)
-
-    @property
-    def expired(self) -> int:
-        """Deliveries whose time has passed, by the plan or since the campaign ended during the run."""
-        by_plan = sum(message.expired for message in self.planned.plan.messages)
-        return by_plan + (self._waiting if self._is_over else 0)
-
-    @property
-    def _waiting(self) -> int:
-        by_plan = sum(message.deferred for message in self.planned.plan.messages)
-        return by_plan + self.summary.deferred + self.summary.recipients_too_late
+        by_run = {one.name: getattr(summary, one.name) for one in fields(LeftOut)}
+        left = {
+            "not_tried": self.to_send - summary.recipients_tried - sum(by_run.values()),
+            **{name: by_run.get(name, 0) for name in LEFT if name != "not_tried"},
+        }
+        left["deferred"] += summary.recipients_too_late
+        for name in _LEFT_BY_PLAN:
+            left[name] += sum(getattr(message, name) for message in self.planned.plan.messages)
+        if self._is_over:
+            left["expired"], left["deferred"] = left["expired"] + left["deferred"], 0
+        return left
 
     @property
     def _is_over(self) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runner.document import build
 from runner.ledger.record.deliveries import SentTexts, read_definitions, read_sent_texts
 from runner.plan.difference import compare_with_sent
+from runner.plan.documents import PlanDifference, TextChange, TextPart
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import compile_messages
@@ -52,37 +54,15 @@ def _compare_campaign(
         return compare(sent, partial(read_definitions, connection))
 
 
-def add_differences(document: dict[str, Any], differences: Differences) -> dict[str, Any]:
-    """Return a plan's JSON with a `diff` below each message (`schemas/plan.schema.json`)."""
-    for campaign in document["campaigns"]:
-        found = {difference.message: difference for difference in differences.get(campaign["name"], ())}
-        for message in campaign["messages"]:
-            if message["id"] in found:
-                message["diff"] = _difference_json(found[message["id"]])
-    return document
+def describe_difference(difference: MessageDifference) -> PlanDifference:
+    """Return a message's difference for a document."""
+    groups = tuple(
+        TextChange(group.recipients, group.is_example, _list_parts(group.old), _list_parts(group.new))
+        for group in difference.groups
+    )
+    unknown = difference.lost + difference.unreadable
+    return build(PlanDifference, difference, not_in_ledger=unknown, groups=groups)
 
 
-def _difference_json(difference: MessageDifference) -> dict[str, Any]:
-    return {
-        "unchanged": difference.unchanged,
-        "changed": difference.changed,
-        "not_in_ledger": difference.lost + difference.unreadable,
-        "failing": difference.failing,
-        "gone": difference.gone,
-        "new": difference.new,
-        "groups": [
-            {
-                "recipients": group.recipients,
-                "is_example": group.is_example,
-                "old": _wording_json(group.old),
-                "new": _wording_json(group.new),
-            }
-            for group in difference.groups
-        ],
-        "more_groups": difference.more_groups,
-        "more_recipients": difference.more_recipients,
-    }
-
-
-def _wording_json(wording: Wording) -> list[dict[str, str]]:
-    return [{"part": part, "text": text} for part, text in wording]
+def _list_parts(wording: Wording) -> tuple[TextPart, ...]:
+    return tuple(TextPart(*one) for one in wording)

@@ -293,9 +293,9 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
-        if item.plan.pause is None or not item.plan.on_hold:
+        if item.plan.pause is None or not item.plan.paused:
             return None
-        name, people = item.campaign.name, count_words(item.plan.on_hold, "text waits", "texts wait")
+        name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
         words = f"{name} is {item.plan.pause.describe()}; {people}"
         return OnHoldError(words, hint=f"`runner resume {name}` lets it go on")
 
@@ -359,7 +359,7 @@ def summary_line(planned: Sequence[PlanResult]) -> str:
         return " ".join(list_verdicts(planned)) or "Nothing to send."
     planned = [item for item in planned if not item.plan.refusals]
     paused = ", ".join(item.campaign.name for item in planned if item.plan.pause is not None)
-    return f"{_sum_up(planned)}{f' On hold: {paused}.' if paused else ''}"
+    return f"{_sum_up(planned)}{f' Paused: {paused}.' if paused else ''}"
 
 
 def _sum_up(planned: Sequence[PlanResult]) -> str:

@@ -39,6 +39,7 @@ from runner.workflow.campaigns import show_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from runner.plan.documents import PlanDigests, PlanDocument
     from runner.plan.manifest import Manifest
     from runner.plan.model import PlanOptions
     from runner.service.target import Target
@@ -86,7 +87,7 @@ def name_key(item: PlanResult) -> str | None:
     return None if secret is None else secret.name
 
 
-def digests(item: PlanResult) -> dict[str, str]:
+def digests(item: PlanResult) -> PlanDigests:
     """Return digests of a plan's inputs: the campaign file, the recipients, and the record.
 
     Raises:
@@ -265,10 +266,10 @@ def _find_change(entry: Mapping[str, Any], item: PlanResult, now: Mapping[str, A
     return next((words for name, words in _CHANGES.items() if then[name] != current[name]), None)
 
 
-def save_plan(document: Mapping[str, Any], file: str, options: PlanOptions) -> None:
+def save_plan(document: PlanDocument, file: str, options: PlanOptions) -> None:
     """Save a plan for `apply --plan`, readable by this user alone.
 
-    `document` is from `plan_json`, without launches and differences.
+    `document` has no launches and differences.
 
     Raises:
         RunnerError: the file cannot be written.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.audience.phone import mask_phone
+from runner.document import Count, Document, build
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
-from runner.ledger.people.forgotten import Forgotten, forget_person
+from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_person
 from runner.ledger.people.replies import list_recorded_campaigns
 from runner.ledger.target_key import TargetSecret
 from runner.report.columns.dataset import remove_copies
@@ -29,20 +30,25 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class ForgottenPerson:
-    """Removed data of a person.
+class ForgottenPerson(Document, frozen=True):
+    """What `runner forget --format json` writes.
 
     Attributes:
-        done: removals, by target and campaign.
-        rewritten: the rewritten lockfiles.
-        unreached: places out of reach, in sentences.
-        is_behind: True if the state remote could not be updated.
+        phone: masked.
+        targets: where they are never texted again.
+        opt_outs: entries about replies and lists that gave way to the one that stays.
+        campaigns: what was removed of each campaign's record that had something of theirs.
+        lockfiles: those that were written anew.
+        unreached: what may still hold something of theirs, in sentences.
+        is_behind: whether the state remote could not be updated.
     """
 
-    done: Forgotten
-    rewritten: Sequence[Path]
-    unreached: Sequence[str]
+    phone: str
+    targets: tuple[str, ...]
+    opt_outs: Count
+    campaigns: tuple[ForgottenCampaign, ...]
+    lockfiles: tuple[str, ...]
+    unreached: tuple[str, ...]
     is_behind: bool
 
 
@@ -69,7 +75,14 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
         *_list_other_lockfiles(workspace, campaigns, done),
         *_list_states(workspace, campaigns, done),
     ]
-    return ForgottenPerson(done, rewritten, unreached, remote_intents.is_behind)
+    return build(
+        ForgottenPerson,
+        done,
+        phone=mask_phone(phone),
+        lockfiles=tuple(map(show_path, rewritten)),
+        unreached=tuple(unreached),
+        is_behind=remote_intents.is_behind,
+    )
 
 
 def _load_campaigns(scope: Scope) -> tuple[Campaign, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from runner.document import Count, Document
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerCopy:
-    """Two ledgers' URLs without passwords, and the number of copied rows by table."""
+class LedgerCopy(Document, frozen=True):
+    """What `runner ledger copy` writes with `--format json`.
+
+    Attributes:
+        source: the URL of the ledger that was copied, without its password.
+        ledger: the URL of the copy, without its password.
+        rows: how many rows each table has, by its name.
+    """
 
     source: str
     ledger: str
-    rows: dict[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON document of `runner ledger copy`."""
-        return asdict(self)
+    rows: dict[str, Count]
 
 
 def copy_records(scope: Scope, source_url: str) -> LedgerCopy:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Literal
 
 from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
+from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import dump_book, parse_book
@@ -48,6 +49,58 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
+OptOutCommand = Literal["list", "add", "remove", "confirm", "dismiss", "review", "import"]
+
+
+class ListedReply(Part, frozen=True):
+    """A reply that waits for a person's decision.
+
+    Attributes:
+        reply: its result_guid, which names it to `confirm` and `dismiss`.
+        found_at: UTC, ISO 8601.
+        asks: what it may ask for: `confirm` says that it does. To confirm an `opt_in` lets its author in.
+        people: of how many people its author is one: more than 1 if nobody knows who of a launch wrote it,
+            and all of them are held.
+        campaign: with `--show-replies`, as far as the ledger has the reply.
+        message: the message that was replied to.
+        question: what was asked.
+        text: what was replied.
+    """
+
+    reply: str
+    found_at: str
+    asks: Literal["opt_out", "opt_in"]
+    people: Positive
+    campaign: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    question: str | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+
+
+class OptOutsDocument(Document, frozen=True):
+    """What the commands of `runner optouts` write with `--format json`.
+
+    Attributes:
+        target: the target's name.
+        command: what was asked for.
+        changed: entries that the command has made or changed.
+        opted_out: people on record as opted out.
+        doubtful: replies that wait for a decision.
+        opt_ins: replies of people who have opted out that ask for texts again, and wait for a decision too.
+        dismissed: entries that said that somebody opted out, and count no more.
+        replies: of `list`: the replies that wait for a decision, the oldest first.
+    """
+
+    target: str
+    command: OptOutCommand
+    changed: Count
+    opted_out: Count
+    doubtful: Count
+    opt_ins: Count
+    dismissed: Count
+    replies: tuple[ListedReply, ...] | UnsetType = UNSET
+
+
 @dataclass(frozen=True, slots=True)
 class OptOutView:
     """The opt-outs and replies of a target.
@@ -68,14 +121,26 @@ class OptOutView:
     returning: tuple[WaitingReply, ...] = ()
     texts: Mapping[str, ReplyText] | None = None
 
-    def describe_replies(self) -> list[dict[str, Any]]:
-        """Return the waiting replies for a JSON document."""
+    def describe(
+        self, command: OptOutCommand = "list", changed: int = 0, *, with_replies: bool = True
+    ) -> OptOutsDocument:
+        """Return the document of a command that has made or changed so many entries."""
         texts = self.texts or {}
-        return [
-            {"reply": one.result_guid, "found_at": one.at, "asks": one.asks, "people": one.people}
-            | (asdict(texts[one.result_guid]) if one.result_guid in texts else {})
+        replies = tuple(
+            ListedReply(one.result_guid, one.at, one.asks, one.people, *(astuple(text) if text else ()))
             for one in (*self.waiting, *self.returning)
-        ]
+            for text in (texts.get(one.result_guid),)
+        )
+        return build(
+            OptOutsDocument,
+            self,
+            command=command,
+            changed=changed,
+            opted_out=self.people,
+            doubtful=len(self.waiting),
+            opt_ins=len(self.returning),
+            replies=replies if with_replies else UNSET,
+        )
 
 
 def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = False) -> OptOutView:

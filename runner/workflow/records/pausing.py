@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from runner.campaign.load import read_names
+from runner.document import Document, Moment, Part
 from runner.errors import UsageError
 from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
+from runner.service.target import SANDBOX
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
+from runner.workflow.observer import note
 from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
@@ -22,29 +25,53 @@ if TYPE_CHECKING:
 LONGEST_REASON = 500
 
 
-@dataclass(frozen=True, slots=True)
-class PausedCampaign:
-    """A campaign that was to be paused or resumed; `pause` is None if it is not paused."""
+class PausedCampaign(Part, frozen=True):
+    """A campaign that was to be paused or resumed.
+
+    Attributes:
+        name: the campaign's name.
+        changed: whether the command has changed anything.
+        paused: whether the campaign is paused now.
+        at: since when it is paused, UTC; None if it isn't.
+        reason: why, as it was given; None if it is not paused.
+    """
 
     name: str
-    is_changed: bool
-    pause: Pause | None
+    changed: bool
+    paused: bool
+    at: Moment | None = None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, name: str, pause: Pause | None, *, is_changed: bool) -> PausedCampaign:
+        """Return a campaign with its pause, if there is one."""
+        if pause is None:
+            return cls(name, is_changed, paused=False)
+        return cls(name, is_changed, paused=True, at=pause.at, reason=pause.reason)
+
+    def describe(self) -> str:
+        """Return what is true of it now, in words."""
+        if self.at is None:
+            return "goes on" if self.changed else "was not paused"
+        return Pause(self.at, self.reason or "").describe()
 
 
-@dataclass(frozen=True, slots=True)
-class PausedCampaigns:
-    """A target's campaigns that were to be paused or resumed.
+class PauseChange(Document, frozen=True):
+    """What `runner pause` and `runner resume` write with `--format json`.
 
-    `file` records the pauses for other machines.
+    Attributes:
+        target: the target's name.
+        command: what was asked for.
+        campaigns: one entry a campaign.
     """
 
     target: str
-    campaigns: Sequence[PausedCampaign]
-    file: str
+    command: Literal["pause", "resume"]
+    campaigns: tuple[PausedCampaign, ...]
 
 
-def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) -> PausedCampaigns:
-    """Pause campaigns, or resume them if `reason` is None.
+def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) -> PauseChange:
+    """Pause campaigns, or resume them if `reason` is None; say how other machines learn of it.
 
     `campaigns` are names or files.
 
@@ -68,11 +95,15 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
                 changed.append(any(done))
             pauses = read_pauses(connection, target.name)
         share_suppressions(workspace, ledger)
-    items = [
-        PausedCampaign(names[0], is_changed, next((pauses[name] for name in names if name in pauses), None))
+    items = tuple(
+        PausedCampaign.of(
+            names[0], next((pauses[name] for name in names if name in pauses), None), is_changed=is_changed
+        )
         for names, is_changed in zip(found, changed, strict=True)
-    ]
-    return PausedCampaigns(target.name, items, str(workspace.files.places[0]))
+    )
+    if any(changed) and target.name != SANDBOX and not scope.quiet:
+        note(f"`runner record` commits {workspace.files.places[0]}: other machines learn of it there.")
+    return PauseChange(target.name, "resume" if reason is None else "pause", items)
 
 
 def _is_file(campaign: str) -> bool:

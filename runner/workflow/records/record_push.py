@@ -329,7 +329,7 @@ def _list_decisions(gain: SuppressionGain) -> Iterator[str]:
     if gain.let_in:
         yield f"{gain.target}: {count_words(gain.let_in, 'person', 'people')} may be texted again"
     for name in gain.paused:
-        yield f"{gain.target}: {_one_line(name)} is on hold"
+        yield f"{gain.target}: {_one_line(name)} is paused"
     for name in gain.resumed:
         yield f"{gain.target}: {_one_line(name)} goes on"
 

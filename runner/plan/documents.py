@@ -1,0 +1,312 @@
+"""The types of a plan as a document: what `runner plan` prints, saves and is held to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict
+
+from runner.document import UNSET, Count, Digest, Document, FailedCampaign, Part, Positive, UnsetType
+from runner.ledger.people.replies import UnreadReplies
+from runner.ledger.people.suppressions import Pause
+from runner.plan.model import Coming, MessageCounts, Span
+from runner.service.target import Destination
+from runner.timing.decision import DueHour
+
+ApprovalStatus = Literal["none", "covered", "needed"]
+
+
+class EarlierDecisions(TypedDict):
+    """Reviewers' decisions before a later attempt of a GitHub run, which approve nothing of its plan.
+
+    Attributes:
+        run: the run's id.
+        attempt: the attempt's number.
+        decisions: state, login and how often.
+    """
+
+    run: str
+    attempt: str
+    decisions: list[list[Any]]
+
+
+class PlanDigests(TypedDict):
+    """What a saved plan is held to when it is applied.
+
+    Attributes:
+        campaign: of the campaign file.
+        deliveries: of who gets what.
+        record: of what was on record as sent or unresolved.
+    """
+
+    campaign: Digest
+    deliveries: Digest
+    record: Digest
+
+
+class SavedOptions(Part, frozen=True):
+    """The options that a saved plan was made with.
+
+    Attributes:
+        only: the one message that is planned (`--only`); None for all.
+        limit: the most recipients now (`--limit`); None for all.
+    """
+
+    only: str | None
+    limit: Positive | None
+
+
+class AskedApproval(Part, frozen=True):
+    """What people are asked to approve, and whether they have.
+
+    Attributes:
+        status: how far the plan is covered.
+        reason: what goes beyond what was approved; None if nothing does.
+        request: as `runner approve` records it: how far each message goes, and digests of what is reviewed.
+            None without a RUNNER_STATE_KEY.
+        seal: proves, with the state key, that this plan asked for it; None without one.
+    """
+
+    status: ApprovalStatus
+    reason: str | None
+    request: dict[str, Any] | None
+    seal: Digest | UnsetType | None = UNSET
+
+
+class SentNow(Part, frozen=True):
+    """What a plan sends.
+
+    Attributes:
+        people: each once, however many messages they get.
+        recipients: of all messages.
+        launches: sends.
+        segments: SMS segments: the most if every question is asked once.
+        renders: the most if everybody answers everything validly at once.
+    """
+
+    people: Count
+    recipients: Count
+    launches: Count
+    segments: Span
+    renders: Span
+
+
+class SentLater(Part, frozen=True):
+    """What later runs send, by what is known now.
+
+    Attributes:
+        people: who get nothing now, each once.
+        recipients: of all messages.
+        launches: sends, in however many runs.
+        segments: SMS segments: the most if every question is asked once; None if a text is not known.
+        renders: the most if everybody answers everything validly at once.
+    """
+
+    people: Span
+    recipients: Span
+    launches: Span
+    segments: Span | None
+    renders: Span
+
+
+class CampaignOutlook(Part, frozen=True):
+    """What the campaign brings, now and later.
+
+    Attributes:
+        now: what this plan sends.
+        later: what later runs send, by what is known now.
+        asks_again: whether a question has choices: each reply that is none of them costs one render beyond
+            the most, and the segments of its question.
+    """
+
+    now: SentNow
+    later: SentLater
+    asks_again: bool
+
+
+class CountedReason(Part, frozen=True):
+    """Why recipients are not texted now.
+
+    Attributes:
+        reason: why, in words.
+        recipients: how many recipients.
+    """
+
+    reason: str
+    recipients: Count
+
+
+class ListedCharacter(Part, frozen=True):
+    """A character outside GSM-7.
+
+    Attributes:
+        character: the character.
+        recipients: those whose texts are UCS-2 because of it.
+        segments: SMS segments of their whole conversations.
+        segments_without: the same, had they been written in GSM-7.
+        substitute: what to write instead; empty: leave it out; None: GSM-7 has nothing like it.
+    """
+
+    character: str
+    recipients: Count
+    segments: Count
+    segments_without: Count
+    substitute: str | None
+
+
+class TextPart(Part, frozen=True):
+    """A part of a conversation that differs.
+
+    Attributes:
+        part: which text of the conversation it is.
+        text: the text, as it arrives.
+    """
+
+    part: str
+    text: str
+
+
+class TextChange(Part, frozen=True):
+    """Recipients whose texts have changed in the same way.
+
+    Attributes:
+        recipients: how many recipients.
+        is_example: whether the texts are one recipient's, and others' differ in what has not changed.
+        old: the parts that differ, as they were.
+        new: the same parts now.
+    """
+
+    recipients: Count
+    is_example: bool
+    old: tuple[TextPart, ...]
+    new: tuple[TextPart, ...]
+
+
+class PlanDifference(Part, frozen=True):
+    """What the recipients on record got, against what they would get now; each is counted once.
+
+    Attributes:
+        unchanged: how many get what they got before, or would have got.
+        changed: of groups and more_groups.
+        not_in_ledger: they got something else, or something unknown: only the lockfile tells of it.
+        failing: their text can no longer be rendered.
+        gone: no longer in the audience.
+        new: in the audience, and not on record as texted.
+        groups: the most frequent changes, by equal change.
+        more_groups: changes beside these.
+        more_recipients: recipients of these.
+    """
+
+    unchanged: Count
+    changed: Count
+    not_in_ledger: Count
+    failing: Count
+    gone: Count
+    new: Count
+    groups: tuple[TextChange, ...]
+    more_groups: Count
+    more_recipients: Count
+
+
+class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
+    """The plan of one message: who gets it now, and why not the others.
+
+    Attributes:
+        arms: of an experiment's message: recipients to send to now, by arm.
+        coming: what comes later of this message, by why it does not come now, and of a follow-up by whether
+            its moment is known.
+        next_due: when the first of the deferred recipients is due: UTC, ISO 8601, the full minute.
+        due: the deferred recipients by the hour in which they are due, in their local time.
+        reasons: why recipients are not texted now, in words, with how many each reason holds back.
+        costly_characters: characters outside GSM-7, each with what it costs.
+        diff: with --diff.
+    """
+
+    arms: dict[str, Count]
+    coming: tuple[Coming, ...]
+    next_due: str | None
+    due: tuple[DueHour, ...]
+    reasons: tuple[CountedReason, ...]
+    costly_characters: tuple[ListedCharacter, ...]
+    diff: PlanDifference | UnsetType = UNSET
+
+
+class ShownLaunch(Part, frozen=True):
+    """One request to the service: a rendered text or survey, and its phones.
+
+    Attributes:
+        message: the message's id.
+        arm: the experiment's arm; None for a message without.
+        payload_digest: the digest of what is sent: 128 bits in hexadecimal.
+        payload: the send body less `phone`.
+        phones: masked.
+    """
+
+    message: str
+    arm: str | None
+    payload_digest: Digest
+    payload: Mapping[str, Any]
+    phones: tuple[str, ...]
+
+
+class PlannedCampaign(Part, frozen=True):
+    """The plan of one campaign.
+
+    Attributes:
+        name: the campaign's name.
+        file: the campaign file, as it is named on the command line.
+        target: the target's name.
+        destination: where it is sent.
+        digests: what a saved plan is held to when it is applied.
+        key_fingerprint: of the RUNNER_STATE_KEY that the digests are made with; None without one: they can
+            then be guessed at, at some cost.
+        pause: since when, and why, a person has paused the campaign; None if nobody has. Nothing of it is
+            sent meanwhile.
+        unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
+        refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
+        coming: what the campaign brings, now and later.
+        messages: one entry a message.
+        approval: what people are asked to approve, and whether they have.
+        launches: with --launches: each launch.
+    """
+
+    name: str
+    file: str
+    target: str
+    destination: Destination
+    digests: PlanDigests
+    key_fingerprint: str | None
+    pause: Pause | None
+    unread_replies: UnreadReplies | None
+    refusals: tuple[str, ...]
+    coming: CampaignOutlook
+    messages: tuple[PlannedMessage, ...]
+    approval: AskedApproval | UnsetType = UNSET
+    launches: tuple[ShownLaunch, ...] | UnsetType = UNSET
+
+
+class PlanDocument(Document, frozen=True):
+    """What `runner plan --format json` writes, and `--out` saves.
+
+    Attributes:
+        now: the time as of which it was planned; UTC, ISO 8601.
+        plan_digest: of where all campaigns are sent, of their digests and of how many get each message: plans
+            that send the same to the same place share it. `apply` records it.
+        notes: what is said once of the whole plan, for people: who sees replies to it.
+        campaigns: one entry a campaign.
+        approval: whether it is `covered` by what people approved, or an approval is `needed`; `none` if it
+            sends nothing.
+        earlier: of saved plans that a later attempt of a GitHub run made: its reviewers' decisions before.
+        options: of saved plans: the options that they were made with.
+        checksum: of saved plans: of all the rest. One that doesn't fit was edited.
+        failures: campaigns that were left out, while the others were gone on with.
+    """
+
+    now: str
+    plan_digest: Digest
+    notes: tuple[str, ...]
+    campaigns: tuple[PlannedCampaign, ...]
+    approval: ApprovalStatus | UnsetType = UNSET
+    earlier: EarlierDecisions | UnsetType = UNSET
+    options: SavedOptions | UnsetType = UNSET
+    checksum: Digest | UnsetType = UNSET
+    failures: tuple[FailedCampaign, ...] | UnsetType = UNSET
