@@ -41,7 +41,7 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
             planned = plan_campaigns(
                 workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader
             )
-            found = find_differences(workspace, ledger, planned, None)
+            found = find_differences(ledger, planned, None)
         document = describe_plans(planned, now="2026-11-21T00:00:00Z")
         return found, show_more(document, planned, found, with_launches=False)
 
