@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from runner.document import build
 from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
@@ -220,9 +221,7 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
 
 def _report_run(row: RunRow) -> RunReport:
     started_at = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
-    return RunReport(
-        **{**asdict(row.run), "started_at": started_at}, launches=row.launches, recipients=row.recipients
-    )
+    return build(RunReport, row.run, started_at=started_at, launches=row.launches, recipients=row.recipients)
 
 
 def _pool_score(
