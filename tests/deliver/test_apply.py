@@ -364,23 +364,11 @@ def test_an_edited_text_goes_to_new_people_alone(repository: Repository, faulty:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "message"),
+    ("before", "after", "words"),
     [
-        (
-            None,
-            STATE_KEY,
-            "Error: the lockfile {lockfile} was written with a salt, and now there is a RUNNER_STATE_KEY\n",
-        ),
-        (
-            STATE_KEY,
-            None,
-            "Error: the lockfile {lockfile} was written with a RUNNER_STATE_KEY, and none is set\n",
-        ),
-        (
-            STATE_KEY,
-            OTHER_STATE_KEY,
-            "Error: the lockfile {lockfile} cannot be read: it was written with another RUNNER_STATE_KEY\n",
-        ),
+        (None, STATE_KEY, "was written without a RUNNER_STATE_KEY, and now there is one\n"),
+        (STATE_KEY, None, "was written with a RUNNER_STATE_KEY, and none is set\n"),
+        (STATE_KEY, OTHER_STATE_KEY, "was written with another RUNNER_STATE_KEY\n"),
     ],
 )
 def test_a_switched_state_key_texts_nobody_again(
@@ -389,20 +377,24 @@ def test_a_switched_state_key_texts_nobody_again(
     monkeypatch: pytest.MonkeyPatch,
     before: str | None,
     after: str | None,
-    message: str,
+    words: str,
 ) -> None:
-    """With another RUNNER_STATE_KEY than the record's nobody looks new: it stops."""
+    """With another RUNNER_STATE_KEY than the record's nobody looks new: it stops, also without the ledger."""
     phones = repository.write_campaign(3)
-    for state_key in (before, after):
+    places = ("", "the ledger's record of live ", "the lockfile campaigns/pulse.live.lock.json ")
+    for state_key, place in zip((before, after, after), places, strict=True):
         if state_key is None:
             monkeypatch.delenv("RUNNER_STATE_KEY", raising=False)
         else:
             monkeypatch.setenv("RUNNER_STATE_KEY", state_key)
         applied = repository.apply()
+        assert applied.code == (1 if place else 0)
+        assert applied.err.startswith(f"Error: {place}") or not place
+        assert not place or words in applied.err
+        assert "-for-tests" not in applied.err
+        if place:
+            shutil.rmtree(repository.ledger.parent)
     assert_each_once(faulty, phones)
-    assert applied.code == 1
-    assert applied.err.startswith(message.format(lockfile=repository.lockfile.relative_to(repository.folder)))
-    assert "-for-tests" not in applied.err
 
 
 @pytest.mark.parametrize(
@@ -412,8 +404,8 @@ def test_a_switched_state_key_texts_nobody_again(
             "<<<<<<< ours\n{}\n=======\n>>>>>>> theirs\n",
             "has merge conflict markers in it, around lines that were edited by hand",
         ),
-        ('{"campaign": "pul', "is not JSON (line 1, column 14)"),
-        ('{"lockfile_version": 9}', "was written by a newer version of runner"),
+        ('{"campaign": "pul', "is not JSON, or was edited by hand (line 1)"),
+        ('{\n  "lockfile_version": 9\n}\n', "was written by a newer version of runner"),
     ],
 )
 def test_a_damaged_lockfile_stops_before_the_first_send(

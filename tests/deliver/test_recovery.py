@@ -11,7 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
+from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import format_moment
 from tests.deliver.conftest import PATIENCE_S
 
@@ -440,12 +443,12 @@ def test_a_service_that_forgets_hides_no_lost_launch(repository: Repository, fau
         # Whether people can reply to what only a lockfile tells of is not known, and it is months old.
         stream.write("policy: {read_replies_within: 100w}\n")
     assert repository.apply("--limit", "2").code == 0
-    old = json.loads(repository.lockfile.read_text(encoding="utf-8"))
+    old = parse_lockfile(repository.lockfile, repository.lockfile.read_text(encoding="utf-8")).lockfile
     assert repository.apply("--limit", "2").code == 0
     lose_records(repository)
-    for launch in old["launches"]:
-        launch["sent_at"] = format_moment(datetime.now(UTC) - timedelta(weeks=30))
-    repository.lockfile.write_text(json.dumps(old), encoding="utf-8")
+    at = format_moment(datetime.now(UTC) - timedelta(weeks=30))
+    launches = [replace(launch, sent_at=at) for launch in old.launches]
+    save_lockfile(repository.lockfile, LockfileContents("pulse", TargetKey.of("live", None), launches))
     del faulty.launches[:2]
     assert repository.apply().code == 0
     assert faulty.accepted == dict.fromkeys(phones, 1)

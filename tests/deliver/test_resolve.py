@@ -98,7 +98,8 @@ def test_dismissing_all_lets_people_be_texted_on_every_machine(
     assert dismissed.err == (
         "Recorded: 2 launches under the tag 'pulse-2026' (2 recipients) were not sent by this campaign.\n"
     )
-    assert json.loads(repository.lockfile.read_text(encoding="utf-8"))["dismissed"] == faulty.guids[:2]
+    lines = json.loads(repository.lockfile.read_text(encoding="utf-8"))["dismissed"]
+    assert [line["project_launch_guid"] for line in lines] == faulty.guids[:2]
     for file in repository.ledger.parent.glob("ledger*"):
         file.unlink()
     sent = repository.apply()

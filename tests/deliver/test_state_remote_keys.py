@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.git.state_ref import StateRef
+from runner.ledger.files.lockfile import LockfileContents, dump_lockfile
+from runner.ledger.fingerprint import TargetKey
 from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.machines import World, assert_everybody_once, hold_from
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
@@ -61,18 +63,11 @@ def free(texts: dict[str, str]) -> dict[str, str]:
 RESERVED = "pulse.0.reserved.json"
 
 
-def drop(text: str, name: str) -> str:
-    data = json.loads(text)
-    del data[name]
-    return json.dumps(data)
-
-
 @pytest.mark.parametrize(
     "edit",
     [
-        lambda text: drop(text, "mac"),
-        lambda text: text.replace('"reserved_at": "20', '"reserved_at": "19'),
-        lambda text: text.replace('"message": "ask"', '"message": "nudge"'),
+        lambda text: text.replace('"reserved_at":"20', '"reserved_at":"19'),
+        lambda text: text.replace('"message":"ask"', '"message":"nudge"'),
     ],
 )
 def test_a_forged_reservation_is_refused(
@@ -84,18 +79,18 @@ def test_a_forged_reservation_is_refused(
     change(second, lambda texts: free({**texts, RESERVED: edit(texts[RESERVED])}))
     sent = len(faulty.requests)
     done = second.apply()
-    assert (done.returncode, done.stderr) == (
-        1,
-        (
-            "Error: refs/runner/live on origin was changed without the RUNNER_STATE_KEY: pulse.0.reserved.json "
-            f"in it does not have the MAC that it should; or it was written with another RUNNER_STATE_KEY\n{MENDING}"
-        ),
+    assert done.returncode == 1
+    assert done.stderr.startswith(
+        "Error: origin:refs/runner/live/pulse.0.reserved.json:5: a line of the launches "
+    )
+    assert done.stderr.endswith(
+        f"was written without this RUNNER_STATE_KEY: it does not fit its seal\n{MENDING}"
     )
     assert len(faulty.requests) == sent
 
 
 def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultyService) -> None:
-    """A salt of somebody's choosing, and lines that the key has not written."""
+    """Lines that the key has not written, and a file that says it was made without one."""
     first, second = world.clone("first"), world.clone("second")
     assert first.apply().returncode == 0
     place = "the lockfile origin:refs/runner/live/pulse.lock.json"
@@ -108,22 +103,16 @@ def test_a_forged_lockfile_on_the_ref_is_refused(world: World, faulty: FaultySer
     change(second, forget)
     done = second.apply()
     assert done.returncode == 1
-    assert done.stderr.startswith(f"Error: {place} was changed without the RUNNER_STATE_KEY: the launch ")
-    assert done.stderr.endswith(f" does not fit the MAC\n{MENDING}")
-    salted = {
-        "campaign": "pulse",
-        "forgotten": ["0" * 20],
-        "key_fingerprint": "0" * 16,
-        "launches": [],
-        "lockfile_version": 1,
-        "salt": "0" * 32,
-        "target": "live",
-    }
-    change(second, lambda texts: {**texts, "pulse.lock.json": json.dumps(salted)})
+    assert done.stderr.startswith(f"Error: {place}:1: the launch ")
+    assert done.stderr.endswith(
+        f"was written without this RUNNER_STATE_KEY: it does not fit its seal\n{MENDING}"
+    )
+    public = "".join(dump_lockfile(LockfileContents("pulse", TargetKey.of("live", None), [])))
+    change(second, lambda texts: {**texts, "pulse.lock.json": public})
     done = second.apply()
     assert done.returncode == 1
     assert done.stderr.startswith(
-        f"Error: {place} was written with a salt, and now there is a RUNNER_STATE_KEY\n"
+        f"Error: {place} was written without a RUNNER_STATE_KEY, and now there is one\n"
     )
     assert_everybody_once(world, faulty)
 
@@ -137,8 +126,8 @@ def test_what_is_on_the_ref_is_moved_to_a_new_key(world: World, faulty: FaultySe
     assert (done.returncode, done.stderr) == (
         0,
         (
-            "Move 6 fingerprints on live to the new key, in the ledger and in pulse.lock.json, "
-            "pulse.0.reserved.json.\n"
+            "Move 6 fingerprints on live to the new key, in the ledger and in "
+            "origin:refs/runner/live/pulse.lock.json.\n"
         ),
     )
     stopped = third.apply()

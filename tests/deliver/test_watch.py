@@ -87,7 +87,7 @@ class Run:
     rate: float | None = None
     until_s: float | None = None
     clock: Clock = field(default_factory=Clock)
-    gate: CountingGate = field(default_factory=lambda: CountingGate("live", None, None))
+    gate: CountingGate = field(default_factory=lambda: CountingGate(KEY, None))
     requests: list[tuple[float, tuple[str, ...]]] = field(default_factory=list)
     outcomes: list[LaunchState] = field(default_factory=list)
     campaign_id: int = 0
@@ -222,7 +222,7 @@ def test_whoever_is_let_in_again_is_texted(ledger: Ledger) -> None:
             run.clock.seconds += FRESH_S
         return accept(run, phones)
 
-    run = Run(ledger, post, gate=LettingIn("live", None, None, ledger=ledger))
+    run = Run(ledger, post, gate=LettingIn(KEY, None, ledger=ledger))
     summary = run.send([plan(PHONES[0]), plan(PHONES[1], PHONES[2])]).summary
     assert [phones for _, phones in run.requests] == [(PHONES[0],), (PHONES[1], PHONES[2])]
     assert (summary.opted_out, summary.recipients_sent) == (0, 3)
@@ -254,7 +254,7 @@ def test_a_run_that_ends_tries_the_others_no_more(ledger: Ledger) -> None:
         return reply
 
     run = Run(ledger, stop)
-    run.gate = StoppingGate("live", None, None, stop=run.clock)
+    run.gate = StoppingGate(KEY, None, stop=run.clock)
     summary = run.send([plan(ada), plan(bob, cy)]).summary
     assert (run.list_texted(), summary.opted_out, len(summary.launches)) == ([ada], 0, 1)
     assert run.list_launches()[1] == ("not_sent", 2, OPTED_OUT)
@@ -286,7 +286,7 @@ def test_the_hours_are_kept_by_what_comes_once_more(ledger: Ledger) -> None:
         return opt_out_at(ada, bob)(run, phones)
 
     run = Run(ledger, post)
-    run.gate = SlowGate("live", None, None, clock=run.clock)
+    run.gate = SlowGate(KEY, None, clock=run.clock)
     summary = run.send([plan(ada), plan(bob, cy, until_s=5.0), plan(dee)]).summary
     assert (run.list_texted(), summary.deferred, summary.opted_out) == ([ada, dee], 2, 0)
 
@@ -314,7 +314,7 @@ def test_quick_sends_are_not_asked_about_again(ledger: Ledger) -> None:
 
 def test_slow_sends_are_asked_about_once_a_second_for_all(ledger: Ledger) -> None:
     """Whatever waits is asked about together: at most one question a second beside those of the commits."""
-    gate, clock = CountingGate("live", None, None), Clock()
+    gate, clock = CountingGate(KEY, None), Clock()
     watch = OptOutMonitor(ledger, gate, lambda: clock.seconds)
     flights = [fly(number, plan(phone)) for number, phone in enumerate(PHONES)]
     watch.enter(flights, 0.0)

@@ -27,8 +27,9 @@ from runner.ledger.record.renaming import list_former_names
 from runner.ledger.record.unexplained import dismiss_launches, list_unexplained, read_dismissed
 from runner.ledger.record.unsettled import adopt_launch, list_unsettled
 from runner.ledger.report_model import RunRow
-from runner.ledger.results.reconciled import count_answered, read_totals
+from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.runs import count_by_run, enter_runs, make_run
+from runner.ledger.results.sendings import count_answered
 from tests.keys import OTHER_STATE_KEY, STATE_KEY
 from tests.ledger.conftest import AT, FILE, KEY, absorb, dump, fill, rewrite
 from tests.ledger.test_record_files import write_entries

@@ -115,14 +115,14 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
     """
     with ledger.writing() as connection:
         exclude_others(connection)
-        text = read_text(identity.lockfile)
-        if text is not None and not find_absorbed(connection, [digest_text(text)]):
-            try:
+        try:
+            text = read_text(identity.lockfile)
+            if text is not None and not find_absorbed(connection, [digest_text(text)]):
                 lockfile = parse_lockfile(identity.lockfile, text, identity.key).lockfile
                 absorb_lockfile(connection, identity.lockfile, lockfile, identity.key)
-            except LockfileError as error:
-                hint = f"the ledger has all that was sent; {error.hint}"
-                raise LockfileError(error.message, hint=hint) from None
+        except LockfileError as error:
+            hint = f"the ledger has all that was sent; {error.hint}"
+            raise LockfileError(error.message, hint=hint) from None
         contents = _gather_contents(connection, identity, record, keeps_empty=False)
         if contents is None:
             return False

@@ -64,6 +64,7 @@ class RecordFiles:
         places: files of suppressions; the first is written to.
         waiting: texts of files that wait to be merged, by future path.
         read_shared: returns texts of the state remote, by place.
+        advise: changes the hint of an error about a file, if it lies on the state remote.
         skips_other_keys: leave out files that were written with another key.
         campaigns: the campaigns that lockfiles are of, by absolute path.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
@@ -74,6 +75,7 @@ class RecordFiles:
     places: tuple[Path, ...]
     waiting: dict[Path, str] = field(default_factory=dict)
     read_shared: Callable[[], Mapping[Path, str]] = dict
+    advise: Callable[[Path, RunnerError], None] = lambda _file, _error: None
     skips_other_keys: bool = False
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
@@ -117,14 +119,17 @@ class RecordFiles:
                     note_absorbed(connection, [digests[file]])
 
     def _absorb(self, connection: LedgerConnection, file: Path, text: str) -> bool:
-        if not file.name.endswith(LOCKFILE_SUFFIX):
-            absorb_book(connection, parse_book(file, text, self.key), self.key)
-            return True
         try:
+            if not file.name.endswith(LOCKFILE_SUFFIX):
+                absorb_book(connection, parse_book(file, text, self.key), self.key)
+                return True
             lockfile, is_merged = parse_lockfile(file, text, self.key)
             with connection.begin_nested():
                 absorb_lockfile(connection, file, lockfile, self.key)
         except RunnerError as error:
+            self.advise(file, error)
+            if not file.name.endswith(LOCKFILE_SUFFIX):
+                raise
             self.unread[file] = (read_campaign_name(text), error)
             return False
         if is_merged:

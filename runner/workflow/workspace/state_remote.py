@@ -91,6 +91,11 @@ class StateRemote:
         files = self._read_files().items()
         return {self._place(name): self._load(blob) for name, blob in files if name.endswith(endings)}
 
+    def advise(self, file: Path, error: RunnerError) -> None:
+        """Have an error about a damaged file on the ref say what to do about the ref."""
+        if file.parent == self._place("") and (error.hint or "").startswith("restore it with git"):
+            error.hint = advise_removal(self.ref)
+
     def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
         """Return the groups of launches of a campaign that a run was about to send.
 

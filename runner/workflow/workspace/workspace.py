@@ -138,7 +138,7 @@ class Workspace:
         state = _open_state(remote, target, scope) if remote not in (None, NO_REMOTE) else None
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
         if state is not None:
-            files.read_shared = state.read_record_texts
+            files.read_shared, files.advise = state.read_record_texts, state.advise
         workspace = cls(
             target, scope.ledger or default_ledger_url(), files, targets, state, scope.environ, stamps
         )
