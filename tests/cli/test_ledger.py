@@ -50,7 +50,7 @@ def test_sending_goes_on_with_the_copy(
     again = run("ledger", "copy", "--from", postgres_ledger, cwd=folder)
     assert again.returncode == 1
     assert again.stderr == (
-        "Error: the ledger is not empty: there are absorbed texts in it\n"
+        "Error: the ledger is not empty\n"
         "  a copy fills an empty ledger: name a new one with --ledger or RUNNER_LEDGER\n"
     )
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from msgspec import structs
 
 from runner.audience.slices import SLICE_ROWS
 from runner.campaign.load import load_campaign
@@ -53,7 +52,7 @@ def tell(problems: Problems) -> tuple[list[Diagnostic], list[tuple[str, Path, in
 
 def count(plan: CampaignPlan) -> CampaignPlan:
     """Return a plan without its launches: people of two partitions share none."""
-    return replace(plan, messages=tuple(structs.replace(message, launches=0) for message in plan.messages))
+    return replace(plan, messages=tuple(message.replace(launches=0) for message in plan.messages))
 
 
 def check_both(campaign: Campaign, cluster: Executor, folder: Path) -> list[Diagnostic]:
