@@ -36,7 +36,7 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def find() -> tuple[Differences, PlanDocument]:
         scope = Scope(quiet=True)
         workspace = Workspace.open(scope)
-        with workspace.open_ledger_if_present() as ledger:
+        with workspace.open_ledger_for_reading() as ledger:
             reader = PlanContextReader(workspace, ledger, workspace.now())
             planned = plan_campaigns(
                 workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader

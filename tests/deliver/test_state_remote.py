@@ -469,8 +469,9 @@ def test_a_lease_that_cannot_be_had_stops_every_command_in_words(world: World, f
     for command in ("apply --record-remote none", "plan", "reconcile"):
         done = machine.run(*command.split())
         assert (done.returncode, done.stderr) == (1, f"Error{words}")
-    assert machine.run("status").stderr == "Warning" + words.splitlines()[0] + (
-        " What other machines recorded may be missing\n"
+    said = words.splitlines()[0]
+    assert machine.run("status").stderr == (
+        f"Warning: what other machines recorded may be missing{said}\nWarning{words}"
     )
     assert faulty.requests == []
 
