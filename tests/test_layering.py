@@ -51,7 +51,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
     "sqlalchemy": ("runner.ledger",),
-    "msgspec": ("runner.document", "runner.ledger", "runner.github.comments"),
+    "msgspec": ("runner.document", "runner.ledger", "runner.github.comments", "runner.sandbox"),
     # Campaign texts are foreign and bounded; our own documents escape HTML.
     "jinja2": (
         "runner.text.faults",

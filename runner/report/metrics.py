@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from runner.document import build
 from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
@@ -219,9 +220,8 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
 
 
 def _report_run(row: RunRow) -> RunReport:
-    about = {name: getattr(row.run, name) for name in row.run.__struct_fields__}
-    about["started_at"] = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
-    return RunReport(**about, launches=row.launches, recipients=row.recipients)
+    started_at = datetime.fromisoformat(row.run.started_at).astimezone(UTC)
+    return build(RunReport, row.run, started_at=started_at, launches=row.launches, recipients=row.recipients)
 
 
 def _pool_score(
