@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import math
 import random
 import re
 import time
@@ -89,8 +90,8 @@ def _read_text(value: Any) -> str:
 
 
 def _read_words(value: Any) -> str:
-    # A missing answer is not an empty one: it may be anything, an opt-out among them.
-    if value is None:
+    # A missing answer is not an empty one: it may be anything, an opt-out among them. So may a list of one.
+    if not isinstance(value, str) and not math.isfinite(value):
         raise ValueError
     return str(value)
 

@@ -145,7 +145,7 @@ class AppliedCampaign(Part, frozen=True, kw_only=True):
         unresolved: recipients whose outcome is not known after the run: held.
         not_tried: recipients whose turn did not come before the run ended.
         deferred: recipients who wait for their time: by the plan, or because their hours ended during the
-            run. None any more once the campaign has expired.
+            run; nobody once the campaign has expired.
         expired: recipients for whom it is too late: `expires` comes before their next moment.
         opted_out: recipients who opted out, or may have, after the plan was made.
         opt_out_doubtful: recipients who may have opted out: a person must decide.

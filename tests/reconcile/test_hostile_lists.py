@@ -268,6 +268,17 @@ def test_a_result_that_cannot_be_read_does_not_lose_the_others(campaign: Campaig
     assert campaign.reconcile().is_complete
 
 
+@pytest.mark.parametrize("response", [None, ["STOP"], {"text": "STOP"}, float("nan"), float("inf")])
+def test_an_answer_that_is_no_text_is_not_read_as_its_python_notation(
+    campaign: Campaign, response: object
+) -> None:
+    """`['STOP']` or `nan` would stand among the answers, and an opt-out within it would not be heard."""
+    fill(campaign, 3, "a")
+    campaign.service.results[1]["result_response"] = response
+    summary = campaign.reconcile()
+    assert (summary.results, summary.unreadable_results, summary.is_complete) == (2, 1, False)
+
+
 def test_a_result_without_a_launch_may_be_any_launchs(campaign: Campaign) -> None:
     """The answers to those that lack one cannot all be read; those to others can."""
     fill(campaign, 10, "a", "b")
