@@ -398,8 +398,8 @@ def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -
     say(folder, CY, "10", "please stop texting me")
     for command in (("optouts", "add", BOB), ("forget", ADA, "--auto-approve"), ("reconcile",)):
         assert run(*command, cwd=folder).returncode == 0
-    lines = run("optouts", "export", cwd=folder).stdout.splitlines()[1:]
-    entered = {item["source"]: item["at"] for item in map(json.loads, lines)}
+    entries = json.loads(run("optouts", "export", cwd=folder).stdout)["entries"]
+    entered = {item["source"]: item["at"] for item in entries}
     assert set(entered) == {"person", "forgotten", "reply"}
     assert all(datetime.fromisoformat(at) > next_year for at in entered.values())
 

@@ -163,7 +163,7 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
 @contextmanager
 def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
     """Read the ledger, filled from all record files."""
-    with workspace.open_ledger_for_reading() as ledger, ledger.reading() as connection:
+    with workspace.open_ledger_for_reading(needs_shared=False) as ledger, ledger.reading() as connection:
         yield connection
 
 
