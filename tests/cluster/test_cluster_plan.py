@@ -204,7 +204,8 @@ def test_partitions_plan_what_one_process_plans(
         lookup = LedgerLookup(
             key_variable="NO_KEY",
             campaign_id=1,
-            key=KEY if is_known else None,
+            key=KEY,
+            is_empty=not is_known,
             has_opt_outs=True,
             # Own deliveries are old: those to count are the ones that `recent` says.
             recent_since=format_moment(world.now) if world.cap else None,
