@@ -180,6 +180,12 @@ def find_campaign_file(lockfile: Path, target: str) -> Path | None:
     return next(iterate_beside(lockfile, target), None)
 
 
+def find_named(folder: Path, name: str) -> Path | None:
+    """Return the campaign file in a folder, not below it, that has a name; None if there is none."""
+    files = (file for file in sorted(folder.iterdir()) if _is_campaign(file, folder))
+    return next((file for file in files if read_names(file, current=Path.cwd())[:1] == (name,)), None)
+
+
 def iterate_beside(lockfile: Path, target: str) -> Iterator[Path]:
     """Yield the campaign files beside a lockfile: at most one of each ending."""
     stem = lockfile.name.removesuffix(f".{target}.lock.json")

@@ -255,25 +255,28 @@ def test_a_moved_campaign_goes_on_from_its_record(
     )
 
 
-@pytest.mark.slow
-def test_the_lockfile_of_another_campaign_of_that_name_is_its_own(
+def test_two_campaigns_of_a_name_are_not_taken_for_one(
     run: Run, repository: Repository, send: Callable[..., None]
 ) -> None:
-    """Two projects of one repository may call a campaign alike: each has what stands beside it."""
+    """Where two projects of a repository call a campaign alike, whose record a target has is for a person to say."""
     send()
-    shutil.rmtree(repository.work / ".runner")
     shutil.copytree(repository.work / "campaigns", repository.work / "other/campaigns")
     (repository.work / "other" / LOCKFILE).unlink()
-    with_target = {
-        **LIVE,
-        "RUNNER_USERNAME": "u",
-        "RUNNER_API_KEY": "k",
-        "RUNNER_BASE_URL": "http://127.0.0.1:9",
-    }
-    for place, texted in (("campaigns", 4), ("other/campaigns", 0)):
-        plan = run("plan", place, "--format", "json", cwd=repository.work, env=with_target)
-        (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
-        assert message["already_sent"] == texted
+    env = LIVE | {"RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k", "RUNNER_BASE_URL": "http://127.0.0.1:9"}
+    own = run("plan", "campaigns", "--format", "json", cwd=repository.work, env=env)
+    assert json.loads(own.stdout)["campaigns"][0]["messages"][0]["already_sent"] == 4
+    other = repository.work / "other/campaigns/pulse.yaml"
+    done = run("plan", other, cwd=repository.work, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: campaigns/pulse.live.lock.json is the record of campaigns/pulse.yaml, which is called 'pulse', too\n"
+        "  on a target, a name has one record: name one of the two otherwise, or have them on two targets\n"
+    )
+    # The remedy.
+    text = other.read_text(encoding="utf-8")
+    other.write_text(re.sub(r"(?m)^name: pulse$", "name: pulse-2", text), encoding="utf-8")
+    done = run("plan", other, "--format", "json", cwd=repository.work, env=env)
+    assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["already_sent"] == 0
 
 
 def test_a_record_that_waits_counts(

@@ -41,7 +41,13 @@ from runner.service.target import (
 )
 from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
-from runner.workflow.campaigns import find_campaign_files, find_targets_file, refuse_errors, show_path
+from runner.workflow.campaigns import (
+    find_campaign_files,
+    find_named,
+    find_targets_file,
+    refuse_errors,
+    show_path,
+)
 from runner.workflow.observer import note, warn
 from runner.workflow.workspace.folders import (
     make_sandbox_database,
@@ -387,6 +393,14 @@ class Workspace:
             )
         for file in self.files.list_named(identity.names):
             if file.absolute() not in known and file.exists():
+                rival = find_named(file.parent, identity.name)
+                if rival is not None:
+                    raise LockfileError(
+                        f"{show_path(file)} is the record of {show_path(rival)}, which is called "
+                        f"{identity.name!r}, too",
+                        hint="on a target, a name has one record: name one of the two otherwise, or have "
+                        "them on two targets",
+                    )
                 self._say_once(warn, _say_left_behind(identity, file))
 
     def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
