@@ -69,12 +69,6 @@ def find_problems(variants: Variants, messages: Sequence[Message]) -> Iterator[D
             f"`of` names no message: there is no {variants.of!r}",
             f"name one of: {known}",
         )
-    if not 0 <= variants.holdout < 1:
-        yield variants.position.problem(
-            "variants-holdout",
-            f"`holdout` is a share: {variants.holdout:g} is not from 0 to below 1",
-            "write 0.05 for one person in twenty",
-        )
     if variants.analysis is not None and not _has_day(variants.analysis):
         yield variants.analysis.position.problem(
             "variants-analysis-day",
@@ -115,12 +109,6 @@ def _find_arm_problems(arms: Sequence[Arm], message: Message | None) -> Iterator
                 "variants-arm-repeated",
                 f"two arms have the id {arm.id!r}",
                 "the id is part of the draw: give each arm its own",
-            )
-        if not (math.isfinite(arm.weight) and arm.weight >= 0):
-            yield arm.position.problem(
-                "variants-weight",
-                f"the weight of the arm {arm.id!r} is {arm.weight:g}: it must be 0 or more",
-                "two arms of `weight: 1` get half of the people each",
             )
         if message is not None and _mixes_kinds(arm, message):
             yield arm.position.problem(

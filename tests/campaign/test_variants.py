@@ -159,22 +159,7 @@ def test_an_arm_changes_what_it_says_and_nothing_else() -> None:
             ["variants-of-unknown"],
             "`of` names no message: there is no 'aks'",
         ),
-        (
-            variants(arm("a"), holdout=1),
-            ["variants-holdout"],
-            "`holdout` is a share: 1 is not from 0 to below 1",
-        ),
-        (
-            variants(arm("a"), holdout=math.nan),
-            ["variants-holdout"],
-            "`holdout` is a share: nan is not from 0 to below 1",
-        ),
         (variants(arm("a"), arm("a"), arm("a")), ["variants-arm-repeated"], "two arms have the id 'a'"),
-        (
-            variants(arm("a", -1), arm("b")),
-            ["variants-weight"],
-            "the weight of the arm 'a' is -1: it must be 0 or more",
-        ),
         (
             variants(arm("a", 0)),
             ["variants-weightless"],

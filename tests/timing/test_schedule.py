@@ -59,24 +59,12 @@ A_MISTAKE_IS_TOLD_WITH_WHAT_TO_WRITE: list[tuple[dict[str, object], tuple[str, s
         ),
     ),
     (
-        {"timezone": "America/New_York", "expires": "2026-12-05T18:00Z"},
-        (
-            "expires",
-            "it is no local date and time",
-            "write it as in 2026-12-01T09:00, without an offset",
-        ),
-    ),
-    (
         {"timezone": "America/New_York", "expires": "2026-02-30T18:00"},
         (
             "expires",
             "it is no local date and time",
             "write it as in 2026-12-01T09:00, without an offset",
         ),
-    ),
-    (
-        {"expires": "2026-12-05T18:00"},
-        ("expires", "it does not say in which time zone", "add `timezone`, such as America/New_York"),
     ),
     (
         {**DESIGN, "expires": "2026-12-01T09:00"},
@@ -89,23 +77,6 @@ A_MISTAKE_IS_TOLD_WITH_WHAT_TO_WRITE: list[tuple[dict[str, object], tuple[str, s
             "it does not end after it starts",
             "no window goes past midnight: write the earlier time first",
         ),
-    ),
-    (
-        {"send_between": ["9:00", "20:00"]},
-        ("send_between", "it is no pair of times of day", 'write it as in ["09:00", "20:00"]'),
-    ),
-    (
-        {"send_between": "09:00-20:00"},
-        ("send_between", "it is no pair of times of day", 'write it as in ["09:00", "20:00"]'),
-    ),
-    ({"days": ["Monday"]}, ("days", "there is no day Monday", "did you mean mon?")),
-    (
-        {"days": ["xyz"]},
-        ("days", "there is no day xyz", "the days are mon, tue, wed, thu, fri, sat, sun"),
-    ),
-    (
-        {"days": []},
-        ("days", "there is no day in it", "list some of mon, tue, wed, thu, fri, sat, sun"),
     ),
     (
         {"timezone": "New York"},
@@ -123,8 +94,8 @@ def test_a_mistake_is_told_with_what_to_write() -> None:
 def test_all_mistakes_are_told_at_once() -> None:
     """One reading finds what is wrong with every key."""
     found = read_schedule(
-        {"timezone": "EST", "not_before": "soon", "send_between": [], "days": ["mon", "tues"]}
+        {"timezone": "EST", "not_before": "2026-02-30T09:00", "send_between": ["20:00", "09:00"]}
     )
     assert isinstance(found, tuple)
     assert all(isinstance(problem, ScheduleProblem) for problem in found)
-    assert [problem.key for problem in found] == ["timezone", "not_before", "send_between", "days"]
+    assert [problem.key for problem in found] == ["timezone", "not_before", "send_between"]
