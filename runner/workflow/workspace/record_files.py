@@ -185,11 +185,7 @@ class RecordFiles:
         name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
         books = (_read_suppressions(place) for place in self.places)
         texts = {book.file: book.text for book in books if book is not None}
-        for file in self.list_lockfiles():
-            try:
-                texts[file] = read_text(file) or ""
-            except RunnerError as error:
-                self.unread[file] = (None, error)
+        texts.update(self._read_lockfiles())
         ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
         for file, text in self.waiting.items():
             if file.name == name or file.name.endswith(ending):
@@ -200,16 +196,29 @@ class RecordFiles:
         except GitError as error:
             if needs_shared:
                 raise
-            warn(f"{error.message}. This machine's own record is changed; it may lack what others know")
-        texts = {file: text for file, text in texts.items() if text}
+            said = error.message.rstrip(".")
+            warn(f"{said}. This machine's own record is changed; it may lack what others know")
         if self.skips_other_keys:
             own = [file for file in texts if read_key_name(texts[file]) == self.key.name]
             texts = {file: texts[file] for file in own}
         for file, text in texts.items():
-            if (campaign := read_campaign_name(text)) is not None:
+            # Pauses and holds name campaigns as well.
+            is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
+            if is_lockfile and (campaign := read_campaign_name(text)) is not None:
                 self.campaigns[file.absolute()] = campaign
                 self._named.setdefault(campaign, []).append(file)
         return texts
+
+    def _read_lockfiles(self) -> Iterator[tuple[Path, str]]:
+        for file in self.list_lockfiles():
+            try:
+                text = read_text(file)
+            except RunnerError as error:
+                self.unread[file] = (None, error)
+                continue
+            # An empty one is damaged, not absent.
+            if text is not None:
+                yield file, text
 
     def find_campaign(self, file: Path) -> str | None:
         """Return the campaign that a lockfile, by its absolute path, is of; None if there is none."""
