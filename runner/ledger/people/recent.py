@@ -120,7 +120,6 @@ def read_open_sessions(
             deliveries.c.released.is_(False),
             deliveries.c.campaign_id == campaign_id,
         )
-        people: list[Any]
         if asked is None:
             # Not for some people: the server would go through all open launches for each of them.
             held = _select_open(is_held & (launches.c.campaign_id == campaign_id))
