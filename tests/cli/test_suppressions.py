@@ -244,6 +244,29 @@ def test_a_forged_entry_stops_everything(tmp_path: Path, run: Run, live: dict[st
         assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
 
 
+def test_an_emptied_file_stops_everything(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """A disk that was full, say: it isn't taken for one in which nobody has opted out."""
+    first = write(tmp_path / "first", "pulse")
+    (first / FILE).write_text("", encoding="utf-8")
+    words = f"Error: {FILE} is not JSON, or was edited by hand (line 1)\n  restore it with git\n"
+    for command in (("plan",), ("apply", "--auto-approve")):
+        done = run(*command, cwd=first, env=live)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
+
+
+def test_a_file_that_an_editor_has_laid_out_is_no_lockfile(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """Its pauses name campaigns, and nobody is told to remove it."""
+    first = write(tmp_path / "first", "pulse")
+    run("pause", "pulse", cwd=first, env=live)
+    data = json.loads((first / FILE).read_text(encoding="utf-8"))
+    (first / FILE).write_text(json.dumps(data, indent=2), encoding="utf-8")
+    done = run("plan", cwd=first, env=live)
+    assert done.returncode == 7
+    assert "which has moved" not in done.stderr
+
+
 def test_a_missing_key_is_an_error(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
     """Without it nobody would have opted out."""
     first = write(tmp_path / "first", "pulse")

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from runner.ledger.files.lockfile import dump_reservation, parse_reservation
 from runner.ledger.fingerprint import launch_key
@@ -19,6 +21,7 @@ from runner.ledger.record.reservations import list_open, note_own
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
 from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
 from runner.ledger.results.runs import make_run
+from runner.ledger.tables import launches
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
@@ -59,6 +62,17 @@ def test_a_reservation_is_entered_once(ledger: Ledger, identity: Identity) -> No
         (None, "t3xt", AT)
     ] * 2
     assert shown == [reserve(1, 2), reserve(3, message="more")]
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_only_surveys_stay_open(ledger: Ledger, identity: Identity, *, asks: bool) -> None:
+    """A plain text of a lost run keeps nobody waiting, and the next machine is told the same."""
+    launch = msgspec.structs.replace(reserve(1, 2), asks=asks)
+    record = enter_record(ledger, identity, [Reservation("a", (launch,))])
+    campaign_id, _ = record.require_entered()
+    with ledger.reading() as connection:
+        assert connection.execute(select(launches.c.is_open)).scalar_one() is asks
+        assert list_open(connection, campaign_id, lambda _: "unused") == [launch]
 
 
 def test_own_reservations_are_known(ledger: Ledger, identity: Identity) -> None:

@@ -169,7 +169,7 @@ def enter_reserved_launches(
             portion,
             lambda one: {
                 "definition": None,
-                "asks": True,
+                "asks": one.asks,
                 "intent_at": one.reserved_at,
                 **_UNANSWERED,
             },

@@ -105,6 +105,7 @@ def list_open(
                 reserved_at=one.intent_at,
                 recipients=recipients,
                 arm=row.arm,
+                asks=row.asks,
                 run=row.run,
             )
             for row, recipients in iterate_held(connection, is_open, is_released=is_released)

@@ -14,6 +14,7 @@ from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.lockfiles import compose_lockfile
+from runner.ledger.record.open_launches import asks_something
 from runner.ledger.record.reservations import is_own, list_open, note_own
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import show_path
@@ -164,6 +165,7 @@ class RemoteIntents:
                 reserved_at=at,
                 recipients=intent.recipients,
                 arm=intent.arm,
+                asks=asks_something(intent.definition),
                 run=run,
             )
             for launch, intent in pairs

@@ -14,9 +14,10 @@ from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_
 from runner.ledger.people.replies import list_recorded_campaigns
 from runner.ledger.target_key import TargetSecret
 from runner.report.columns.dataset import remove_copies
-from runner.service.target import STATE_KEY, find_key_variable, read_state_key
+from runner.service.target import SANDBOX, STATE_KEY, find_key_variable, read_state_key
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
+from runner.workflow.observer import note
 from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.record_files import RecordFiles
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
@@ -69,7 +70,7 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
         remote_intents = RemoteIntents(workspace, ledger)
         remote_intents.hold(stack, lock_timeout_s, quiet=scope.quiet)
         stack.enter_context(_hold_locks(workspace, ledger, campaigns, lock_timeout_s))
-        done, rewritten = _forget(workspace, ledger, campaigns, phone, remote_intents)
+        done, rewritten = _forget(workspace, ledger, campaigns, phone, remote_intents, quiet=scope.quiet)
     unreached = [
         *done.list_unreached(),
         *_list_other_lockfiles(workspace, campaigns, done),
@@ -113,6 +114,8 @@ def _forget(
     campaigns: Sequence[Campaign],
     phone: str,
     remote_intents: RemoteIntents,
+    *,
+    quiet: bool,
 ) -> tuple[Forgotten, list[Path]]:
     """Forget a person; return the result and the changed lockfiles."""
     # First, import launches known from lockfiles alone, which would bring the person back.
@@ -128,7 +131,9 @@ def _forget(
     for other in done.targets:
         secret = _find_secret(workspace, other).value
         key = TargetKey.of(other, secret)
-        RecordFiles.find([one.file for one in campaigns], key).write_suppressions(ledger)
+        files = RecordFiles.find([one.file for one in campaigns], key)
+        if files.write_suppressions(ledger) and other != SANDBOX and not quiet:
+            note(f"`runner record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     rewritten = []

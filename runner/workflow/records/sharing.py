@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.state_remote import StateRemote
     from runner.workflow.workspace.workspace import Workspace
 
+_ADVICE = (
+    "  the next command that can brings it; until then other machines do not know it, unless `runner record` "
+    "commits it"
+)
+
 
 def share_suppressions(workspace: Workspace, ledger: Ledger) -> None:
     """Bring what this machine has learned of people to the state remote, if there is one.
@@ -27,9 +32,11 @@ def share_suppressions(workspace: Workspace, ledger: Ledger) -> None:
     try:
         _share(workspace, ledger, state)
     except StateLockedError:
-        note(f"{state.ref} is held by another run: what was decided here gets there with a later one.")
+        warn(f"{state.ref} is held by another run: what was decided here could not be brought there")
+        note(_ADVICE)
     except RunnerError as error:
         warn(f"what was decided here could not be brought to {state.ref}: {error.message}")
+        note(_ADVICE)
 
 
 def _share(workspace: Workspace, ledger: Ledger, state: StateRemote) -> None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError, SuppressionsError
-from runner.git.command import GitError
+from runner.git.command import Git, GitError
 from runner.github.workflows import list_folders
 from runner.ledger.database import (
     exclude_others,
@@ -185,11 +186,9 @@ class RecordFiles:
         name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
         books = (_read_suppressions(place) for place in self.places)
         texts = {book.file: book.text for book in books if book is not None}
-        for file in self.list_lockfiles():
-            try:
-                texts[file] = read_text(file) or ""
-            except RunnerError as error:
-                self.unread[file] = (None, error)
+        if not texts:
+            _require_kept(name)
+        texts.update(self._read_lockfiles())
         ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
         for file, text in self.waiting.items():
             if file.name == name or file.name.endswith(ending):
@@ -201,15 +200,27 @@ class RecordFiles:
             if needs_shared:
                 raise
             warn(f"what other machines recorded may be missing: {error.message}")
-        texts = {file: text for file, text in texts.items() if text}
         if self.skips_other_keys:
             own = [file for file in texts if read_key_name(texts[file]) == self.key.name]
             texts = {file: texts[file] for file in own}
         for file, text in texts.items():
-            if (campaign := read_campaign_name(text)) is not None:
+            # Pauses and holds name campaigns as well.
+            is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
+            if is_lockfile and (campaign := read_campaign_name(text)) is not None:
                 self.campaigns[file.absolute()] = campaign
                 self._named.setdefault(campaign, []).append(file)
         return texts
+
+    def _read_lockfiles(self) -> Iterator[tuple[Path, str]]:
+        for file in self.list_lockfiles():
+            try:
+                text = read_text(file)
+            except RunnerError as error:
+                self.unread[file] = (None, error)
+                continue
+            # An empty one is damaged, not absent.
+            if text is not None:
+                yield file, text
 
     def find_campaign(self, file: Path) -> str | None:
         """Return the campaign that a lockfile, by its absolute path, is of; None if there is none."""
@@ -264,6 +275,22 @@ def _read_suppressions(file: Path) -> BookText | None:
         raise SuppressionsError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
     except UnicodeDecodeError:
         raise SuppressionsError(f"{file} is not UTF-8", hint="restore it with git") from None
+
+
+def _require_kept(name: str) -> None:
+    """Ensure that no file of suppressions was removed from the work tree while git still has it.
+
+    Raises:
+        SuppressionsError: one was: without it nobody would have opted out.
+    """
+    with suppress(GitError):  # without git there is none to have it
+        deleted = Git(Path.cwd()).ask("ls-files", "--deleted", "-z", "--", name, f"*/{name}").output
+        if deleted:
+            file = deleted.split("\0")[0]
+            raise SuppressionsError(
+                f"{file} is gone, and git still has it: without it nobody would have opted out",
+                hint=f"bring it back with `git checkout -- {file}`; or, if it is to go, `git rm {file}`",
+            )
 
 
 def _iterate_files(paths: Iterable[Path], ending: str) -> Iterator[Path]:
