@@ -254,6 +254,28 @@ def test_an_emptied_file_stops_everything(tmp_path: Path, run: Run, live: dict[s
         assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
 
 
+def test_a_file_that_git_still_has_is_missed(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """Removed from the work tree alone, it stops everything until it is back, or gone from git as well."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    for command in ("init --quiet", "add .", "commit --quiet --message=Begin"):
+        subprocess.run(["git", *command.split()], cwd=first, check=True)
+    shutil.rmtree(first / ".runner")
+    (first / FILE).unlink()
+    done = run("plan", cwd=first, env=live)
+    assert (done.returncode, done.stdout, done.stderr) == (
+        1,
+        "",
+        (
+            f"Error: {FILE} is gone, and git still has it: without it nobody would have opted out\n"
+            f"  bring it back with `git checkout -- {FILE}`; or, if it is to go, `git rm {FILE}`\n"
+        ),
+    )
+    for remedy in (f"checkout -- {FILE}", f"rm --quiet {FILE}"):
+        subprocess.run(["git", *remedy.split()], cwd=first, check=True)
+        assert run("plan", cwd=first, env=live).returncode == 0
+
+
 def test_a_file_that_an_editor_has_laid_out_is_no_lockfile(
     tmp_path: Path, run: Run, live: dict[str, str]
 ) -> None:
