@@ -142,7 +142,7 @@ class Preflight:
         if is_behind:
             return self._lists.widen(listing, now)
         if listing.gap is not None:
-            # What a tag's list lacks may be listed without its tag; if that can't be read, the gap is told.
+            # What a tag's list lacks may be listed without its tag; if that can't be read, the gap stays.
             with suppress(ServiceError):
                 return self._lists.widen(listing, now)
         return listing

@@ -152,8 +152,8 @@ def is_same(launch: Unsettled, candidate: Candidate) -> bool:
 
 def is_tagged(stat: StatRecord, tag: str) -> bool:
     """Return whether a launch has a project tag: perhaps in another case, or in its definition."""
-    told = stat.project_tag.strip() or stat.project_definition.get("tag")
-    return isinstance(told, str) and _fold(told) == _fold(tag)
+    named = stat.project_tag.strip() or stat.project_definition.get("tag")
+    return isinstance(named, str) and _fold(named) == _fold(tag)
 
 
 def may_have_tag(stat: StatRecord, tag: str) -> bool:
@@ -164,8 +164,8 @@ def may_have_tag(stat: StatRecord, tag: str) -> bool:
 
 def _list_tags(stat: StatRecord) -> set[str]:
     """Return the tag of a launch, and its definition's, which may be another one."""
-    told = (stat.project_tag, stat.project_definition.get("tag"))
-    return {_fold(tag) for tag in told if isinstance(tag, str) and tag.strip()}
+    named = (stat.project_tag, stat.project_definition.get("tag"))
+    return {_fold(tag) for tag in named if isinstance(tag, str) and tag.strip()}
 
 
 def _fold(tag: str) -> str:

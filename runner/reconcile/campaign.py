@@ -12,9 +12,11 @@ read by launch.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from runner.errors import LedgerError
 from runner.ledger.people.replies import (
     count_replied,
     is_screened,
@@ -75,7 +77,11 @@ def reconcile_campaign(
         replied = count_replied(connection, context.key.target)
     portions = portions or Portions()
     launches = LaunchReader(context, reading, portions.swept)
-    return _Reconciliation(context, portions, reading, launches, replied).run(accept=accept)
+    try:
+        return _Reconciliation(context, portions, reading, launches, replied).run(accept=accept)
+    finally:
+        with suppress(LedgerError), context.ledger.writing() as connection:
+            reading.end(connection)
 
 
 @dataclass(slots=True)
@@ -148,7 +154,6 @@ class _Reconciliation:
                 mark_screened(connection, context.campaign_id, context.opt_out_words)
             opted_out = count_replied(connection, context.key.target) - self.replied
             doubtful = len(list_waiting(connection, context.key.target))
-            reading.end(connection)
         return summarise(sums, uneven, differences, self._removed).replace(
             opted_out=opted_out,
             doubtful=doubtful,

@@ -94,17 +94,17 @@ class ResultIngest:
             LedgerError: it cannot be written, or the target's key is not at hand.
         """
         said = {_name(one): self._read_reply(one) for one in (*page, *partial)}
-        told, lost = self._screen.place(page)
+        authored, lost = self._screen.place(page)
         others = self._screen.place(one for one in partial if said[_name(one)].kind != "answer")
-        asking = [one for one in (*told, *others.placed) if said[_name(one)].kind != "answer"]
+        asking = [one for one in (*authored, *others.placed) if said[_name(one)].kind != "answer"]
         strange = {_name(one): one for one in asking if self._screen.is_stranger(one)}
-        results = {_name(one): self._make_result(one) for one in told}
+        results = {_name(one): self._make_result(one) for one in authored}
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
         with ledger.writing() if asking else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
-            kept, left_out = self._leave_out_forgotten(connection, told)
+            kept, left_out = self._leave_out_forgotten(connection, authored)
             unplaced = [one for one in kept if results[_name(one)] is None]
             placed = {name: found for one in kept if (found := results[name := _name(one)]) is not None}
             new = self._find_new(connection, placed)
@@ -200,7 +200,7 @@ class ResultIngest:
 
     def _make_result(self, record: ResultRecord) -> StoredResult | None:
         """Return a result as it is stored; None if its question is not certain."""
-        if not is_told(record):
+        if not names_its_question(record):
             definition, is_own = self._read_definition(record)
             placed = place_result(record, definition, is_own=is_own)
             if placed is None:
@@ -227,7 +227,7 @@ def _name(record: ResultRecord) -> tuple[str, str]:
     return record.project_launch_guid, record.result_guid
 
 
-def is_told(result: ResultRecord) -> bool:
+def names_its_question(result: ResultRecord) -> bool:
     """Return whether a result itself names its question."""
     return bool(result.question_tag) and result.question_display_order is not None
 

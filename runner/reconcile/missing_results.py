@@ -118,7 +118,7 @@ class MissingResults:
     _short: set[str] = field(default_factory=set, init=False)
     _exceeds: bool = field(default=False, init=False)
     _seen: GuidSet = field(default_factory=GuidSet, init=False)
-    _told: GuidSet = field(default_factory=GuidSet, init=False)
+    _noted: GuidSet = field(default_factory=GuidSet, init=False)
 
     def __post_init__(self) -> None:
         """Start with the results that the ledger holds."""
@@ -213,7 +213,7 @@ class MissingResults:
             guid, name = record.project_launch_guid, record.guid or str(record.position)
             if (guid and guid not in self.sources) or not self._see(guid, name):
                 continue
-            if self._told.add(guid, name):
+            if self._noted.add(guid, name):
                 self.unreadable_count += 1
                 self.unreadable += [record][: SHOWN - len(self.unreadable)]
             if guid:

@@ -58,8 +58,6 @@ _PORTS = {"http": 80, "https": 443}
 DEFAULT_CONCURRENCY = 16
 _EMBEDDED_SETTLE_WINDOW_S = 1.0
 """The embedded sandbox ends with the run that started it, and lists what it has accepted at once."""
-_WAITS = ("connect_timeout", "read_timeout", "settle_window")
-"""The limits in seconds."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _BASE_URL = re.compile(r"https?://[^?#@\s]+", re.IGNORECASE)
 _LISTED = "RUNNER_CREDENTIAL_VARIABLES"

@@ -25,7 +25,7 @@ from sqlalchemy import Connection, insert
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.record.deliveries import enter_campaign
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launches
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 GOAL_KB = 0.01
 AT = "2026-11-21T12:00:00.000000Z"
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
+KEY = TargetKey.of("live", None)
 CAMPAIGN = """
 version: 1
 name: pulse
@@ -128,7 +128,7 @@ class Project:
         with Ledger(url) as ledger:
             ledger.prepare()
             with ledger.writing() as connection:
-                campaign_id = enter_campaign(connection, "live", "pulse", KEY)
+                campaign_id = enter_campaign(connection, "live", "pulse")
                 store_results(connection, [])
                 for group in divide(sent, _GROUP):
                     rows = [
@@ -146,7 +146,7 @@ class Project:
                     {
                         "campaign_id": campaign_id,
                         "message": "ask",
-                        "fingerprint": KEY.fingerprint("pulse", phone),
+                        "fingerprint": KEY.fingerprint(phone),
                         "launch_id": number % len(sent) + 1,
                         "released": False,
                     }

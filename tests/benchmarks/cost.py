@@ -18,7 +18,6 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
@@ -63,11 +62,10 @@ def measure_prepared_call(url: str) -> float:
 
 def measure_grouped_record() -> float:
     """Return the CPU seconds of one launch's intent and outcome, committed in groups."""
-    key = FingerprintKey.from_secret("bench")
     with tempfile.TemporaryDirectory() as folder, Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger:
         ledger.prepare()
         with ledger.writing() as connection:
-            campaign_id = enter_campaign(connection, "live", "bench", key)
+            campaign_id = enter_campaign(connection, "live", "bench")
         intents = [
             Intent("ask", f"{n:020x}", "bench", f"{n:032x}", (f"{n:020x}",), '{"text":"Hello"}')
             for n in range(SENDS)

@@ -16,11 +16,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.ledger.lockfile.checkpoints import add_checkpoints
-
 from runner.ledger import bulk
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.maintenance.ledger_copy import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
@@ -71,7 +68,7 @@ def make_people(count: int) -> list[str]:
 def send(ledger: Ledger, name: str, total: int, a_send: int, group: int) -> int:
     """Record launches as a run does, intents and outcomes, and return the ledger's number of the campaign."""
     with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", name, FingerprintKey.from_salt("ab" * 16))
+        campaign_id = enter_campaign(connection, "live", name)
     for start in range(0, total, a_send * group):
         intents = [
             Intent("ask", secrets.token_hex(16), "tag", secrets.token_hex(16), tuple(people), DEFINITION)
@@ -99,7 +96,7 @@ def absorb(ledger: Ledger, name: str, total: int) -> None:
         for _ in range(total // A_SEND)
     ]
     with measuring(f"lockfile absorbed, {name}", total), ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", name, FingerprintKey.from_salt("ab" * 16))
+        campaign_id = enter_campaign(connection, "live", name)
         absorb_launches(connection, campaign_id, records)
 
 
@@ -155,8 +152,6 @@ def measure(server: PostgresServer, total: int) -> None:
         say(f"  {'deliveries and launches, one a send':44}{grown / few:12,.1f} bytes a recipient")
         with measuring("counted and summed up", total), ledger.reading() as connection:
             summarize_deliveries(connection, campaign_id)
-        with measuring("marked for a lockfile that sums up", total), ledger.writing() as connection:
-            add_checkpoints(connection, campaign_id)
         load(ledger, min(total, SIZES[0]))
         size = weigh(server, database, results) - empty[results.name]
         say(f"  {'results':44}{size / (2 * min(total, SIZES[0])):12,.1f} bytes a result")

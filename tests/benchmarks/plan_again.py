@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from runner.ledger.bulk import divide
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Intent, LaunchStats, Outcome, StoredResult, format_moment
 from runner.ledger.people.opt_outs import add_opt_outs
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.results.reconciled import store_results
-from runner.ledger.target_key import enter_target_key
+from runner.ledger.target_key import enter_key
 from tests.benchmarks.cluster_plan import YAML, list_tree, run_plan, write_campaign
 from tests.ledger.counts import store_stats
 from tests.postgres import find_postgres, run_postgres
@@ -79,15 +79,16 @@ def prepare(url: str, folder: Path) -> None:
     with Ledger(url) as ledger:
         ledger.prepare()
         with ledger.writing() as connection:
-            key = enter_target_key(connection, TARGET, SECRET, "")
+            key = TargetKey.of(TARGET, SECRET)
+            enter_key(connection, key)
             opted_out = (phone for number, phone in enumerate(read_phones(folder)) if not number % _OPTED_OUT)
             add_opt_outs(connection, key, opted_out, "import", at)
 
 
 def send(url: str, folder: Path, definition: str) -> None:
     """Record what an `apply` and a `reconcile` of the campaign record, with a launch for each person."""
-    at, key, texts = format_moment(datetime.now(UTC)), FingerprintKey.from_secret(SECRET), ("nps",) * 3
-    people = (key.fingerprint(NAME, phone) for phone in read_phones(folder))
+    at, key, texts = format_moment(datetime.now(UTC)), TargetKey.of(TARGET, SECRET), ("nps",) * 3
+    people = (key.fingerprint(phone) for phone in read_phones(folder))
     with Ledger(url) as ledger:
         for group in divide(people, _GROUP):
             intents = [
@@ -95,7 +96,7 @@ def send(url: str, folder: Path, definition: str) -> None:
                 for person in group
             ]
             with ledger.writing() as connection:
-                campaign_id = enter_campaign(connection, TARGET, NAME, key)
+                campaign_id = enter_campaign(connection, TARGET, NAME)
                 ids = add_intents(connection, campaign_id, intents, at)
                 record_outcomes(connection, [Outcome(one, "sent", at, secrets.token_hex(16)) for one in ids])
                 answered = list(zip(ids, group, strict=True))[::_ANSWERED]

@@ -19,11 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
-from runner.ledger.target_key import KeySource
 from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
 
 MEMORY_GOAL_MIB = 60
 AT = "2026-11-21T12:00:00.000000Z"
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
-PEOPLE = KeySource("live", None, "fedcba9876543210" * 2)
+KEY = TargetKey.of("live", None)
 
 
 class _Connection(Connection):
@@ -61,7 +59,7 @@ def enter_launches(ledger: Ledger, db: Path) -> int:
     with closing(open_store(db)) as store, store.read() as connection:
         launches = connection.execute("SELECT guid, project_tag FROM launch ORDER BY id").fetchall()
     with ledger.writing() as connection:
-        campaign_id: int = enter_campaign(connection, "live", "pulse", KEY)
+        campaign_id: int = enter_campaign(connection, "live", "pulse")
         intents = [Intent("ask", guid, tag, "d1g35t", (guid,), "{}") for guid, tag in launches]
         numbers = add_intents(connection, campaign_id, intents, AT)
         sent = zip(numbers, launches, strict=True)
@@ -86,7 +84,7 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
         for title, full in (("first", False), ("nothing new", False), ("in full", True)):
             connection.requests.clear()
             started = time.perf_counter()
-            context = ReconcileContext(ledger, client, KEY, PEOPLE, campaign_id, "pulse", AT, full=full)
+            context = ReconcileContext(ledger, client, KEY, campaign_id, AT, full=full)
             summary = reconcile_campaign(context)
             took = time.perf_counter() - started
             rate = summary.results / took
@@ -99,7 +97,7 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
             connection.requests.clear()
             started = time.perf_counter()
             contexts = {campaign_id: context}
-            AccountReading(ledger, client, PEOPLE, AT, contexts).read(summary.new_results, accept=False)
+            AccountReading(ledger, client, KEY, AT, contexts).read(summary.new_results, accept=False)
             took = time.perf_counter() - started
             write(f"the account after it: {took:.1f} s, {connection.requests.total():,} requests")
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.ledger.database import Ledger
-from runner.ledger.fingerprint import FingerprintKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
@@ -30,7 +29,6 @@ GOAL = 1.5
 BY_HAND = Path(__file__).with_name("by_hand.py")
 AT = "2026-11-21T12:00:00.000000Z"
 LAUNCHED = "2026-11-18T11:00:00.000000"
-KEY = FingerprintKey.from_salt("0123456789abcdef" * 2)
 CAMPAIGN = """
 version: 1
 name: pulse
@@ -75,7 +73,7 @@ def fill_ledger(folder: Path, results: int) -> None:
     with Ledger(f"sqlite:///{file}") as ledger:
         ledger.prepare()
         with ledger.writing() as connection:
-            campaign_id = enter_campaign(connection, "sandbox", "pulse", KEY)
+            campaign_id = enter_campaign(connection, "sandbox", "pulse")
             intent = Intent("ask", "key", "pulse", "digest", ("f" * 20,), "{}")
             (number,) = add_intents(connection, campaign_id, [intent], AT)
             record_outcomes(connection, [Outcome(number, "sent", AT, "guid")])

@@ -12,7 +12,7 @@ from phonenumbers import PhoneMetadata, PhoneNumberFormat, PhoneNumberType
 from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
 from runner.audience.phone import PhoneProblem, mend, read_mended
 from runner.audience.renumbering import list_forms, renumber
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -176,8 +176,8 @@ def test_who_was_texted_under_an_old_form_is_not_new(
     """A person on record under an old form of a number that a country has rewritten has been texted."""
     region = "GA" if recorded.startswith("+241") else "DE"
     loaded = load(campaign, tmp_path, f"phone\n{written}\n", source=f"region: {region}")
-    key = FingerprintKey.from_secret("k")
-    known = RecordedDeliveries({"hi": {key.fingerprint("c", recorded)}}, {})
+    key = TargetKey.of("sandbox", "k")
+    known = RecordedDeliveries({"hi": {key.fingerprint(recorded)}}, {})
     made = Planner(loaded, "sandbox", known, key, PlanOptions()).make_plan(Problems())
     assert made is not None
     assert (made.messages[0].already_sent, made.messages[0].to_send) == (1, 0)

@@ -315,9 +315,7 @@ def test_ten_thousand_campaigns_with_hostile_names_fit(run: Run, sent: Path, git
     with closing(sqlite3.connect(sent / ".runner/ledger.sqlite")) as connection:
         for number in range(10_000):
             name = f"{number:05} @ada <img src=x> | `#1` ](http://x) --> \n# +14155550101 {'x' * 200}"
-            row = connection.execute(
-                "INSERT INTO campaigns (target, name, key_fingerprint) VALUES ('sandbox', ?, 'k')", (name,)
-            )
+            row = connection.execute("INSERT INTO campaigns (target, name) VALUES ('sandbox', ?)", (name,))
             connection.execute(
                 "INSERT INTO launches (campaign_id, message, launch_key, tag, payload_digest, recipients, state, intent_at)"
                 " VALUES (?, ?, 'k', 't', 'd', 1, 'unknown', '2026-11-20T12:00:00Z')",

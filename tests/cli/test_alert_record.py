@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.git.recording import MOST_WAITING
+from runner.ledger.files.lockfile import dump_reservation
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder
 from runner.ledger.model import Reservation, ReservedLaunch
-from runner.ledger.record.reservations import dump_reservation
 from runner.service.target import Target
 from runner.workflow.workspace.state_remote import StateRemote
 from tests.cli.test_record import clone, git, isolated_git, protect, remote, write
@@ -208,7 +209,7 @@ def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
         "1" * 32,
         "2026-11-20T12:00:00Z",
     )
-    text = dump_reservation(Reservation("r1", (launch,)))
+    text = dump_reservation(Reservation("r1", (launch,)), campaign, TargetKey.of("live", None))
     holder = LockHolder("elsewhere", 1, None, "2026-11-20T12:00:00Z")
     with state.hold(holder, "run", lambda _: False, timeout_s=0, settle_s=0, quiet=True):
         state.add(campaign, text)

@@ -12,7 +12,7 @@ import pytest
 
 from runner.github.comments import write_marker
 from runner.github.pull_requests import PlanNumbers, write_numbers
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import add_approvals, read_approvals
 from runner.plan.digest import digest_json
 from tests.forge.github_server import BOT, HEAD, Fault, GitHub, running_github
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KEY = "a-state-key-for-tests-Xq3v9LrT0bWc"
-SEALS = FingerprintKey.from_secret(KEY)
+SEALS = TargetKey.of("live", KEY)
 OTHER_KEY = "another-key-for-tests-Zp7k2MsY5dUe"
 BOOK = "campaigns/live.approvals.json"
 HOW = (

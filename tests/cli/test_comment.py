@@ -13,12 +13,10 @@ from markdown_it import MarkdownIt
 from runner.cli.output.comment import write_comment
 from runner.github.comments import count_units, write_marker
 from runner.github.pull_requests import PlanNumbers, read_numbers, write_numbers
-from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from runner.wording import escape_html, escape_markdown, hide_phones
-from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.planning import plan_campaigns
-from runner.workflow.review.plan_comment import PlanFindings
+from runner.workflow.failures import Failures
+from runner.workflow.review.plan_comment import PlanFindings, plan_on_record
 from runner.workflow.review.publishing import CommentText, Piece
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.workspace import Workspace
@@ -321,10 +319,8 @@ def test_many_campaigns_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatc
     """The overview ends where it would fill the comment."""
     monkeypatch.chdir(folder)
     workspace = Workspace.open(Scope())
-    reader = PlanContextReader(workspace, None, workspace.now())
-    planned = plan_campaigns(
-        workspace, Scope(), PlanOptions(), lambda c: workspace.read_record(None, c), reader
-    )
+    with workspace.open_ledger_for_reading() as ledger:
+        planned = plan_on_record(workspace, Scope(), ledger, Failures())
     text = write_comment(PlanFindings("sandbox", planned=planned * 60, problems=Problems()))
     assert text.head.endswith("| pulse | 4 | 4 | 4 | 8 |\n\n… and 10 more campaigns\n")
 

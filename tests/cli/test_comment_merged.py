@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from runner.github.comments import LONGEST_BODY, count_units, write_marker
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import Amount, Approval, ApprovalRequest
 from runner.service.target import choose_target
 from runner.workflow.approval_coverage import ApprovalStore
@@ -138,7 +138,7 @@ def test_who_approved_is_told(
     shelf = ApprovalStore(choose_target(None, {"targets": {}}, os.environ))
     for secret, name in ((KEY, "ada"), ("f" * 32, "mallory")):
         approval = Approval(request, "d" * 32, "2026-11-21T09:00:00Z", (name,))
-        shelf.record(file, [approval], FingerprintKey.from_secret(secret))
+        shelf.record(file, [approval], TargetKey.of("sandbox", secret))
     run("comment", "--merged", cwd=folder, env=job(github, folder, RUNNER_APPROVED_BY="@bo,<b>"))
     tail = read_comment(github).rstrip().rpartition("\n")[2]
     assert tail == f"<sub>As of [the last run]({RUN}), approved by &lt;b&gt;, @&#8203;bo, ada.</sub>"

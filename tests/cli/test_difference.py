@@ -36,12 +36,12 @@ def compare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def find() -> tuple[Differences, PlanDocument]:
         scope = Scope(quiet=True)
         workspace = Workspace.open(scope)
-        with workspace.open_ledger_if_present() as ledger:
+        with workspace.open_ledger_for_reading() as ledger:
             reader = PlanContextReader(workspace, ledger, workspace.now())
             planned = plan_campaigns(
                 workspace, scope, PlanOptions(), lambda c: workspace.read_record(ledger, c), reader
             )
-            found = find_differences(workspace, ledger, planned, None)
+            found = find_differences(ledger, planned, None)
         document = describe_plans(planned, now="2026-11-21T00:00:00Z")
         return found, show_more(document, planned, found, with_launches=False)
 

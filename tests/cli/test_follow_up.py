@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from runner.ledger.lockfile.format import read_lockfile
 
 from runner.campaign.load import load_campaign
 from runner.campaign.variants import Draw
 from runner.cli.main import run as run_command
-from runner.ledger.fingerprint import FingerprintKey
+from runner.ledger.files.lockfile import parse_lockfile
+from runner.ledger.fingerprint import TargetKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,11 +140,9 @@ class Loop:
 
     def list_arms(self) -> dict[str, str | None]:
         """Return from the lockfile the arm in which each person got `ask`, by phone."""
-        lockfile = read_lockfile(self.lockfile)
-        assert lockfile is not None
-        assert lockfile.salt is not None
-        key = FingerprintKey.from_salt(lockfile.salt)
-        phones = {key.fingerprint("ab", phone): phone for phone in PHONES}
+        lockfile = parse_lockfile(self.lockfile, self.lockfile.read_text(encoding="utf-8")).lockfile
+        key = TargetKey.of("sandbox", None)
+        phones = {key.fingerprint(phone): phone for phone in PHONES}
         assert all(launch.arm is None for launch in lockfile.launches if launch.message == "nudge")
         return {
             phones[person]: launch.arm

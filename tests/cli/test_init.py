@@ -126,7 +126,7 @@ def test_the_example_is_valid_and_works_on_the_sandbox(run: Run, tmp_path: Path)
     assert run("sandbox", "clock", f"+{hours}h", cwd=tmp_path).returncode == 0
     assert run("apply", "--auto-approve", cwd=tmp_path).returncode == 0
     lockfile = (tmp_path / "campaigns/first-order.sandbox.lock.json").read_text(encoding="utf-8")
-    assert lockfile.count('"message": "ask"') == 5
+    assert lockfile.count('"message":"ask"') == 5
 
 
 def test_the_workflows_are_those_of_this_repository(run: Run, tmp_path: Path) -> None:

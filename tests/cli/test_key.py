@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from runner.ledger.lockfile.format import parse_lockfile
-from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
-from runner.ledger.people.suppression_file import parse_book
 
-from runner.ledger.fingerprint import FingerprintKey, launch_key
+from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.files.suppressions import parse_book
+from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord, format_moment
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
@@ -37,7 +36,6 @@ WRITTEN = f"{LOCKFILE}: rewritten; commit it.\n"
 WRITTEN_TOO = f"{SUPPRESSIONS}: rewritten; commit it.\n"
 NEW, OLD = {"RUNNER_STATE_KEY": STATE_KEY}, {"RUNNER_STATE_KEY": OTHER_STATE_KEY}
 MOVE = {**NEW, "RUNNER_OLD_STATE_KEY": OTHER_STATE_KEY}
-SIGN = {**NEW, "RUNNER_OLD_STATE_KEY": STATE_KEY}
 
 
 def test_a_new_key_is_a_good_one(run: Run, tmp_path: Path) -> None:
@@ -109,22 +107,21 @@ def read_facts(folder: Path, run: Run, env: dict[str, str]) -> list[Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [{}, OLD])
 def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> None:
-    """From a salt or a key to another one: everybody is who they were, and nothing of the old key is left."""
+    """From the public key or a secret one to another: everybody is who they were, and nothing of the old key is left."""
     send(folder, run, before)
     facts = read_facts(folder, run, before)
     old = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
-    names = [*old["forgotten"], *(one for launch in old["launches"] for one in launch["recipients"])]
+    names = [*(one for launch in old["launches"] for one in launch["recipients"])]
     people = [entry["fingerprint"] for entry in json.loads(read(folder))["entries"]]
     write_imported(folder)
     done = rotate(run, folder, MOVE, "--phones", "people.csv")
     assert (done.returncode, done.stdout) == (0, WRITTEN + WRITTEN_TOO + DONE), done.stderr
     text = (folder / LOCKFILE).read_text(encoding="utf-8")
-    lockfile = parse_lockfile(folder / LOCKFILE, text, state_key=STATE_KEY)
-    assert len(parse_book(folder / SUPPRESSIONS, read(folder)).list_kind("opt_out")) == 3
+    parse_lockfile(folder / LOCKFILE, text, TargetKey.of("sandbox", STATE_KEY))
+    assert len(parse_book(folder / SUPPRESSIONS, read(folder)).list_opt_outs()) == 3
     assert not [name for name in people if name in read(folder)]
-    assert (lockfile.salt, lockfile.key_fingerprint) == (None, FingerprintKey.from_secret(STATE_KEY).name)
     ledger = "\n".join(read_ledger(folder))
-    assert not [name for name in (*names, old.get("salt", old["key_fingerprint"])) if name in ledger + text]
+    assert not [name for name in (*names, old["key_fingerprint"]) if name in ledger + text]
     after = read_facts(folder, run, NEW)
     assert after[0] == facts[0] == {"already_sent": 3, "opted_out": 1, "to_send": 0, "unresolved": 0}
     assert after[2] == facts[2]
@@ -141,24 +138,21 @@ def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> No
 
 def test_a_record_that_is_only_in_git_is_moved(folder: Path, run: Run) -> None:
     """A new machine has no ledger; the old key may be a weak one."""
-    weak = FingerprintKey.from_secret("a")
-    people = tuple(sorted(weak.fingerprint("pulse", phone) for phone in (ADA, BOB)))
+    weak = TargetKey.of("sandbox", "a")
+    people = tuple(sorted(weak.fingerprint(phone) for phone in (ADA, BOB)))
     key = launch_key("pulse", "ask", "0" * 32, people)
     # A minute ago: with replies that are unread for a day, further texts would wait.
     sent_at = format_moment(datetime.now(UTC) - timedelta(minutes=1))
     launch = LaunchRecord("ask", key, "t", "0" * 32, people, "guid", sent_at)
-    forgotten = [weak.fingerprint("pulse", CY)]
-    write_lockfile(folder / LOCKFILE, LockfileContents("pulse", "sandbox", weak, [launch], forgotten))
+    save_lockfile(folder / LOCKFILE, LockfileContents("pulse", weak, [launch]))
     done = rotate(run, folder, {**NEW, "RUNNER_OLD_STATE_KEY": "a"})
     assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
     assert done.stderr == (
-        f"Move 3 fingerprints on sandbox to the new key, in the ledger and in {LOCKFILE}.\n"
-        f"Sign what no key has signed in {LOCKFILE}: its head, the forgotten person {forgotten[0]}, "
-        "the launch guid.\n"
+        f"Move 2 fingerprints on sandbox to the new key, in the ledger and in {LOCKFILE}.\n"
     )
     plan = json.loads(run("plan", "--format", "json", cwd=folder, env=NEW).stdout)
     message = plan["campaigns"][0]["messages"][0]
-    assert (message["already_sent"], message["opted_out"], message["to_send"]) == (2, 1, 1)
+    assert (message["already_sent"], message["opted_out"], message["to_send"]) == (2, 0, 2)
 
 
 def test_a_person_who_cannot_be_found_stops_all(folder: Path, run: Run) -> None:
@@ -168,7 +162,7 @@ def test_a_person_who_cannot_be_found_stops_all(folder: Path, run: Run) -> None:
     done = rotate(run, folder, MOVE)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "Error: nothing was changed: 1 person who opted out cannot be found, neither in audiences nor at the "
+        "Error: nothing was changed: 1 person cannot be found, neither in audiences nor at the "
         "service\n  name a CSV file that has their phones with --phones: fingerprints tell nothing\n"
     )
     # Those of whom the service tells are found, also if no audience has them any more.
@@ -176,8 +170,7 @@ def test_a_person_who_cannot_be_found_stops_all(folder: Path, run: Run) -> None:
     shutil.rmtree(folder / ".runner/sandbox")
     done = rotate(run, folder, MOVE)
     assert done.stderr.startswith(
-        "Error: nothing was changed: 3 people who opted out and 3 people of pulse cannot be found, neither in "
-        "audiences nor at the service\n"
+        "Error: nothing was changed: 4 people cannot be found, neither in audiences nor at the service\n"
     )
     assert before == ((folder / LOCKFILE).read_bytes(), read_ledger(folder))
 
@@ -209,72 +202,16 @@ def test_a_rotation_that_died_is_done_again(folder: Path, run: Run, lost: str) -
     assert ((folder / LOCKFILE).read_bytes(), read(folder), read_ledger(folder)) == whole
 
 
-def strip(folder: Path) -> None:
-    """Take all MACs out of the lockfile."""
-    data = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
-    del data["macs"]
-    for line in (*data["launches"], *data["runs"]):
-        del line["mac"]
-    (folder / LOCKFILE).write_text(json.dumps(data), encoding="utf-8")
-
-
-def test_the_same_key_signs_what_has_no_mac(folder: Path, run: Run) -> None:
-    """What an older version wrote is shown, and signed as it is: nobody has to be found for it."""
-    assert run("apply", "--auto-approve", cwd=folder, env=NEW).returncode == 0
-    before = (folder / LOCKFILE).read_bytes()
-    strip(folder)
-    refused = run("plan", cwd=folder, env=NEW)
-    assert refused.returncode == 1
-    assert f"the lockfile {LOCKFILE} was written without the RUNNER_STATE_KEY: its head, " in refused.stderr
-    shutil.rmtree(folder / "campaigns/audience")
-    (folder / "campaigns/audience").mkdir()
-    (folder / "campaigns/audience/people.csv").write_text("first_name,mobile\n", encoding="utf-8")
-    unasked = run("key", "rotate", cwd=folder, env=SIGN)
-    assert unasked.returncode == 64
-    assert unasked.stderr.startswith(f"Sign what no key has signed in {LOCKFILE}: its head, the launch ")
-    assert unasked.stderr.endswith(
-        "Error: there is no terminal to ask, and nothing was changed\n"
-        "  continue without asking with --auto-approve\n"
-    )
-    done = rotate(run, folder, SIGN)
-    assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
-    assert (folder / LOCKFILE).read_bytes() == before
-
-
-@pytest.mark.slow
-def test_the_same_key_signs_a_salt(folder: Path, run: Run) -> None:
-    """Where people cannot be found any more, records can keep their salt: the key vouches for it."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    refused = run("plan", cwd=folder, env=NEW)
-    assert refused.returncode == 1
-    assert refused.stderr.startswith(
-        f"Error: the lockfile {LOCKFILE} was written with a salt, and now there is a RUNNER_STATE_KEY\n"
-    )
-    shutil.rmtree(folder / ".runner/sandbox")
-    assert rotate(run, folder, SIGN).returncode == 0
-    done = run("plan", "--detailed-exitcode", cwd=folder, env=NEW)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert run("apply", "--auto-approve", cwd=folder, env=NEW).returncode in {0, 4}
-    data = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
-    assert {"salt", "macs"} <= data.keys()
-
-
-@pytest.mark.parametrize("env", [MOVE, SIGN])
-def test_what_was_changed_is_not_signed(folder: Path, run: Run, env: dict[str, str]) -> None:
-    """A line with a wrong MAC is somebody else's: no key takes it over."""
-    made = NEW if env is SIGN else OLD
-    assert run("apply", "--auto-approve", cwd=folder, env=made).returncode == 0
-    data = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
-    data["launches"][0]["sent_at"] = "2020-01-01T00:00:00.000000Z"
-    (folder / LOCKFILE).write_text(json.dumps(data), encoding="utf-8")
+def test_what_was_changed_is_not_moved(folder: Path, run: Run) -> None:
+    """A line with a wrong seal is somebody else's: no key takes it over."""
+    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
+    text = (folder / LOCKFILE).read_text(encoding="utf-8")
+    (folder / LOCKFILE).write_text(text.replace('"sent_at":"20', '"sent_at":"19'), encoding="utf-8")
     before = (folder / LOCKFILE).read_bytes(), read_ledger(folder)
-    done = rotate(run, folder, env)
+    done = rotate(run, folder, MOVE)
     assert done.returncode == 1
-    assert done.stderr == (
-        f"Error: the lockfile {LOCKFILE} was changed without the key: the launch "
-        f"{data['launches'][0]['project_launch_guid']} does not fit the MAC\n"
-        "  restore it with git; nothing was changed\n"
-    )
+    assert "was written without this RUNNER_STATE_KEY: it does not fit its seal\n" in done.stderr
+    assert "\n  restore it with git" in done.stderr
     assert before == ((folder / LOCKFILE).read_bytes(), read_ledger(folder))
 
 
@@ -291,14 +228,14 @@ def test_what_was_changed_is_not_signed(folder: Path, run: Run, env: dict[str, s
         (
             NEW,
             (
-                "the record of pulse in the ledger was written with another key, and RUNNER_OLD_STATE_KEY is "
+                "campaigns/pulse.sandbox.lock.json was written with another key, and RUNNER_OLD_STATE_KEY is "
                 "not set\n  set RUNNER_OLD_STATE_KEY to the key that it was written with; nothing was changed\n"
             ),
         ),
         (
             {**NEW, "RUNNER_OLD_STATE_KEY": "x"},
             (
-                "the record of pulse in the ledger was written with another key than the one in "
+                "campaigns/pulse.sandbox.lock.json was written with another key than the one in "
                 "RUNNER_OLD_STATE_KEY\n  set RUNNER_OLD_STATE_KEY to the key that it was written with; nothing "
                 "was changed\n"
             ),
@@ -312,22 +249,6 @@ def test_a_missing_key_is_said(folder: Path, run: Run, env: dict[str, str], word
     assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {words}")
 
 
-def test_a_lockfile_that_sums_up_is_moved(folder: Path, run: Run) -> None:
-    """It is summed up anew from the ledger, also by a second run, after the first one died."""
-    file = folder / "campaigns/pulse.yaml"
-    file.write_text(file.read_text(encoding="utf-8") + "lockfile: summary\n", encoding="utf-8")
-    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
-    before = (folder / LOCKFILE).read_bytes()
-    for _ in range(2):
-        done = rotate(run, folder, MOVE)
-        assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
-        moved = (folder / LOCKFILE).read_bytes()
-        done = run("apply", "--auto-approve", cwd=folder, env=NEW)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert (folder / LOCKFILE).read_bytes() == moved
-        (folder / LOCKFILE).write_bytes(before)
-
-
 def test_opt_outs_that_are_only_in_git_are_moved(folder: Path, run: Run) -> None:
     """A new machine without ledger moves them, once their phones are named; until then nothing is changed."""
     run("optouts", "add", ADA, "+14155550188", cwd=folder, env=OLD)
@@ -335,7 +256,7 @@ def test_opt_outs_that_are_only_in_git_are_moved(folder: Path, run: Run) -> None
     shutil.rmtree(folder / ".runner")
     assert run("plan", cwd=folder, env=NEW).returncode == 1
     refused = rotate(run, folder, MOVE)
-    assert refused.stderr.startswith("Error: nothing was changed: 1 person who opted out cannot be found")
+    assert refused.stderr.startswith("Error: nothing was changed: 1 person cannot be found")
     assert read(folder) == before
     write_imported(folder)
     done = rotate(run, folder, MOVE, "--phones", "people.csv")
@@ -343,22 +264,6 @@ def test_opt_outs_that_are_only_in_git_are_moved(folder: Path, run: Run) -> None
     shutil.rmtree(folder / ".runner")
     done = run("plan", "--format", "json", cwd=folder, env=NEW)
     assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["opted_out"] == 1
-
-
-def test_opt_outs_that_nobody_has_signed_are_signed_if_a_person_says_so(folder: Path, run: Run) -> None:
-    """They keep their salt; from then on, what has no seal is refused."""
-    run("optouts", "add", ADA, cwd=folder)
-    before = read(folder)
-    shutil.rmtree(folder / ".runner")
-    unasked = run("key", "rotate", cwd=folder, env=SIGN)
-    assert (unasked.returncode, read(folder)) == (64, before)
-    assert rotate(run, folder, SIGN).returncode == 0
-    after = read(folder)
-    assert json.loads(after)["salt"] == json.loads(before)["salt"]
-    assert json.loads(after)["seal"] != json.loads(before)["seal"]
-    assert run("plan", cwd=folder, env=NEW).returncode == 0
-    (folder / SUPPRESSIONS).write_text(before, encoding="utf-8")
-    assert run("plan", cwd=folder, env=NEW).returncode == 1
 
 
 def test_a_file_that_a_dead_rotation_has_left_is_written_anew(folder: Path, run: Run) -> None:

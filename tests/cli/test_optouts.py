@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
 SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
+EXPORT_AGAIN = (
+    "  give a file as `runner optouts export` has written it for this target, with the same key; or the phones "
+    "themselves, as a CSV\n"
+)
 NOBODY = "sandbox: 0 people have opted out; 0 doubtful replies wait for a decision.\n"
 NO_TERMINAL = (
     "Error: there is no terminal to ask, and nothing was changed\n"
@@ -277,8 +281,7 @@ def test_an_import_for_another_target_is_refused(tmp_path: Path, run: Run) -> No
     done = run("optouts", "import", "optouts.jsonl", cwd=tmp_path, env=live)
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: the opt-outs are of the target sandbox, not live\n"
-        "  name that target with --target; on another one give the phones themselves as a CSV\n"
+        f"Error: optouts.jsonl is of the target 'sandbox', not 'live': nothing was entered\n{EXPORT_AGAIN}"
     )
 
 
@@ -293,15 +296,12 @@ def test_a_damaged_export_is_refused(tmp_path: Path, run: Run) -> None:
     done = run("optouts", "import", file, cwd=tmp_path / "new")
     assert (done.returncode, done.stderr) == (
         1,
-        "Error: line 3 is not an exported opt-out\n  export them again: nothing was entered\n",
+        f"Error: {file} is not JSON, or was edited by hand (line 8): nothing was entered\n{EXPORT_AGAIN}",
     )
     assert run("optouts", "list", cwd=tmp_path / "new").stdout == NOBODY
     file.write_bytes(b'{"opt_outs_version": "\xff"}')
     done = run("optouts", "import", "optouts.jsonl", cwd=tmp_path)
-    assert done.stderr == (
-        "Error: optouts.jsonl is not UTF-8: nothing was entered\n"
-        "  give a file as `runner optouts export` has written it\n"
-    )
+    assert done.stderr == (f"Error: optouts.jsonl is not UTF-8: nothing was entered\n{EXPORT_AGAIN}")
 
 
 @pytest.mark.parametrize("before", [(), ("optouts", "remove", ADA, "--auto-approve")])
@@ -336,9 +336,8 @@ def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
     done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": OTHER_STATE_KEY})
     assert done.returncode == 1
     assert done.stderr == (
-        "Error: the opt-outs of the target sandbox cannot be read: they were written with another "
-        "RUNNER_STATE_KEY\n  set RUNNER_STATE_KEY to the key it was written with; with another one nobody "
-        "would have opted out\n"
+        "Error: the ledger's record of sandbox was written with another RUNNER_STATE_KEY\n"
+        "  set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new\n"
     )
 
 
@@ -351,17 +350,15 @@ def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value:
     run("optouts", "add", ADA, BOB, cwd=tmp_path)
     file = tmp_path / "optouts.jsonl"
     assert run("optouts", "export", "--out", file, cwd=tmp_path).returncode == 0
-    head, first, second = file.read_text(encoding="utf-8").splitlines()
-    spoiled = json.dumps({**json.loads(second), name: value})
-    file.write_text(f"{head}\n{first}\n{spoiled}\n", encoding="utf-8")
+    book = json.loads(file.read_text(encoding="utf-8"))
+    book["entries"][1][name] = value
+    file.write_text(json.dumps(book, indent=2), encoding="utf-8")
     for known in (*(tmp_path / ".runner").glob("ledger.sqlite*"), tmp_path / SUPPRESSIONS):
         known.unlink()
     done = run("optouts", "import", file, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        f"Error: line 3 is not an exported opt-out: it has no usable {name}\n"
-        "  export them again: nothing was entered\n"
-    )
+    assert done.stderr.startswith(f"Error: {file} ")
+    assert done.stderr.endswith(f": nothing was entered\n{EXPORT_AGAIN}")
     assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
 
 
@@ -371,14 +368,11 @@ def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value:
     [
         (
             b"{\xff}\n",
-            "Error: {file} is not UTF-8: nothing was entered\n  give a file as `runner optouts export` has written it\n",
+            "is not UTF-8",
         ),
         (
             b"{" + b" " * 5_000_000,
-            (
-                "Error: line 1 is not the head of exported opt-outs\n  give a file that `runner optouts export` "
-                "has written; a list of phones needs a CSV header\n"
-            ),
+            "is not JSON, or was edited by hand (line 1)",
         ),
     ],
 )
@@ -387,7 +381,10 @@ def test_a_file_that_is_no_text_is_refused(tmp_path: Path, run: Run, content: by
     file = tmp_path / "optouts.jsonl"
     file.write_bytes(content)
     done = run("optouts", "import", file, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (1, words.format(file=file))
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Error: {file} {words}: nothing was entered\n{EXPORT_AGAIN}",
+    )
 
 
 def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -> None:
@@ -398,8 +395,8 @@ def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -
     say(folder, CY, "10", "please stop texting me")
     for command in (("optouts", "add", BOB), ("forget", ADA, "--auto-approve"), ("reconcile",)):
         assert run(*command, cwd=folder).returncode == 0
-    lines = run("optouts", "export", cwd=folder).stdout.splitlines()[1:]
-    entered = {item["source"]: item["at"] for item in map(json.loads, lines)}
+    entries = json.loads(run("optouts", "export", cwd=folder).stdout)["entries"]
+    entered = {item["source"]: item["at"] for item in entries}
     assert set(entered) == {"person", "forgotten", "reply"}
     assert all(datetime.fromisoformat(at) > next_year for at in entered.values())
 

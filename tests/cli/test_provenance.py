@@ -71,7 +71,7 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
 def test_a_job_is_told_with_its_commit(repository: Path, run: Run) -> None:
     """The commit is the one that is checked out, whatever the job was started for."""
     (one,) = apply(run, repository, env={**JOB, "GITHUB_SHA": "0" * 40})
-    assert one.keys() == {"commit", "id", "plan_digest", "run_url", "started_at", "triggered_by"}
+    assert one.keys() == {"commit", "id", "plan_digest", "run_url", "seal", "started_at", "triggered_by"}
     assert one["commit"] == git(repository, "rev-parse", "HEAD")
     assert one["run_url"] == "https://github.example/acme/surveys/actions/runs/4711"
     assert one["triggered_by"] == "bob[bot]"
@@ -87,14 +87,14 @@ def test_a_gitlab_job_is_told(repository: Path, run: Run) -> None:
 def test_a_machine_names_nobody(folder: Path, run: Run) -> None:
     """Outside of CI and of a repository there is a time and a plan, and nobody's name."""
     (one,) = apply(run, folder, env={"GITHUB_ACTOR": "ada", "GITLAB_USER_LOGIN": "ada", "USER": "ada"})
-    assert one.keys() == {"id", "plan_digest", "started_at"}
+    assert one.keys() == {"id", "plan_digest", "seal", "started_at"}
 
 
 def test_without_git_nothing_is_missing(repository: Path, run: Run, tmp_path: Path) -> None:
     """A machine without git sends as any other, and says nothing of it."""
     done = run("apply", "--auto-approve", "--quiet", cwd=repository, env={"PATH": str(tmp_path / "nothing")})
     assert (done.returncode, done.stderr) == (0, "")
-    assert [one.keys() for one in read_runs(repository)] == [{"id", "plan_digest", "started_at"}]
+    assert [one.keys() for one in read_runs(repository)] == [{"id", "plan_digest", "seal", "started_at"}]
 
 
 def test_a_repository_without_a_commit_has_none(folder: Path, run: Run) -> None:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import pytest
-from runner.ledger.lockfile.format import read_lockfile
-from runner.ledger.lockfile.integrity import renew_key
-from runner.ledger.lockfile.writer import LockfileContents, write_lockfile
 
 from runner.git.clone import Clone
 from runner.git.command import Git, GitError
-from runner.ledger.fingerprint import FingerprintKey
-from runner.ledger.model import LaunchRecord, SummaryLine
+from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.fingerprint import TargetKey, launch_key
+from runner.ledger.model import LaunchRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-SALT = "0123456789abcdef" * 2
+KEY = TargetKey.of("live", None)
 LOCKFILE = "campaigns/coffee.live.lock.json"
 
 
@@ -35,37 +32,34 @@ def git(folder: Path, *arguments: str) -> str:
     ).stdout.strip()
 
 
-def make_launch(number: int, people: int = 2, message: str = "taste") -> LaunchRecord:
+def make_launch(number: int, people: int = 2, message: str = "taste", name: str = "coffee") -> LaunchRecord:
     fingerprints = (blake2b(f"{number} {one}".encode(), digest_size=10).hexdigest() for one in range(people))
-    launch = LaunchRecord(
+    recipients = tuple(sorted(fingerprints))
+    return LaunchRecord(
         message=message,
-        key="",
+        key=launch_key(name, message, "0" * 32, recipients),
         tag="coffee",
         payload_digest="0" * 32,
         project_launch_guid=f"00000000-0000-4000-8000-{number:012}",
         sent_at="2026-12-01T10:00:00Z",
-        recipients=tuple(sorted(fingerprints)),
+        recipients=recipients,
     )
-    return renew_key(launch, "coffee")
 
 
-def write(folder: Path, *numbers: int, name: str = "coffee", salt: str = SALT) -> Path:
+def write(folder: Path, *numbers: int, name: str = "coffee", key: TargetKey = KEY) -> Path:
     """Write a lockfile with these launches, two recipients each."""
     file = folder / f"campaigns/{name}.live.lock.json"
-    launches = (renew_key(make_launch(number), name) for number in numbers)
+    launches = (make_launch(number, name=name) for number in numbers)
     ordered = sorted(launches, key=lambda launch: launch.key)
-    write_lockfile(file, LockfileContents(name, "live", FingerprintKey.from_salt(salt), ordered))
+    save_lockfile(file, LockfileContents(name, key, ordered))
     return file
 
 
 def list_launches(folder: Path, revision: str = "HEAD") -> set[int]:
     """Return the numbers of the launches that a revision's lockfile has; it must be whole, and JSON."""
     text = git(folder, "show", f"{revision}:{LOCKFILE}")
-    copy = folder.parent / "copy.json"
-    copy.write_text(text + "\n", encoding="utf-8")
-    lockfile = read_lockfile(copy)
-    assert lockfile is not None
-    assert not lockfile.is_merged
+    lockfile, is_merged = parse_lockfile(folder / LOCKFILE, text + "\n", KEY)
+    assert not is_merged
     return {int(launch.project_launch_guid[-12:]) for launch in lockfile.launches}
 
 
@@ -245,7 +239,10 @@ def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"\xff", "{file} is not UTF-8"), (b"{", "the lockfile {file} is not JSON (line 1, column 2)")],
+    [
+        (b"\xff", "{file} is not UTF-8"),
+        (b"{", "the lockfile {file} is not JSON, or was edited by hand (line 1)"),
+    ],
 )
 def test_a_lockfile_that_cannot_be_read_keeps_no_other_back(
     run: Run, remote: Path, tmp_path: Path, content: bytes, words: str
@@ -686,14 +683,14 @@ def test_a_clone_that_names_nobody_has_a_bot_commit(
 
 
 def test_keys_of_ones_own_cannot_be_united(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Two first sends without a common record: a person has to choose a side."""
+    """Two first sends without a common key: a person has to choose a side."""
     first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
     write(first, 1)
     run("record", cwd=first)
-    write(second, 2, salt="f" * 32)
+    write(second, 2, key=TargetKey.of("live", "f" * 32))
     done = run("record", cwd=second)
     assert done.returncode == 1
-    assert "holds the sends of two branches, each made with a key of its own" in done.stderr
+    assert "is there under two keys, and one version may have people that the other lacks" in done.stderr
 
 
 def test_what_is_named_is_recorded_alone(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -707,14 +704,11 @@ def test_what_is_named_is_recorded_alone(run: Run, remote: Path, tmp_path: Path)
 
 
 def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tmp_path: Path) -> None:
-    """As when somebody was forgotten."""
+    """As when a person has said that a launch is not the campaign's."""
     here = clone(remote, tmp_path / "here")
     file = write(here, 1)
     run("record", cwd=here)
-    key = FingerprintKey.from_salt(SALT)
-    write_lockfile(
-        file, LockfileContents("coffee", "live", key, [make_launch(1)], {make_launch(9).recipients[0]})
-    )
+    save_lockfile(file, LockfileContents("coffee", KEY, [make_launch(1)], dismissed={"guid"}))
     assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
 
 
@@ -725,11 +719,9 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     here = clone(remote, tmp_path / "here")
     write(here, 1, 2)
     run("record", cwd=here)
-    key = replace(FingerprintKey.from_salt(SALT), first_name="coffee")
     launches = sorted((make_launch(number) for number in (1, 2, 3)), key=lambda launch: launch.key)
-    write_lockfile(
-        here / "campaigns/espresso.live.lock.json", LockfileContents("espresso", "live", key, launches)
-    )
+    contents = LockfileContents("espresso", KEY, launches, former_names={"coffee"})
+    save_lockfile(here / "campaigns/espresso.live.lock.json", contents)
     run("record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
 
@@ -776,17 +768,10 @@ def test_two_lockfiles_of_one_campaign_are_counted_once(run: Run, remote: Path, 
     assert read_subjects(here) == ["Record 4 texts of coffee on live"]
 
 
-@pytest.mark.usefixtures("december")
-@pytest.mark.parametrize("options", [(), ("--depth=1",)])
-def test_what_a_restored_lockfile_tells_is_not_counted_again(
-    options: tuple[str, ...], run: Run, remote: Path, tmp_path: Path
-) -> None:
-    """It was deleted, or put back to an older version, and is whole again: only what is new counts.
-
-    A job's clone has no history, and gets as much of it as it takes.
-    """
+def test_a_lost_lockfile_is_restored(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It was deleted, or put back to an older version, and is whole again."""
     here = clone(remote, tmp_path / "here")
-    file = write(here, 1, 2)
+    write(here, 1, 2)
     run("record", cwd=here)
     for version, told in (((1, 2, 3), 3), ((1, 2, 3, 4), 4)):
         if told == 3:
@@ -795,29 +780,11 @@ def test_what_a_restored_lockfile_tells_is_not_counted_again(
             write(here, 1)
         git(here, "commit", "--quiet", "-am", "Lose the record")
         git(here, "push", "--quiet", "origin", "HEAD:main")
-        job = clone(remote, tmp_path / f"job{told}", *options)
+        job = clone(remote, tmp_path / f"job{told}", "--depth=1")
         write(job, *version)
         assert run("record", cwd=job).returncode == 0
         git(here, "pull", "--quiet", "origin", "main")
         assert list_launches(here) == set(version)
-        assert file.is_file()
-    assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
-        "Record 4 texts of coffee on live"
-    ]
-
-
-@pytest.mark.usefixtures("december")
-def test_a_whole_record_again_is_brought_up_to_date(run: Run, remote: Path, tmp_path: Path) -> None:
-    """A lockfile that tells nothing new is committed without a number."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1, 2)
-    run("record", cwd=here)
-    git(here, "rm", "--quiet", LOCKFILE)
-    git(here, "commit", "--quiet", "-m", "Lose the record")
-    git(here, "push", "--quiet", "origin", "HEAD:main")
-    write(here, 1, 2)
-    run("record", cwd=here)
-    assert read_subjects(here)[0] == "Bring the record of coffee on live up to date"
 
 
 def test_what_waits_counts_what_main_was_not_told(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -833,41 +800,6 @@ def test_what_waits_counts_what_main_was_not_told(run: Run, remote: Path, tmp_pa
     git(here, "fetch", "--quiet", "origin", "runner/record")
     subjects = git(here, "log", "--format=%s", "--grep=^Record", "FETCH_HEAD").splitlines()
     assert subjects == ["Record 2 texts of coffee on live"] * 3
-
-
-def sum_up(folder: Path, people: int, launches: int, name: str = "coffee", file: str = LOCKFILE) -> None:
-    """Write a lockfile that sums up."""
-    first = None if name == "coffee" else "coffee"
-    key = replace(FingerprintKey.from_salt(SALT), first_name=first)
-    times = "2026-12-01T10:00:00Z", f"2026-12-01T10:00:{people:02}Z"
-    line = SummaryLine("taste", ("coffee",), launches, people, f"{people:064}", *times)
-    write_lockfile(folder / file, LockfileContents(name, "live", key, [], lines=[line]))
-
-
-@pytest.mark.usefixtures("december")
-def test_counts_that_come_back_are_not_counted_again(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Of a lockfile that sums up (`lockfile: summary`) the highest count that was ever told is what is known."""
-    here = clone(remote, tmp_path / "here")
-    sum_up(here, 4, 2)
-    run("record", cwd=here)
-    sum_up(here, 6, 3)
-    run("record", cwd=here)
-    for name, file, people, launches in (
-        ("coffee", LOCKFILE, 7, 4),
-        ("espresso", "campaigns/espresso.live.lock.json", 9, 5),
-    ):
-        if name == "coffee":
-            sum_up(here, 4, 2)
-            git(here, "commit", "--quiet", "-am", "Lose the record")
-            git(here, "push", "--quiet", "origin", "HEAD:main")
-        sum_up(here, people, launches, name, file)
-        run("record", cwd=here)
-    assert read_subjects(here) == [
-        "Record 2 texts of espresso on live",
-        "Record 1 text of coffee on live",
-        "Record 2 texts of coffee on live",
-        "Record 4 texts of coffee on live",
-    ]
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:

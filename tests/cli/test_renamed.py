@@ -38,7 +38,7 @@ def test_a_declared_rename_texts_nobody_again(folder: Path, run: Run, stem: str)
     (campaign,) = json.loads(applied.stdout)["campaigns"]
     assert (campaign["name"], campaign["sent"]) == ("heartbeat", 0)
     lockfile = json.loads((folder / f"campaigns/{stem}.sandbox.lock.json").read_text(encoding="utf-8"))
-    assert (lockfile["campaign"], lockfile["first_name"]) == ("heartbeat", "pulse")
+    assert (lockfile["campaign"], lockfile["former_names"][0]["name"]) == ("heartbeat", "pulse")
     assert sum(len(launch["recipients"]) for launch in lockfile["launches"]) == 4
     assert run("reconcile", cwd=folder).returncode == 0
     status = run("status", "--format", "json", cwd=folder)

@@ -367,45 +367,16 @@ def test_files_with_people_in_them_are_their_owners_alone(folder: Path) -> None:
     assert modes == {f"pulse.{name}": 0o600 for name in formats}
 
 
-@pytest.mark.parametrize(("names", "launches"), [(["Zoe"], "a launch"), (["Zoe", "Yan"], "2 launches")])
-def test_a_ledger_that_is_behind_its_lockfile_gives_no_report(
-    folder: Path, tmp_path: Path, names: list[str], launches: str
-) -> None:
-    """Where git brings launches that another machine sent, figures without them would pass for all."""
-    before = shutil.copytree(folder, tmp_path / "before")
-    audience = folder / "campaigns/audience/people.csv"
-    rows = [f"{name},Nice,{4155550300 + number}\n" for number, name in enumerate(names)]
-    audience.write_text(audience.read_text(encoding="utf-8") + "".join(rows), encoding="utf-8")
-    done = run("apply", "--auto-approve", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    pulled = "pulse.sandbox.lock.json"
-    shutil.copyfile(folder / "campaigns" / pulled, before / "campaigns" / pulled)
-    done = run("report", cwd=before)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith(
-        f"Error: the ledger lacks {launches} of pulse that its lockfile has\n"
-        "  run `runner report --reconcile`, which fills the ledger and reads the answers\n"
-    )
-
-
-@pytest.mark.parametrize("state", [".runner", ".runner/ledger.sqlite"])
-def test_what_only_the_lockfile_knows_is_no_zero(folder: Path, state: str) -> None:
-    """In a clone without a ledger there is no report, and status knows who was texted, and no more."""
-    shutil.rmtree(folder / state) if state == ".runner" else (folder / state).unlink()
-    done = run("report", cwd=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.endswith(
-        "Error: the ledger has nothing of pulse, and its lockfile has people who were texted\n"
-        "  run `runner report --reconcile`, which fills the ledger and reads the answers\n"
-    )
+def test_what_only_the_lockfile_knows_is_no_zero(folder: Path) -> None:
+    """In a clone without a ledger a report and status know who was texted, and that the rest is not known."""
+    (folder / ".runner/ledger.sqlite").unlink()
+    report = run("report", cwd=folder)
+    assert (report.returncode, report.stderr) == (0, "")
+    assert "| Answered | not known |  |" in report.stdout
     done = run("status", "--format", "json", cwd=folder)
-    assert done.stderr == (
-        "The ledger lacks launches that a lockfile has: pulse/ask. `runner reconcile` brings them in.\n"
-    )
-    status = json.loads(done.stdout)
-    (message,) = status["campaigns"][0]["messages"]
-    unknown = ("queued", "active", "complete", "answered", "unresolved", "rejected", "launches")
-    assert message["sent"] == PEOPLE + 1
+    (message,) = json.loads(done.stdout)["campaigns"][0]["messages"]
+    assert (message["sent"], message["launches"] > 0) == (PEOPLE + 1, True)
+    unknown = ("queued", "active", "complete", "answered")
     assert {name: message[name] for name in unknown} == dict.fromkeys(unknown)
 
 

@@ -236,9 +236,8 @@ def test_a_forged_entry_stops_everything(tmp_path: Path, run: Run, live: dict[st
     data["entries"][0] |= {"state": "dismissed", "at": "2027-01-01T00:00:00.000000Z"}
     (first / FILE).write_text(json.dumps(data), encoding="utf-8")
     words = (
-        "Error: campaigns/live.suppressions.json:1: the entry was not written with this RUNNER_STATE_KEY: "
-        "opt_out (person) of 2027-01-01T00:00:00.000000Z\n"
-        "  somebody has edited or forged it: restore it with git\n"
+        "Error: campaigns/live.suppressions.json:1: the entry of 2027-01-01T00:00:00.000000Z (person) was written "
+        "without this RUNNER_STATE_KEY: it does not fit its seal\n  restore it with git\n"
     )
     for command in (("plan",), ("apply", "--auto-approve"), ("optouts", "list")):
         done = run(*command, cwd=first, env=live)
@@ -258,10 +257,8 @@ def test_a_missing_key_is_an_error(tmp_path: Path, run: Run, live: dict[str, str
     )
 
 
-def test_without_a_key_a_new_machine_takes_the_salt_from_the_file(
-    tmp_path: Path, run: Run, serve: Serve
-) -> None:
-    """A ledger that has made one of its own meanwhile is told what to do."""
+def test_without_a_secret_opt_outs_of_all_machines_unite(tmp_path: Path, run: Run, serve: Serve) -> None:
+    """The key is public, and so the same everywhere."""
     with serve(tmp_path, "--db", "service.sqlite") as env:
         first = write(tmp_path / "first", "pulse")
         run("optouts", "add", ADA, cwd=first, env=env)
@@ -271,16 +268,7 @@ def test_without_a_key_a_new_machine_takes_the_salt_from_the_file(
         other = write(tmp_path / "other", "pulse")
         run("optouts", "add", CY, cwd=other, env=env)
         shutil.copy(second / FILE, other / FILE)
-        done = run("plan", cwd=other, env=env)
-    assert (done.returncode, done.stderr) == (
-        1,
-        (
-            "Error: campaigns/live.suppressions.json and the ledger have opt-outs that were written with different "
-            "keys, so their people cannot be matched\n"
-            "  move the ledger away: it is filled from the lockfiles and this file, and `runner reconcile --full` finds "
-            "replies again; people who were entered by hand, enter again with `runner optouts add`\n"
-        ),
-    )
+        assert plan(run, other, env)["pulse"]["opted_out"] == 3
 
 
 def test_what_git_has_merged_is_read_and_written_clean(

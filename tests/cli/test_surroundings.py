@@ -63,8 +63,8 @@ def test_a_socks_proxy_is_named(run: Run, place: Path) -> None:
     """It is none that the program can use, and the one that can is named; going without works."""
     environment = LIVE | {"HTTPS_PROXY": "socks5://secret@127.0.0.1:9"}
     done = run("apply", "--auto-approve", cwd=place, env=environment)
-    assert done.stderr == (
-        "Error: the proxy for the target 'live' is a SOCKS proxy, and only HTTP proxies can be used\n"
+    assert done.stderr.endswith(
+        "\nError: the proxy for the target 'live' is a SOCKS proxy, and only HTTP proxies can be used\n"
         "  name one in https_proxy, as in http://HOST:PORT, or the service's host in no_proxy\n"
     )
     done = run("doctor", cwd=place, env=environment | {"no_proxy": "sms.example.com"})

@@ -27,7 +27,7 @@ from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
 from tests.cluster.in_process import InProcess
-from tests.plan.worlds import KEY, NOON, TARGET_KEY, WORLDS, World
+from tests.plan.worlds import KEY, NOON, WORLDS, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -109,11 +109,10 @@ def enter_world(world: World, url: str) -> None:
         ledger.prepare()
         with ledger.writing() as connection:
             for name, own in (("pulse", 1), ("news", 2)):
-                row = {"id": own, "target": "sandbox", "name": name, "salt": "salt"}
-                connection.execute(insert(campaigns).values(**row, key_fingerprint=KEY.name))
+                connection.execute(insert(campaigns).values(id=own, target="sandbox", name=name))
             number = 0
 
-            def launch(campaign: int, message: str, state: str, at: str, index: int, name: str) -> int:
+            def launch(campaign: int, message: str, state: str, at: str, index: int) -> int:
                 nonlocal number
                 number += 1
                 guid = f"g{number}" if state == "sent" else None
@@ -132,7 +131,7 @@ def enter_world(world: World, url: str) -> None:
                         outcome_at=at if state == "sent" else None,
                     )
                 )
-                fingerprint = KEY.fingerprint(name, world.phone(index))
+                fingerprint = KEY.fingerprint(world.phone(index))
                 connection.execute(
                     insert(deliveries).values(
                         campaign_id=campaign, message=message, fingerprint=fingerprint, launch_id=number
@@ -142,14 +141,14 @@ def enter_world(world: World, url: str) -> None:
 
             for message, index, person in sent_to:
                 at = format_moment(world.now - person.asked) if person.asked and message == "ask" else OLD
-                own = launch(1, message, "sent", at, index, "pulse")
+                own = launch(1, message, "sent", at, index)
                 if message == "ask":
                     enter_answers(connection, world, index, own)
             for message, index, _ in unresolved:
-                launch(1, message, "unknown", OLD, index, "pulse")
+                launch(1, message, "unknown", OLD, index)
             for index, person in enumerate(world.people):
                 for copy in range(person.recent):
-                    launch(2, f"n{copy}", "sent", format_moment(world.now), index, "news")
+                    launch(2, f"n{copy}", "sent", format_moment(world.now), index)
             enter_opt_outs(connection, world)
 
 
@@ -166,16 +165,15 @@ def enter_answers(connection: Any, world: World, index: int, launch_id: int) -> 
     if person.answered:
         names = [c.name for c in results.c if c.name.startswith(("question_", "result_"))]
         row = {**dict.fromkeys(names, ""), "launch_id": launch_id, "question_display_order": 0}
-        row |= {"participant": KEY.fingerprint("pulse", world.phone(index)), "created": OLD, "updated": OLD}
+        row |= {"participant": KEY.fingerprint(world.phone(index)), "created": OLD, "updated": OLD}
         connection.execute(insert(results).values(**row))
 
 
 def enter_opt_outs(connection: Any, world: World) -> None:
-    row = {"target": "sandbox", "salt": "salt", "key_fingerprint": TARGET_KEY.name}
-    connection.execute(insert(target_keys).values(**row))
+    connection.execute(insert(target_keys).values(target="sandbox", key_fingerprint=KEY.name))
     for index, person in enumerate(world.people):
         if person.opt_out is not None:
-            own = {"fingerprint": TARGET_KEY.fingerprint(world.phone(index)), "evidence": "e", "at": OLD}
+            own = {"fingerprint": KEY.fingerprint(world.phone(index)), "evidence": "e", "at": OLD}
             state = {"target": "sandbox", "source": "person", "state": person.opt_out}
             connection.execute(insert(opt_outs).values(**own, **state))
 
@@ -204,10 +202,10 @@ def test_partitions_plan_what_one_process_plans(
         options = PlanOptions(limit=world.limit, ignore_time=world.ignore_time)
         is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
         lookup = LedgerLookup(
-            has_ledger=True,
             key_variable="NO_KEY",
             campaign_id=1,
-            key=KEY if is_known else None,
+            key=KEY,
+            is_empty=not is_known,
             has_opt_outs=True,
             # Own deliveries are old: those to count are the ones that `recent` says.
             recent_since=format_moment(world.now) if world.cap else None,

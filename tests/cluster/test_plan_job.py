@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import LedgerLookup, PlanJob, open_job, store_job
-from runner.ledger.fingerprint import FingerprintKey, FingerprintSet
+from runner.ledger.fingerprint import FingerprintSet, TargetKey
 from runner.ledger.people.opt_outs import Suppressions
 from runner.ledger.people.recent import RecentDeliveries
-from runner.ledger.target_key import TargetKey
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from tests.keys import STATE_KEY
@@ -27,32 +26,27 @@ if TYPE_CHECKING:
 def test_a_job_has_keys_without_the_secret(
     campaign: Callable[..., Campaign], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A key from the secret is opened with the worker's own; one from a salt comes as it is."""
-    own, salted = FingerprintKey.from_secret(STATE_KEY), FingerprintKey.from_salt("salt")
-    targets = TargetKey.from_secret("sandbox", STATE_KEY)
-    people = FingerprintSet([own.fingerprint("pulse", "+14155550101")])
+    """A key from the secret is made anew of the worker's own; a public one of its target's name."""
+    own, public = TargetKey.of("sandbox", STATE_KEY), TargetKey.of("test", None)
+    people = FingerprintSet([own.fingerprint("+14155550101")])
     context = PlanContext(
         NOON,
-        suppressions=Suppressions(targets, people, FingerprintSet()),
-        recent=RecentDeliveries((("pulse", own, people), ("news", salted, FingerprintSet()))),
+        suppressions=Suppressions(public, people, FingerprintSet()),
+        recent=RecentDeliveries(own, people),
     )
-    lookup = LedgerLookup(has_ledger=False, key_variable="THE_SECRET", key=own)
+    lookup = LedgerLookup(key_variable="THE_SECRET", key=own)
     job = PlanJob(World(()).load(campaign), "sandbox", PlanOptions(), context, {}, 2, lookup)
     folder = SharedFolder(str(tmp_path / "shared"))
     store_job(folder, "pulse.job", job)
     stored = folder.read("pulse.job")
     assert STATE_KEY.encode() not in stored
-    for key in (own, targets):
-        assert key._key not in stored  # noqa: SLF001  what it is about
+    assert own._key not in stored  # noqa: SLF001  what it is about
     monkeypatch.setenv("THE_SECRET", STATE_KEY)
     opened, _ = open_job(folder, "pulse.job")
     assert opened.lookup == lookup
     assert opened.context is not None
     assert opened.context.recent is not None
-    assert [(name, key) for name, key, _ in opened.context.recent.shelves] == [
-        ("pulse", own),
-        ("news", salted),
-    ]
+    assert opened.context.recent.key == own
     assert opened.context.recent.count("+14155550101") == 1
     assert opened.context.suppressions is not None
-    assert opened.context.suppressions.key == targets
+    assert opened.context.suppressions.key == public

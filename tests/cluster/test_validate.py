@@ -52,7 +52,7 @@ def tell(problems: Problems) -> tuple[list[Diagnostic], list[tuple[str, Path, in
 
 def count(plan: CampaignPlan) -> CampaignPlan:
     """Return a plan without its launches: people of two partitions share none."""
-    return replace(plan, messages=tuple(replace(message, launches=0) for message in plan.messages))
+    return replace(plan, messages=tuple(message.replace(launches=0) for message in plan.messages))
 
 
 def check_both(campaign: Campaign, cluster: Executor, folder: Path) -> list[Diagnostic]:

@@ -15,9 +15,10 @@ from runner.campaign.model import FrequencyCap, Message
 from runner.delivery.intent_log import Admission, EligibilityCheck
 from runner.delivery.pace import Pace
 from runner.ledger.database import Ledger
+from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, Outcome, format_moment
-from runner.ledger.people.opt_outs import OptOut, add_replies
+from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
 from runner.ledger.tables import deliveries, launches
@@ -31,8 +32,8 @@ from tests.deliver.summed import SummedDelivery
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from runner.ledger.files.suppressions import State
     from runner.ledger.model import LaunchState
-    from runner.ledger.people.opt_outs import State
 
     Send = Callable[[str, list[str]], SendReply]
 

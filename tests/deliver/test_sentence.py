@@ -182,5 +182,5 @@ class TestSavedPlan:
         with freeze_time(half_past_eight, tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
         assert done.out == (
-            "pulse: nothing sent, 2 recipients deferred, 3 recipients too late for `expires`.\n"
+            "pulse: nothing sent, 3 recipients too late for `expires`, 2 recipients deferred.\n"
         )

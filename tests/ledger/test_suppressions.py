@@ -122,7 +122,7 @@ def test_a_pause_is_said_once(ledger: Ledger) -> None:
         assert said == [False, True, False]
         pause = find_pause(connection, "live", ["heartbeat", "pulse"])
         assert pause is not None
-        assert (pause.reason, pause.describe()) == ("why", "on hold since 2026-12-03 10:00 UTC: why")
+        assert (pause.reason, pause.describe()) == ("why", "paused since 2026-12-03 10:00 UTC: why")
         assert find_pause(connection, "test", ["pulse"]) is None
         assert set_pause(connection, KEY, "pulse", None, EARLY)
         assert read_pauses(connection, "live") == {}

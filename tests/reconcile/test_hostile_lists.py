@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from runner.errors import ServiceError
 from runner.ledger.database import Ledger
 from runner.ledger.people.opt_outs import decide_reply
 from runner.ledger.results.result_feed import iterate_feed
-from runner.ledger.tables import launches
+from runner.ledger.tables import launch_readings, launches
 from runner.report.gathering import read_refusals
 from runner.service.model import Unreadable
 from tests.reconcile.conftest import AT, Campaign, SurveyService, make_result
@@ -439,3 +439,20 @@ def test_lists_that_do_not_count_themselves_are_reconciled(campaign: Campaign) -
     campaign.service.count = lambda guid: len(campaign.service.list_results(guid)) + (guid == "a")
     assert campaign.reconcile().short_launches == ["a"]
     assert len(campaign.service.take_requests()) < 40
+
+
+def test_nothing_is_left_of_a_reading_that_fails(campaign: Campaign) -> None:
+    """What waited in the ledger is gone when the service fails half-way; what was stored stays."""
+    fill(campaign, 250, "a")
+
+    def fail(path: str) -> None:
+        if path == "/api/results" and campaign.list_held():
+            campaign.service.on_request = lambda _path: None
+            campaign.service.change_page = lambda page: {"meta": page["meta"]}
+
+    campaign.service.on_request = fail
+    with pytest.raises(ServiceError):
+        campaign.reconcile()
+    assert len(campaign.list_held()) == 100
+    with campaign.ledger.reading() as connection:
+        assert connection.execute(select(launch_readings)).first() is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.scales import read_points, read_scale_point
@@ -57,6 +57,7 @@ def test_only_plain_numbers_read_as_numbers(text: str, number: Fraction | None) 
 
 
 @given(st.text())
+@settings(max_examples=30)
 def test_no_text_breaks_the_reading_of_numbers(text: str) -> None:
     """Whatever somebody answers, reading it as a number gives a number or None."""
     assert read_number(text) is None or isinstance(read_number(text), Fraction)

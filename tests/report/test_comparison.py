@@ -7,7 +7,7 @@ from fractions import Fraction
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.comparison import (
@@ -84,6 +84,7 @@ def test_a_comparison_refuses_what_is_no_proportion() -> None:
 
 
 @given(arms(), arms())
+@settings(max_examples=30)
 def test_arms_may_swap_places(a: tuple[str, int, int], b: tuple[str, int, int]) -> None:
     """Swapped, the difference changes its sign and nothing else changes."""
     one, other = compare(*a[1:], *b[1:]), compare(*b[1:], *a[1:])
@@ -121,6 +122,7 @@ def test_an_adjusted_p_value_decides() -> None:
 
 @pytest.mark.parametrize("at_every_look", [False, True])
 @given(short=st.integers(0, 1000), warm=st.integers(0, 1000))
+@settings(max_examples=30)
 def test_intervals_say_what_verdicts_say(*, at_every_look: bool, short: int, warm: int) -> None:
     """With two comparisons interval and verdict are adjusted alike: where one is sure, so is the other.
 
@@ -150,6 +152,7 @@ def test_a_test_for_every_look_knows_nothing_of_nothing(counts: tuple[int, int, 
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.data())
+@settings(max_examples=30)
 def test_the_interval_of_every_look_ends_where_the_p_value_does(a: int, b: int, data: st.DataObject) -> None:
     """At its reach, as z, the e-value is 1/0.05: √(16/(V + 16)) exp(z² V/2(V + 16)) = 20."""
     successes = data.draw(st.integers(1, a + b - 1))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 from freezegun import freeze_time
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.document import round_exactly
@@ -210,6 +210,7 @@ def test_the_page_needs_nothing_else(sample_report: CampaignReport) -> None:
 
 
 @given(st.fractions(-1000, 1000), st.integers(0, 6))
+@settings(max_examples=30)
 def test_rounding_is_exact(number: Fraction, places: int) -> None:
     """A rounded number is within half a unit of the exact one, and a tie goes away from zero."""
     rounded = Fraction(round_exactly(number, places))

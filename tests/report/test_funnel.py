@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
@@ -88,6 +88,7 @@ people = st.lists(
 
 
 @given(people, st.integers(0, 30))
+@settings(max_examples=30)
 def test_a_walk_through_single_people_agrees(walked: list[tuple[str, str]], reached: int) -> None:
     """Asked, answered, unaccounted and broken off are those of one participant at a time, added up."""
     steps = {step.tag: step for step in follow_questions(ARMS, Counter(walked), {"x": reached})}

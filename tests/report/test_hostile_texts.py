@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -133,6 +133,7 @@ def test_markdown_shows_the_text(text: str) -> None:
 
 
 @given(texts)
+@settings(max_examples=30)
 @example("a\\")
 @example("1. a")
 @example("](https://evil.example) !")
@@ -168,6 +169,7 @@ def test_csv_runs_no_hostile_text(text: str) -> None:
 
 
 @given(texts)
+@settings(max_examples=30)
 def test_csv_gives_every_text_back(text: str) -> None:
     """A reader gets every text back, but for an apostrophe before those that a spreadsheet would run."""
     rows = list(csv.reader(io.StringIO(write_csv(build_hostile(text)), newline=""), strict=True))
@@ -185,6 +187,7 @@ def test_json_gives_the_text_back(text: str) -> None:
 
 
 @given(texts)
+@settings(max_examples=30)
 def test_one_line_is_one_line(text: str) -> None:
     """A text on one line has no line break, no control character and no mark that turns the text after it."""
     line = write_line(text)

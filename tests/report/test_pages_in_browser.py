@@ -66,7 +66,10 @@ def opened(
 @pytest.mark.parametrize("name", ["report", "long", "index"])
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_a_page_is_sound(name: str, size: tuple[int, int], browser: Browser, pages: dict[str, Path]) -> None:
-    """No page asks for anything, breaks its own policy, scrolls sideways, or skips a heading."""
+    """No page asks for anything, breaks its own policy, scrolls sideways, or skips a heading.
+
+    A chart has a name, its labels are 10 px or larger, and none is cut off or stands on another.
+    """
     with opened(browser, pages[name], size) as (page, heard):
         assert heard == []
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
@@ -74,6 +77,8 @@ def test_a_page_is_sound(name: str, size: tuple[int, int], browser: Browser, pag
         assert levels[0] == 1
         assert levels.count(1) == 1
         assert all(after - before <= 1 for before, after in pairwise(levels))
+        assert page.locator("svg[role=img][aria-label]").count() == page.locator("svg").count() >= 1
+        assert page.evaluate(FIND_UNREADABLE) == []
 
 
 @pytest.mark.parametrize("name", ["report", "index"])
@@ -116,21 +121,6 @@ FIND_FAINT = """
   return faint;
 }
 """
-
-
-@pytest.mark.parametrize("name", ["report", "index"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-def test_charts_can_be_read(
-    name: str,
-    size: tuple[int, int],
-    browser: Browser,
-    pages: dict[str, Path],
-) -> None:
-    """A chart has a name, its labels are 10 px or larger, and none is cut off or stands on another."""
-    with opened(browser, pages[name], size) as (page, _):
-        charts = page.locator("svg[role=img][aria-label]")
-        assert charts.count() == page.locator("svg").count() >= 1
-        assert page.evaluate(FIND_UNREADABLE) == []
 
 
 FIND_UNREADABLE = """

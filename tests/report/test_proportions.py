@@ -7,7 +7,7 @@ from math import comb
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.comparison import difference_interval, fisher_p_value
@@ -59,6 +59,7 @@ def test_difference_meets_published_intervals(table: Table, low: float, high: fl
 
 
 @given(tables(most=10**6))
+@settings(max_examples=30)
 def test_difference_is_made_of_two_wilson_intervals(scipy: Any, table: Table) -> None:
     """Squared, the reach to each side is the sum of the squared reaches that SciPy's intervals have."""
     successes_a, trials_a, successes_b, trials_b = table
@@ -71,6 +72,7 @@ def test_difference_is_made_of_two_wilson_intervals(scipy: Any, table: Table) ->
 
 
 @given(tables(most=10**6))
+@settings(max_examples=30)
 def test_difference_lies_within_its_interval(table: Table) -> None:
     """The interval holds the difference, stays on the scale, and is mirrored when the arms swap places."""
     low, high = difference_interval(*table)
@@ -104,12 +106,14 @@ def test_fisher_meets_published_values(table: Table, p_value: float) -> None:
 
 
 @given(tables(least=0, most=60))
+@settings(max_examples=30)
 def test_fisher_is_exact(table: Table) -> None:
     """The p-value is that of counting every table in whole numbers."""
     assert fisher_p_value(*table) == pytest.approx(float(count_exactly(table)), rel=1e-12)
 
 
 @given(tables(most=20_000))
+@settings(max_examples=30)
 def test_fisher_agrees_with_scipy(scipy: Any, table: Table) -> None:
     """For larger counts the p-value is SciPy's."""
     successes_a, trials_a, successes_b, trials_b = table
@@ -134,6 +138,7 @@ def test_fisher_takes_millions(scipy: Any, table: Table) -> None:
 
 
 @given(tables(least=0, most=300))
+@settings(max_examples=30)
 def test_fisher_is_blind_to_names(table: Table) -> None:
     """It is a probability, the same when arms swap places and when failures are counted for successes."""
     successes_a, trials_a, successes_b, trials_b = table

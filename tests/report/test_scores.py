@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.scores import (
@@ -52,6 +52,7 @@ def test_wilson_meets_published_intervals(successes: int, trials: int, low: floa
 
 
 @given(proportions())
+@settings(max_examples=30)
 def test_wilson_ends_solve_the_score_equation(proportion: tuple[int, int]) -> None:
     """Each end is a rate e that the score test only just accepts: |p - e| = z √(e(1 - e)/n)."""
     successes, trials = proportion
@@ -63,6 +64,7 @@ def test_wilson_ends_solve_the_score_equation(proportion: tuple[int, int]) -> No
 
 
 @given(proportions())
+@settings(max_examples=30)
 def test_wilson_is_symmetric(proportion: tuple[int, int]) -> None:
     """Counting failures for successes mirrors the interval."""
     successes, trials = proportion
@@ -84,6 +86,7 @@ def test_divide_is_undefined_without_a_whole() -> None:
 
 
 @given(st.lists(st.integers(0, 10)))
+@settings(max_examples=30)
 def test_nps_groups_partition_the_answers(answers: list[int]) -> None:
     """Promoters, passives and detractors are all answers counted, and the score follows from them."""
     nps = net_promoter_score(Counter(map(Fraction, answers)))
@@ -128,6 +131,7 @@ def test_csat_needs_more_than_two_points(scale: tuple[int | None, ...]) -> None:
 
 
 @given(st.lists(st.fractions(max_denominator=1000), min_size=1))
+@settings(max_examples=30)
 def test_middles_are_those_of_the_statistics_module(numbers: list[Fraction]) -> None:
     """Mean and median of counted numbers are those of the numbers written out."""
     summary = summarise_numbers(Counter(numbers))
@@ -158,6 +162,7 @@ def test_nps_interval_meets_a_worked_example() -> None:
 
 
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(0, 300))
+@settings(max_examples=30)
 def test_nps_interval_is_that_of_votes(promoters: int, passives: int, detractors: int) -> None:
     """With ¾, 1½ and ¾ of an answer more, it is the normal interval of votes of 1, 0 and -1."""
     nps = count_nps(promoters, passives, detractors)
@@ -172,6 +177,7 @@ def test_nps_interval_is_that_of_votes(promoters: int, passives: int, detractors
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+@settings(max_examples=30)
 def test_nps_interval_holds_the_score(promoters: int, passives: int, detractors: int) -> None:
     """The interval stays on the scale, holds the score, has a length, and is mirrored with the groups."""
     nps = count_nps(promoters, passives, detractors)
@@ -201,6 +207,7 @@ def test_csat_has_the_interval_of_a_proportion() -> None:
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=10, max_size=40))
+@settings(max_examples=30)
 def test_mean_interval_ends_where_the_transformed_t_statistic_does(halves: list[int]) -> None:
     """At each end Hall's T + gT²/3√n + g²T³/27n + g/6√n, with T = (m - end)/(s/√n), is Student's quantile."""
     numbers = [half / 2 for half in halves]

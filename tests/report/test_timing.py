@@ -7,7 +7,7 @@ from collections import Counter
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.documents.wording import format_duration
@@ -18,6 +18,7 @@ times = st.lists(st.integers(-100, 10**6), min_size=2)
 
 
 @given(times)
+@settings(max_examples=30)
 def test_quantiles_are_those_of_the_statistics_module(values: list[int]) -> None:
     """Deciles of a histogram are the inclusive deciles of its values written out."""
     deciles = statistics.quantiles(map(Fraction, values), n=10, method="inclusive")
@@ -35,6 +36,7 @@ def test_quantiles_of_five_values(share: str, value: str) -> None:
 
 
 @given(times, st.fractions(0, 1), st.fractions(0, 1))
+@settings(max_examples=30)
 def test_quantiles_rise_from_the_lowest_to_the_highest(values: list[int], a: Fraction, b: Fraction) -> None:
     """The ends are the extremes, and a larger share never has a smaller quantile."""
     histogram = Counter(values)
@@ -93,6 +95,7 @@ def test_durations_are_said_in_two_units(seconds: str, words: str) -> None:
 
 
 @given(st.fractions(0, 10**7))
+@settings(max_examples=30)
 def test_durations_are_said_to_within_their_smaller_unit(seconds: Fraction) -> None:
     """What is said is never off by more than half of the second unit."""
     sizes = {"s": 1, "min": 60, "h": 3600, "d": 86_400}

@@ -109,6 +109,7 @@ def test_stop_words_are_words() -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 20)), st.integers(0, 10))
+@settings(max_examples=30)
 def test_order_of_counting_does_not_matter(counts: dict[str, int], limit: int) -> None:
     """The same counts in another order give the same list."""
     backwards = dict(reversed(counts.items()))

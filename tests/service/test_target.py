@@ -282,7 +282,8 @@ def test_an_unknown_key_is_not_answered_with_refused_ones(write: Write) -> None:
         read_targets(file, {})
     (problem,) = caught.value.diagnostics
     assert problem.message == "`tokn` is not a key in `targets.live`"
-    keys = "base_url, username_env, api_key_env, state_key_env, insecure, renamed_from, cluster, limits"
+    keys = "base_url, username_env, api_key_env, state_key_env, insecure, renamed_from, cluster, "
+    keys += "state_remote, limits"
     assert problem.hint == f"known here: {keys}"
 
 

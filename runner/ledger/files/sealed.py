@@ -182,11 +182,12 @@ def _merge(kind: FileKind, file: Path, text: str) -> str | None:
     """Return the text of a file that git has merged from whole lines, as one side; None for other texts."""
     lines = text.replace("\r\n", "\n").split("\n")
     # A truncated file also has lines of ours, so check its first and last line.
-    if lines[:1] != ["{"] or lines[-2:] != ["}", ""]:
+    said = [line for line in lines if _MARKER.fullmatch(line) is None]
+    if said[:1] != ["{"] or said[-2:] != ["}", ""]:
         return None
     head: dict[str, list[str]] = {}
     blocks: dict[str, list[str]] = {}
-    for line in _iterate_items(lines[1:-2], blocks):
+    for line in _iterate_items(lines[:-1], blocks):
         found = None if line is None else _HEAD.fullmatch(line)
         if found is None:
             return None
@@ -194,8 +195,8 @@ def _merge(kind: FileKind, file: Path, text: str) -> str | None:
         if found["value"] not in shelf:
             shelf.append(found["value"])
     _agree(kind, file, head, blocks)
-    said: dict[str, Any] = {name: msgspec.Raw(values[0].encode()) for name, values in head.items()}
-    return "".join(lay_out({**said, **blocks}))
+    merged: dict[str, Any] = {name: msgspec.Raw(values[0].encode()) for name, values in head.items()}
+    return "".join(lay_out({**merged, **blocks}))
 
 
 def _iterate_items(lines: Sequence[str], blocks: dict[str, list[str]]) -> Iterator[str | None]:
@@ -218,7 +219,8 @@ def _iterate_items(lines: Sequence[str], blocks: dict[str, list[str]]) -> Iterat
             current = None
         elif current is not None and bare.startswith("    {"):
             blocks[current].append(bare[4:])
-        else:
+        # A conflict of whole files, as where both sides have added one, has their braces twice.
+        elif bare not in ("{", "}"):
             yield bare
 
 

@@ -72,7 +72,7 @@ def _require_empty(connection: Connection) -> None:
     for table in _TABLES:
         if table is not info and connection.execute(select(table).limit(1)).first() is not None:
             raise LedgerError(
-                f"the ledger is not empty: there are {table.name.replace('_', ' ')} in it",
+                "the ledger is not empty",
                 hint="a copy fills an empty ledger: name a new one with --ledger or RUNNER_LEDGER",
             )
 

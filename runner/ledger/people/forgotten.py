@@ -23,6 +23,7 @@ from runner.ledger.tables import (
     campaigns,
     deliveries,
     forgotten_results,
+    launch_readings,
     launches,
     message_names,
     opt_ins,
@@ -66,6 +67,8 @@ def remove_person(
     counts["deliveries"] = connection.execute(removed).rowcount
     blank = update(launches).where(launches.c.id.in_(alone | abandoned)).values(definition=None, detail=None)
     connection.execute(blank)
+    # A reading that is under way asks the service for the text again; of a killed one nothing is to stay.
+    connection.execute(update(launch_readings).values(definition=None))
     # The old keys are digests of the person's fingerprint, among others.
     renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
     return counts

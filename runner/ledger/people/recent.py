@@ -110,7 +110,6 @@ def read_open_sessions(
     if other_than is not None:
         are_holding &= campaigns.c.id != other_than
     asked = None if phones is None else [key.fingerprint(phone) for phone in phones]
-    people: list[Any]
     shelves = []
     theirs = select(campaigns.c.id, campaigns.c.name).where(are_holding).order_by(campaigns.c.name)
     for campaign_id, name in connection.execute(theirs).all():

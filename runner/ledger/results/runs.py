@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _BY_TIME = (runs.c.started_at, runs.c.id)
 _BITS = 64
 _COLUMNS = [column.name for column in runs.c]
-_TOLD = case((launches.c.state == "intent", "unknown"), else_=launches.c.state)
+_OUTCOME = case((launches.c.state == "intent", "unknown"), else_=launches.c.state)
 
 
 def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
@@ -34,13 +34,13 @@ def enter_runs(connection: Connection, entered: Iterable[Run]) -> None:
 
 def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[LaunchRecord]) -> None:
     """Enter the runs of lockfiles' launches that have none in the ledger."""
-    told = {one.project_launch_guid: one.run for one in records if one.run is not None}
-    if not told:
+    in_files = {one.project_launch_guid: one.run for one in records if one.run is not None}
+    if not in_files:
         return
     query = select(launches.c.project_launch_guid).where(
         launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.run.is_(None)
     )
-    lacking = told.keys() & connection.execute(query).scalars()
+    lacking = in_files.keys() & connection.execute(query).scalars()
     if lacking:
         is_it = and_(
             launches.c.campaign_id == campaign_id,
@@ -49,7 +49,7 @@ def fill_in_runs(connection: Connection, campaign_id: int, records: Collection[L
         )
         connection.execute(
             update(launches).where(is_it).values(run=bindparam("b_run")),
-            [{"b_guid": guid, "b_run": told[guid]} for guid in sorted(lacking)],
+            [{"b_guid": guid, "b_run": in_files[guid]} for guid in sorted(lacking)],
         )
 
 
@@ -120,10 +120,10 @@ def tally_run(
     Launches with `ignored` details don't count: their recipients were retried.
     """
     query = (
-        select(_TOLD, launches.c.detail, func.count(), func.sum(launches.c.recipients))
+        select(_OUTCOME, launches.c.detail, func.count(), func.sum(launches.c.recipients))
         .where(*_are_of(campaign_id, run, ignored))
-        .group_by(_TOLD, launches.c.detail)
-        .order_by(_TOLD, launches.c.detail)
+        .group_by(_OUTCOME, launches.c.detail)
+        .order_by(_OUTCOME, launches.c.detail)
     )
     return [TallyRow(row[0], row[1], row[2], int(row[3])) for row in connection.execute(query)]
 
@@ -136,7 +136,7 @@ def iterate_run(
     query = select(
         columns.launch_key,
         columns.message,
-        _TOLD,
+        _OUTCOME,
         columns.recipients,
         columns.project_launch_guid,
         columns.detail,

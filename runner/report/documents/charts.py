@@ -29,7 +29,7 @@ LONGEST_LABEL = 18
 """Characters of a label in a chart; the table beside it has the whole label."""
 
 # Room for a character: the style sheet's 13 px are 15 on a phone and on paper.
-_CHARACTER = 9
+_CHARACTER = 10
 _ROW, _BAR, _WIDEST, _AXIS, _GAP, _PLOT = 30, 18, 48, 22, 8, 160
 _MOST_TICKS = 5
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
 from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
-from runner.errors import RunnerError
+from runner.errors import RunnerError, SuppressionsError
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import dump_book, parse_book
 from runner.ledger.people.opt_outs import (
@@ -101,6 +101,12 @@ class OptOutsDocument(Document, frozen=True):
     replies: tuple[ListedReply, ...] | UnsetType = UNSET
 
 
+_EXPORT_AGAIN = (
+    "give a file as `runner optouts export` has written it for this target, with the same key; or the phones "
+    "themselves, as a CSV"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class OptOutView:
     """The opt-outs and replies of a target.
@@ -163,7 +169,7 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
 @contextmanager
 def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
     """Read the ledger, filled from all record files."""
-    with workspace.open_ledger_for_reading() as ledger, ledger.reading() as connection:
+    with workspace.open_ledger_for_reading(needs_shared=False) as ledger, ledger.reading() as connection:
         yield connection
 
 
@@ -323,9 +329,14 @@ def _enter_export(connection: LedgerConnection, key: TargetKey, file: Path) -> I
     except UnicodeDecodeError:
         raise RunnerError(
             f"{file} is not UTF-8: nothing was entered",
-            hint="give a file as `runner optouts export` has written it",
+            hint=_EXPORT_AGAIN,
         ) from None
-    return import_opt_outs(connection, parse_book(file, text, key), key)
+    try:
+        book = parse_book(file, text, key)
+    except SuppressionsError as error:
+        # It is nobody's record, so git has no other version of it.
+        raise RunnerError(f"{error.message}: nothing was entered", hint=_EXPORT_AGAIN) from None
+    return import_opt_outs(connection, book, key)
 
 
 def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) -> None:

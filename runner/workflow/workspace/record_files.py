@@ -200,7 +200,7 @@ class RecordFiles:
         except GitError as error:
             if needs_shared:
                 raise
-            warn(f"{error.message}. This machine's own record is changed; it may lack what others know")
+            warn(f"what other machines recorded may be missing: {error.message}")
         texts = {file: text for file, text in texts.items() if text}
         if self.skips_other_keys:
             own = [file for file in texts if read_key_name(texts[file]) == self.key.name]

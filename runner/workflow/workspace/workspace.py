@@ -247,29 +247,32 @@ class Workspace:
             self.files.write_suppressions(ledger)
 
     @contextmanager
-    def open_ledger_for_reading(self) -> Iterator[Ledger]:
+    def open_ledger_for_reading(self, *, needs_shared: bool = True) -> Iterator[Ledger]:
         """Open the ledger, filled from all record files; a temporary one if there is none yet.
 
+        `needs_shared` is as in `RecordFiles.fill`.
+
         Raises:
+            GitError: the state remote cannot be read.
             LedgerError: it cannot be read, or has to be filled and cannot be written.
         """
         with self.open_ledger_if_present() as present:
             if present is not None:
-                self.files.fill(present)
+                self.files.fill(present, needs_shared=needs_shared)
                 yield present
                 return
-        with self.open_temporary_ledger() as ledger:
+        with self.open_temporary_ledger(needs_shared=needs_shared) as ledger:
             yield ledger
 
     @contextmanager
-    def open_temporary_ledger(self) -> Iterator[Ledger]:
+    def open_temporary_ledger(self, *, needs_shared: bool = True) -> Iterator[Ledger]:
         """Open a ledger of what record files have, which is removed at the end."""
         with (
             TemporaryDirectory(prefix="runner-") as folder,
             Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger,
         ):
             ledger.prepare()
-            self.files.fill(ledger)
+            self.files.fill(ledger, needs_shared=needs_shared)
             yield ledger
 
     @contextmanager
