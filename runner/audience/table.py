@@ -356,7 +356,7 @@ def check_header(file: Path, line: int, header: list[str]) -> None:
 def _not_readable(file: Path, location: str, encoding: str, line: int) -> TableProblemError:
     """Return the error for a file that is not in its encoding, noticed in this line."""
     if encoding.startswith("utf-16"):
-        message = "this row is not UTF-16, which the file begins in"
+        message = "this row is not UTF-16, as which the file is read"
         return table_problem(file, line, "csv-encoding", message, _ENCODING_HINT)
     if encoding.startswith("utf-8") and (foreign := read_foreign(location)) is not None:
         return TableProblemError(_describe_foreign(file, foreign))

@@ -312,7 +312,8 @@ class ConsoleObserver(Observer):
             print_prose(line, err=True)
         if problems.note_count:
             notes = count_words(problems.note_count, "note")
-            print_prose(f"{notes} on campaign files: `runner validate` shows them.", err=True)
+            them = "it" if problems.note_count == 1 else "them"
+            print_prose(f"{notes} on campaign files: `runner validate` shows {them}.", err=True)
 
     def leave_out(self, words: str, error: RunnerError) -> None:
         """Write the reason for leaving out a campaign, and the remedy."""

@@ -339,6 +339,38 @@ class ControlRoutes:
         }
 
 
+_PROBLEM = re.compile(
+    r"Expected `(?P<kind>\w+)[^`]*`(?:, got `(?P<got>\w+)`| (?P<sign>[<>]=?) (?P<bound>\S+)|.*?)"
+    r"(?: - at `\$\.?(?P<place>[^`]*)`)?"
+)
+_FIELD = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>[^`]*)`.*")
+_KINDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
+
+
+def _describe(error: Exception) -> str:
+    """Return what is wrong in the words of an API, not in those of a type of Python."""
+    if field := _FIELD.fullmatch(str(error)):
+        return f"{field['name']}: {'is missing' if field['how'] == 'missing required' else 'is not known'}"
+    problem = _PROBLEM.fullmatch(str(error))
+    if problem is None or problem["kind"] not in _KINDS:
+        return str(error)
+    words = f"{problem['place'] or 'the body'}: must be {_KINDS[problem['kind']]}"
+    if problem["got"] in _KINDS:
+        return f"{words}, not {_KINDS[problem['got']]}"
+    if problem["sign"]:
+        return f"{words}, {_SIGNS[problem['sign']]} {problem['bound']}"
+    return f"{words} of another form"
+
+
 def read_values(values: Mapping[str, object], wanted: type[_Read]) -> _Read:
     """Return the values of a query or form, whose numbers are texts.
 
@@ -348,7 +380,9 @@ def read_values(values: Mapping[str, object], wanted: type[_Read]) -> _Read:
     try:
         return msgspec.convert(values, wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise RefusalError(400, "invalid_parameter", "What was asked cannot be read.", [str(error)]) from None
+        raise RefusalError(
+            400, "invalid_parameter", "What was asked cannot be read.", [_describe(error)]
+        ) from None
 
 
 def _read_query(request: Request, wanted: type[_Read]) -> _Read:
@@ -360,7 +394,7 @@ async def _read_body(request: Request, wanted: type[_Read]) -> _Read:
     try:
         return msgspec.json.decode(await read_body(request, _MAX_BYTES) or b"{}", type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RefusalError(400, "invalid_body", "The body cannot be read.", [str(error)]) from None
+        raise RefusalError(400, "invalid_body", "The body cannot be read.", [_describe(error)]) from None
 
 
 def _read_phone(written: str) -> str:

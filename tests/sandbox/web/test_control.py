@@ -224,3 +224,21 @@ def test_simulations_take_turns_and_sends_go_between(call: Call, monkeypatch: py
     assert counts[:2] == [0, 0]
     assert counts[2] > 300
     assert {200} == set(sends)
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "problem"),
+    [
+        ("clock", {"advance": 5}, "advance: must be text, not a whole number"),
+        ("clock", [], "the body: must be an object, not a list"),
+        ("reply", {"phone": "+14155550101"}, "text: is missing"),
+        ("simulate", {"seed": -1}, "seed: must be a whole number, at least 0"),
+        ("faults", {"rates": {"drop": 2}}, "rates[...]: must be a number, at most 1.0"),
+        ("reset", {"then": "before"}, "then: is not known"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_without_types_of_python(
+    call: Call, route: str, body: Any, problem: str
+) -> None:
+    refused = call("POST", f"/_sandbox/{route}", body)
+    assert (refused.status_code, refused.json()["error"]["problems"]) == (400, [problem])
