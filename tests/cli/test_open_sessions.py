@@ -387,7 +387,7 @@ def test_a_survey_that_only_the_lockfile_of_another_campaign_tells_of_counts(wor
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["no file", "an invalid file", "a damaged lockfile"])
 def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: str) -> None:
-    """Whether it asks something is not known, and its own plan says what is wrong with it."""
+    """Its lockfile says whom it asks something; without it nobody knows, and its own plan says what is wrong."""
     world.write("first", ASK)
     world.apply("first")
     world.write("second", NEWS)
@@ -398,7 +398,8 @@ def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: st
     else:
         damaged = file if fault == "an invalid file" else file.with_name("first.sandbox.lock.json")
         damaged.write_text("{", encoding="utf-8")
-    assert world.plan("second") == {"news": (1, 0, [])}
+    expected = (1, 0, []) if fault == "a damaged lockfile" else (0, 1, [UNREAD])
+    assert world.plan("second") == {"news": expected}
 
 
 def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -> None:
