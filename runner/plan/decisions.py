@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LATER = frozenset(name for name, reason in REASONS.items() if reason.lasts in ("undecided", "meanwhile"))
 """Dispositions that may turn into a message later, independent of other messages."""
+_MEANWHILE = frozenset(name for name, reason in REASONS.items() if reason.lasts == "meanwhile")
 _COMES = LATER | {"already_sent", "to_send"}
 
 
@@ -183,7 +184,7 @@ class _Chain(NamedTuple):
             return self.find_opening(assignment.message, moment)
         if assignment.due is not None:
             return round_up(assignment.due[0])
-        return self.now if assignment.counts or REASONS[assignment.disposition].lasts == "meanwhile" else None
+        return self.now if assignment.counts or assignment.disposition in _MEANWHILE else None
 
 
 _MINUTE = timedelta(seconds=59, microseconds=999_999)
