@@ -133,7 +133,7 @@ def test_a_pause_waits_neither_for_a_reviewer_nor_for_a_send(team: Team, ref: st
         )
         assert jobs["pause"].result == "success", jobs["pause"].show()
         record = git(team.forge.remote, "show", f"{ref}:campaigns/live.suppressions.json")
-        assert '"reason": "a wrong link"' in record
+        assert '"reason":"a wrong link"' in record
 
     jobs = team.send(team.push("Tell all of the coffee"), team.approve, {"Send": pause})
     assert "since this one ended early" in jobs["send"].log("Send")

@@ -299,7 +299,8 @@ class StateRemote:
         self.is_behind = True
         warn(f"{self.ref} could not be let go: {error.message}")
         note(
-            "  everything that was sent is recorded here; other machines take the ref over once they have "
+            "  the ledger and the lockfiles here have everything: commit and push them, or run the same "
+            "command again here. Other machines take the ref over once they have "
             f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
             f"{advise_timeout(self._terms)}"
         )
