@@ -240,4 +240,4 @@ def test_a_survey_and_its_reminder_have_one_score(live: Live) -> None:
     assert "- nps in ask: NPS -100.0" in shown.replace("\\", "")
     assert "- nps in remind: NPS +100.0" in shown.replace("\\", "")
     rows = live.run("report", "--format", "csv").splitlines()
-    assert "pulse,live,,nps,0 to 10?,nps,,,25,,20.0" in rows
+    assert "pulse,live,,,score.question.nps.score,,20.0" in rows
