@@ -107,7 +107,8 @@ class RecordFiles:
         texts = self.read_texts(needs_shared=needs_shared)
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
-            require_key(connection, self.key)
+            if not require_key(connection, self.key):
+                _require_kept(f"{self.key.target}{SUPPRESSIONS_SUFFIX}")
             known = find_absorbed(connection, sorted(set(digests.values())))
         new = [file for file in texts if digests[file] not in known]
         if not new:
@@ -186,8 +187,6 @@ class RecordFiles:
         name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
         books = (_read_suppressions(place) for place in self.places)
         texts = {book.file: book.text for book in books if book is not None}
-        if not texts:
-            _require_kept(name)
         texts.update(self._read_lockfiles())
         ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
         for file, text in self.waiting.items():
