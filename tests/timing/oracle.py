@@ -224,13 +224,11 @@ def find_rules(case: Case, purpose: str | None) -> list[Hours]:
 
 
 def is_refused(schedule: Mapping[str, Any]) -> bool:
-    """Return whether a campaign with this schedule is refused: it has no sense, or means no moment."""
+    """Return whether a schedule that fits the schema is refused: it has no sense, or means no moment."""
     opens, closes = schedule.get("send_between", ("00:00", "24:00"))
     if read_clock(opens) >= read_clock(closes):
         return True
     keys = [key for key in ("not_before", "expires") if key in schedule]
-    if keys and "timezone" not in schedule:
-        return True
     found = [open_clock(schedule["timezone"]).find(schedule[key]) for key in keys]
     if not all(found):
         return True

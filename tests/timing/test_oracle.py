@@ -210,6 +210,8 @@ class Author:
         if self._happens(0.35):
             later = self._chance.choice((30, self._chance.randrange(-60, 5000), 20_000))
             schedule["expires"] = show_time(home, start + timedelta(minutes=later, seconds=later % 2 * 30))
+        if schedule.keys() & {"not_before", "expires"}:
+            schedule["timezone"] = home
         return schedule
 
     def _choose_hours(self, zone: str, around: datetime) -> list[str]:
