@@ -207,7 +207,10 @@ def test_a_launch_that_came_later_leaves_the_rest_as_it_was(pulse: Pulse) -> Non
     assert "3 people were texted; how many answered is not known: 1 in 2 of 3 launches." in text
     assert "| Ended | not known (1 in 2 of 3 launches) | 50.0 % of 2 sent in 2 of 3 launches |" in text
     assert f"Target live, reconciled {minute}, 2 of 3 launches." in text
-    assert (pulse.read_csv("sessions.complete"), pulse.read_csv("partly_known.count", "complete")) == ("", "1")
+    assert (pulse.read_csv("sessions.complete"), pulse.read_csv("partly_known.count", "complete")) == (
+        "",
+        "1",
+    )
     assert (pulse.read_csv("answers"), pulse.read_csv("in_part.question.answers")) == ("", "1")
 
 
