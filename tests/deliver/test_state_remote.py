@@ -387,6 +387,10 @@ def test_a_remote_that_fails_after_the_sends_is_said(world: World, faulty: Fault
     assert first.lockfile.read_text(encoding="utf-8").count("project_launch_guid") == 6
     # The other machine settles what the ref still reserves.
     assert second.run("plan", "--detailed-exitcode").returncode == 0
+    # The remedy.
+    again = first.apply("--lock-timeout", "3m")
+    assert (again.returncode, "Warning" in again.stderr) == (0, False)
+    assert second.run("plan", "--detailed-exitcode").returncode == 0
     assert_everybody_once(world, faulty)
 
 

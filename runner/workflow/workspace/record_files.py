@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -288,7 +289,8 @@ def _require_kept(name: str) -> None:
             file = deleted.split("\0")[0]
             raise SuppressionsError(
                 f"{file} is gone, and git still has it: without it nobody would have opted out",
-                hint=f"bring it back with `git checkout -- {file}`; or, if it is to go, `git rm {file}`",
+                hint=f"bring it back with `git checkout -- {shlex.quote(file)}`; or, if it is to go, "
+                f"`git rm {shlex.quote(file)}`",
             )
 
 
