@@ -285,7 +285,7 @@ class PlannedCampaign(Part, frozen=True):
 
 
 class PlanDocument(Document, frozen=True):
-    """What `runner plan --format json` writes, and `--out` saves.
+    """The document that `runner plan --format json` writes, and `--out` saves.
 
     Attributes:
         now: the time as of which it was planned; UTC, ISO 8601.

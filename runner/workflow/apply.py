@@ -196,7 +196,7 @@ class AppliedCampaign(Part, frozen=True, kw_only=True):
 
 
 class AppliedDocument(Document, frozen=True):
-    """What `runner apply --format json` writes.
+    """The document that `runner apply --format json` writes.
 
     Attributes:
         campaigns: one entry a campaign.

@@ -55,7 +55,9 @@ class Check(Part, frozen=True):
 
 
 class Examination(Document, frozen=True):
-    """What `runner doctor --format json` writes: no secret, no phone and no path outside of the project.
+    """The document that `runner doctor --format json` writes.
+
+    No secret, no phone and no path outside of the project stands in it.
 
     Attributes:
         versions: the versions of the program, of Python and of the main packages, a line each.

@@ -189,7 +189,7 @@ class PreviewRemark(Part, frozen=True):
 
 
 class PreviewDocument(Document, frozen=True):
-    """What `runner preview --format json` writes.
+    """The document that `runner preview --format json` writes.
 
     Attributes:
         campaign: the campaign's name.

@@ -197,7 +197,7 @@ class CampaignReconciliation(ReconcileCounts, frozen=True):
 
 
 class Reconciliation(Document, frozen=True):
-    """What `runner reconcile --format json` writes. What is not known is null, never 0.
+    """The document that `runner reconcile --format json` writes. What is not known is null, never 0.
 
     Attributes:
         campaigns: one entry a campaign.

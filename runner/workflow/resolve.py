@@ -169,7 +169,7 @@ class ListedGroup(Part, frozen=True):
 
 
 class UnresolvedDocument(Document, frozen=True):
-    """What `runner resolve --format json` writes.
+    """The document that `runner resolve --format json` writes.
 
     Attributes:
         launches: launches of unknown outcome.

@@ -134,7 +134,7 @@ class CampaignStatus(Part, frozen=True):
 
 
 class StatusDocument(Document, frozen=True):
-    """What `runner status --format json` writes. A count that is null is not known.
+    """The document that `runner status --format json` writes. A count that is null is not known.
 
     Attributes:
         campaigns: one entry a campaign.

@@ -116,7 +116,7 @@ class OmittedProblems(Part, frozen=True):
 
 
 class ValidationDocument(Document, frozen=True):
-    """What `runner validate --format json` writes.
+    """The document that `runner validate --format json` writes.
 
     Attributes:
         valid: whether there are no errors.

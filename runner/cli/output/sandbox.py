@@ -6,11 +6,11 @@ from runner.document import Count, Document, Moment, Part
 
 
 class SandboxDocument(Document, frozen=True):
-    """What the commands of `runner sandbox` write with `--format json`."""
+    """The document that the commands of `runner sandbox` write with `--format json`."""
 
 
 class Simulation(SandboxDocument, frozen=True):
-    """What `runner sandbox simulate` writes.
+    """The document that `runner sandbox simulate` writes.
 
     Attributes:
         participants: those who were being asked something at its start.
@@ -50,7 +50,7 @@ class ListedNumber(Part, frozen=True):
 
 
 class ListedNumbers(SandboxDocument, frozen=True):
-    """What `runner sandbox numbers` writes.
+    """The document that `runner sandbox numbers` writes.
 
     Attributes:
         numbers: phones that do the same on every sandbox.
@@ -60,7 +60,7 @@ class ListedNumbers(SandboxDocument, frozen=True):
 
 
 class SavedSnapshot(SandboxDocument, frozen=True):
-    """What `runner sandbox snapshot` writes.
+    """The document that `runner sandbox snapshot` writes.
 
     Attributes:
         file: where it is.
@@ -72,7 +72,7 @@ class SavedSnapshot(SandboxDocument, frozen=True):
 
 
 class Reset(SandboxDocument, frozen=True):
-    """What `runner sandbox reset` writes.
+    """The document that `runner sandbox reset` writes.
 
     Attributes:
         reset_to: the snapshot that it went back to; None for an empty sandbox.
@@ -82,7 +82,7 @@ class Reset(SandboxDocument, frozen=True):
 
 
 class ShownClock(SandboxDocument, frozen=True):
-    """What `runner sandbox clock` writes.
+    """The document that `runner sandbox clock` writes.
 
     Attributes:
         time: the service's time.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ForgottenPerson(Document, frozen=True):
-    """What `runner forget --format json` writes.
+    """The document that `runner forget --format json` writes.
 
     Attributes:
         phone: masked.

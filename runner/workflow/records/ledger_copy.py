@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LedgerCopy(Document, frozen=True):
-    """What `runner ledger copy` writes with `--format json`.
+    """The document that `runner ledger copy` writes with `--format json`.
 
     Attributes:
         source: the URL of the ledger that was copied, without its password.

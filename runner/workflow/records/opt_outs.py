@@ -78,7 +78,7 @@ class ListedReply(Part, frozen=True):
 
 
 class OptOutsDocument(Document, frozen=True):
-    """What the commands of `runner optouts` write with `--format json`.
+    """The document that the commands of `runner optouts` write with `--format json`.
 
     Attributes:
         target: the target's name.

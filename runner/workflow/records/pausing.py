@@ -57,7 +57,7 @@ class PausedCampaign(Part, frozen=True):
 
 
 class PauseChange(Document, frozen=True):
-    """What `runner pause` and `runner resume` write with `--format json`.
+    """The document that `runner pause` and `runner resume` write with `--format json`.
 
     Attributes:
         target: the target's name.
