@@ -18,7 +18,7 @@ STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.document", "runner.reasons"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
-    ("runner.timing", "runner.optout"),
+    ("runner.settings", "runner.timing", "runner.optout"),
     ("runner.campaign.model",),
     ("runner.audience",),
     ("runner.text",),
@@ -209,6 +209,7 @@ COMMANDS_KNOW = (
     "runner.document",
     "runner.errors",
     "runner.reasons",
+    "runner.settings",
     "runner.wording",
     "runner.sandbox",
 )
