@@ -43,6 +43,7 @@ COMMANDS = {
     "reconcile": "Read counts and results of all launches into the ledger.",
     "ledger": "Copy the ledger to another database.",
     "optouts": "Show and change who has opted out.",
+    "who": "Show everything about one person.",
     "report": "Write a report for each campaign from the ledger.",
     "key": "Create state keys, and move records to a new key.",
     "forget": "Delete a person's data, and never text them again.",
