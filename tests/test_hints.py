@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -77,6 +78,7 @@ def _key(problem: Diagnostic) -> tuple[str, str]:
     return problem.code, problem.message
 
 
+@cache
 def list_remedies() -> list[tuple[Path, str, int, int, str, str]]:
     """Return case, file, line, column, key to replace and text of each remedy that an output writes out."""
     found = []

@@ -52,6 +52,7 @@ COMMANDS = {
     "law": "Print the known legal sending hours with their sources.",
     "schema": "Print one of the program's JSON Schemas.",
     "completion": "Print a script that completes commands in a shell.",
+    "explain": "Explain the code of a problem by an example.",
     "doctor": "Check settings, service, ledger and clock.",
 }
 """Commands with their help, one line of a terminal each: here, so that `--help` imports none of them."""
