@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.test_cases import ALL_CASES, name_case
-from tests.test_hints import BY_HAND, apply, list_remedies
+from tests.test_hints import BY_HAND, MENDED, apply, list_remedies
 
 FILE = Path(__file__).parents[2] / "runner" / "cli" / "explanations.json"
 _PROBLEM = re.compile(
@@ -48,7 +48,7 @@ def _explain(problem: re.Match[str], case: Path) -> dict[str, Any]:
     wrong = _read_line(case / problem["file"], int(problem["line"]))
     mended = _mend(case, problem)
     if mended is None:
-        change = [] if wrong is None else [f"- {wrong}"]
+        change = [] if wrong is None else [f"> {wrong}"]
     else:
         written = (case / problem["file"]).read_text(encoding="utf-8").split("\n")
         change = [line for line in ndiff(written, mended.split("\n")) if line[0] in "-+"]
@@ -59,6 +59,12 @@ def _explain(problem: re.Match[str], case: Path) -> dict[str, Any]:
         "file": problem["file"],
         "change": change,
     }
+
+
+def _is_near(text: str, old: str, line: int) -> bool:
+    """Return whether a change is about the problem in a line."""
+    first = text[: text.index(old)].count("\n") + 1
+    return first - 3 <= line <= first + old.count("\n") + 3
 
 
 def _read_line(file: Path, number: int) -> str | None:
@@ -72,10 +78,11 @@ def _read_line(file: Path, number: int) -> str | None:
 
 def _mend(case: Path, problem: re.Match[str]) -> str | None:
     """Return a case's file with the first remedy for a problem, as the tests apply it; None if there is none."""
-    for name, old, new in BY_HAND:
-        if name == name_case(case):
+    for name, file, old, new in (*MENDED, *((name, None, old, new) for name, old, new in BY_HAND)):
+        if name == name_case(case) and file in (None, problem["file"]):
             text = (case / problem["file"]).read_text(encoding="utf-8")
-            return text.replace(old, new) if old in text else None
+            if old in text and _is_near(text, old, int(problem["line"])):
+                return text.replace(old, new, 1)
     for place, file, line, column, key, piece in list_remedies():
         if (place, file, line) == (case, problem["file"], int(problem["line"])) and piece in (
             problem["hint"] or ""

@@ -21,7 +21,9 @@ _COLOURS = {"-": "red", "+": "green"}
 @click.command(cls=Command, epilog="\b\nExamples:\n  runner explain\n  runner explain yaml-duplicate-key")
 @click.argument("code", required=False)
 def command(code: str | None) -> int:
-    """Explain the code of a problem by an example, wrong (-) and right (+); without CODE, list all codes.
+    """Explain the code of a problem by an example: what was wrong (-) and the right (+), or the line at fault (>).
+
+    Without CODE all codes are listed.
 
     `runner validate` and others print the code at the end of a problem's line, in brackets.
     """
