@@ -217,6 +217,7 @@ COMMANDS_KNOW = (
 COMMANDS_STILL_KNOW = {
     "apply": {"runner.ledger"},
     "demo": {"runner.source"},
+    "explain": {"runner.source"},
     "forget": {"runner.audience"},
     "key": {"runner.service"},
     "law": {"runner.timing"},

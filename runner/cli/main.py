@@ -43,6 +43,7 @@ GROUPS = {
     "Read": {
         "reconcile": "Read counts and results into the ledger.",
         "report": "Write a report for each campaign from the ledger.",
+        "who": "Show everything about one person.",
         "optouts": "Show and change who has opted out.",
         "forget": "Delete a person's data, and never text them again.",
     },
@@ -61,6 +62,7 @@ GROUPS = {
         "doctor": "Check settings, service, ledger and clock.",
         "key": "Create state keys, and move records to a new key.",
         "ledger": "Copy the ledger to another database.",
+        "explain": "Explain the code of a problem by an example.",
         "law": "Print the known legal sending hours with their sources.",
         "schema": "Print one of the program's JSON Schemas.",
         "completion": "Print a script that completes commands in a shell.",
