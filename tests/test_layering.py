@@ -65,7 +65,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "phonenumbers": (
         "runner.audience.phone",
-        "runner.campaign.checks",
         "runner.timing.zone",
     ),
     "holidays": ("runner.timing.window",),
