@@ -16,8 +16,7 @@ from runner.cli.log import FORMAT_VARIABLE, FORMATS
 from runner.git.lease import LEASE_S
 from runner.source.quantity import parse_duration
 from runner.source.storage import is_url
-from runner.telemetry.export import exporting
-from runner.telemetry.recording import command_span
+from runner.telemetry import command_span, exporting
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_project
 from runner.workflow.observer import note
 from runner.workflow.scope import Scope

@@ -28,7 +28,7 @@ from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
 from runner.ledger.locks.campaign_lock import RunLock, Unlocked
 from runner.service.model import SendReply
-from runner.telemetry.recording import SendMeter
+from runner.telemetry import measure, measure_request
 
 if TYPE_CHECKING:
     import threading
@@ -238,7 +238,6 @@ class Delivery:
         report: receives counts of left out recipients; continues an earlier round of the same run.
         settle_margin: time before the end of the hours at which the last launches leave; None to derive it
             from the service's response times.
-        meter: receives each request and outcome, for telemetry.
 
     Attributes:
         unclear: launches of unknown outcome, which can be sent again if they turn out not to have been sent.
@@ -263,10 +262,9 @@ class Delivery:
         run: Run | None = None,
         settle_margin: timedelta | None = None,
         order: MessageOrder | None = None,
-        meter: SendMeter | None = None,
     ) -> None:
         self._campaign = campaign
-        self._meter = meter or SendMeter(campaign.campaign, campaign.target, None)
+        self._labels = {"campaign": campaign.campaign, "target": campaign.target}
         self._lock = lock or Unlocked()
         self._intents = IntentLog(campaign, self._lock, eligibility, run)
         self._pace = pace
@@ -391,18 +389,13 @@ class Delivery:
         if reply.outcome == "unknown":
             self.unclear.append(in_flight.launch)
         launch = in_flight.launch
-        self._meter.observe_outcome(reply.outcome, launch.message.id, launch.arm, len(launch.phones))
+        labels = {**self._labels, "message": launch.message.id, "arm": launch.arm, "outcome": reply.outcome}
+        measure("sms_campaign.launch.outcomes", 1, **labels)
+        measure("sms_campaign.recipient.outcomes", len(launch.phones), **labels)
         self._observe(reply.outcome, len(launch.phones), reply.detail)
 
     def _send_launch(self, in_flight: InFlightLaunch) -> SendReply:
         """Send one launch, in a thread of the pool."""
-        launch = in_flight.launch
-        with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
-            reply = self._send_counted(in_flight)
-            end(reply.outcome, reply.status)
-        return reply
-
-    def _send_counted(self, in_flight: InFlightLaunch) -> SendReply:
         number = self._breaker.enter()
         try:
             reply = self._retrier.send(
@@ -432,7 +425,7 @@ class Delivery:
         began = self._pace.now()
         reply = self._send(definition, phones, look)
         took_s = self._pace.now() - began
-        self._meter.observe_request(took_s, reply.status)
+        measure_request(took_s, reply.status, **self._labels)
         if reply.status is not None:
             self._margin.observe(took_s)
         return reply
