@@ -184,10 +184,6 @@ class PhoneColumn:
         hint = "write the number of a person, or remove the row"
         return Diagnostic("warning", "recipient-phone-toll-free", words, self.file, line, self.column, hint)
 
-    def note_findings(self) -> None:
-        """Note each kind of finding once, at its first line, after the source's end."""
-        self.problems.extend(self.findings.iterate_notes(self.file, self.column, self.unit))
-
 
 @dataclass(frozen=True, slots=True)
 class PlaceColumn:
@@ -316,13 +312,8 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 
 @contextmanager
-def open_source(
-    source: FileRecipients, names: Collection[str], rows: tuple[int, int] | None = None
-) -> Iterator[Table]:
-    """Open an audience file, and read its header.
-
-    Columns that are not in `names` need not be readable. In Parquet, `rows` are the first row to read, from
-    0, and the one after the last.
+def open_source(source: FileRecipients, names: Collection[str]) -> Iterator[Table]:
+    """Open an audience file, and read its header; columns that are not in `names` need not be readable.
 
     Raises:
         TableProblemError: it cannot be read.
@@ -335,7 +326,7 @@ def open_source(
     from runner.audience.parquet_table import open_parquet  # noqa: PLC0415
 
     wanted = (*names, *source.columns.values())
-    with open_parquet(source.path, source.location, wanted, rows) as table:
+    with open_parquet(source.path, source.location, wanted) as table:
         yield table
 
 
