@@ -192,7 +192,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "kind": "default_used",
             "count": 1,
-            "branch": {"words": "default of name", "file": "visit.yaml", "line": 13},
+            "branch": {"kind": "default", "words": "default of name", "file": "visit.yaml", "line": 13},
         }
     ]
     remarks = document["remarks"][0]
