@@ -95,15 +95,6 @@ def test_costly_characters_are_counted_over_the_conversation(
     }
 
 
-def test_a_call_has_no_segments(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """What is read aloud costs no SMS segments, whatever its characters."""
-    finder = find(campaign, tmp_path, ["Ж,", "Bo Bo,"], method="VOICE")
-    assert not finder.list_characters()
-    (case,) = finder.list_cases(1)
-    assert case.segments == 0
-    assert [reason.kind for reason in case.reasons] == ["longest_text"]
-
-
 @settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(["", "Ada", "Ж" * 80, "Bo " * 70]), st.booleans()), max_size=12))
 def test_the_worst_are_the_worst(

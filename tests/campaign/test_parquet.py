@@ -16,7 +16,6 @@ import pytest
 from runner.audience.audience import AudienceTally, iterate_audience, known_names, read_excluded
 from runner.audience.parquet_table import open_parquet
 from runner.audience.table import TableProblemError
-from runner.campaign.load import load_campaign
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -185,14 +184,6 @@ def test_what_is_no_parquet_file_is_said(people: Campaign, tmp_path: Path) -> No
     ]
 
 
-def test_columns_that_are_missing_are_said(people: Campaign, tmp_path: Path) -> None:
-    """A file without the phones' column is refused as a CSV file is."""
-    write(tmp_path / "people.parquet", {key: [""] for key in ("phone", "tz", "state", "source", "day")})
-    problems = Problems()
-    assert list(iterate_audience(people, NAMES, problems, AudienceTally())) == []
-    assert [one.message for one in problems] == ["there is no column `mobile`"]
-
-
 def test_parquet_at_a_url_is_read(tmp_path: Path) -> None:
     """Object storage is read through fsspec, as CSV files are."""
     system = fsspec.filesystem("memory")
@@ -202,18 +193,6 @@ def test_parquet_at_a_url_is_read(tmp_path: Path) -> None:
     with open_parquet(tmp_path / "people.parquet", url, ["first_name"]) as table:
         assert [(line, cells[1]) for line, cells in table.rows][1:3] == [(2, "Bo"), (3, "Cy")]
     system.rm("/people", recursive=True)
-
-
-def test_a_misspelt_path_names_its_neighbour(tmp_path: Path) -> None:
-    """A misspelt path names a Parquet file of nearly the same name."""
-    write(tmp_path / "people.parquet", PEOPLE)
-    file = tmp_path / "other.yaml"
-    file.write_text(YAML.replace("people.parquet", "peple.parquet"), encoding="utf-8")
-    loaded, problems = load_campaign(file, current=tmp_path)
-    assert loaded is None
-    assert {one.message for one in problems} == {
-        "there is no file peple.parquet: did you mean people.parquet?"
-    }
 
 
 REPEATED = """
