@@ -229,4 +229,4 @@ def _have_ended(stat: StatRecord, launch: AcceptedLaunch) -> bool:
 
 def _count(launch_id: int, stat: StatRecord) -> LaunchStats:
     counts = {name: getattr(stat, name) for name in COUNTS}
-    return LaunchStats(launch_id, **counts, project_launch_start=stat.project_launch_start)
+    return LaunchStats(launch_id, **counts)

@@ -167,7 +167,7 @@ def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> 
     if usage is not None:
         plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
         with ledger.writing() as connection:
-            store_service_plan(connection, workspace.target.name, plan, workspace.now_text())
+            store_service_plan(connection, workspace.target.name, plan)
 
 
 _SHOWN = 5

@@ -53,7 +53,7 @@ def reconcile(ledger: Ledger, launch_id: int, *answered: int, at: str = READ_AT)
         for n in answered
         for tag in ("nps", "why")
     ]
-    stats = LaunchStats(launch_id, 0, 1, 1, 1, 0, 1, len(results), "2026-11-20T12:00:00")
+    stats = LaunchStats(launch_id, 0, 1, 1, 1, 0, 1, len(results))
     with ledger.writing() as connection:
         store_results(connection, results)
         store_stats(connection, [stats], at)

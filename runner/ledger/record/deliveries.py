@@ -29,7 +29,7 @@ from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import UNEXPLAINED
-from runner.ledger.tables import campaigns, deliveries, former_names, launch_arms, launches
+from runner.ledger.tables import campaigns, deliveries, former_names, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -125,7 +125,12 @@ def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> 
     query = (
         select(former_names.c.name, campaigns.c.name)
         .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
-        .where(campaigns.c.target == target, former_names.c.name.in_(names), campaigns.c.name.not_in(names))
+        .where(
+            campaigns.c.target == target,
+            former_names.c.message == "",
+            former_names.c.name.in_(names),
+            campaigns.c.name.not_in(names),
+        )
     )
     return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
 
@@ -260,11 +265,10 @@ def iterate_held(
             launches.c.project_launch_guid,
             launches.c.outcome_at,
             launches.c.asks,
-            launch_arms.c.arm,
+            launches.c.arm,
             launches.c.run,
             deliveries.c.fingerprint,
         )
-        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
         .outerjoin(
             deliveries,
             and_(

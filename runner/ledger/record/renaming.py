@@ -20,7 +20,6 @@ from runner.ledger.tables import (
     dismissed_launches,
     former_names,
     launches,
-    message_names,
 )
 
 if TYPE_CHECKING:
@@ -51,11 +50,11 @@ def enter_record(
             _take_in(connection, target, names[0], campaign_id)
             connection.execute(update(campaigns).where(campaigns.c.id == campaign_id).values(name=names[0]))
             # Renamed back: the name is a former one no more.
-            back = and_(former_names.c.campaign_id == campaign_id, former_names.c.name == names[0])
+            back = and_(_is_former(campaign_id), former_names.c.name == names[0])
             connection.execute(delete(former_names).where(back))
     for name in sorted({*former, *names[1:]} - {names[0]}):
         _take_in(connection, target, name, campaign_id)
-    rows = [{"campaign_id": campaign_id, "name": name} for name in former]
+    rows = [{"campaign_id": campaign_id, "message": "", "name": name} for name in former]
     insert_missing(connection, former_names, rows)
     return campaign_id
 
@@ -68,7 +67,7 @@ def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -
     dismissed = read_dismissed(connection, blank.id)
     holds = [one for one in iterate_holds(connection, target) if one.campaign == name]
     drop_unexplained(connection, blank.id)
-    for table in (audiences, dismissed_launches, former_names, message_names):
+    for table in (audiences, dismissed_launches, former_names):
         connection.execute(delete(table).where(table.c.campaign_id == blank.id))
     connection.execute(delete(campaigns).where(campaigns.c.id == blank.id))
     dismiss_launches(connection, campaign_id, dismissed)
@@ -78,8 +77,14 @@ def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -
 
 def list_former_names(connection: Connection, campaign_id: int) -> list[str]:
     """Return the former names of a campaign, in order."""
-    query = select(former_names.c.name).where(former_names.c.campaign_id == campaign_id)
-    return list(connection.execute(query.order_by(former_names.c.name)).scalars())
+    query = select(former_names.c.name).where(_is_former(campaign_id)).order_by(former_names.c.name)
+    return list(connection.execute(query).scalars())
+
+
+def _is_former(campaign_id: int, *, of_messages: bool = False) -> ColumnElement[bool]:
+    """Return the condition for former names of a campaign, or for former ids of its messages."""
+    is_kind = former_names.c.message != "" if of_messages else former_names.c.message == ""
+    return and_(former_names.c.campaign_id == campaign_id, is_kind)
 
 
 def require_current_ids(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
@@ -158,14 +163,13 @@ def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, st
     after = {old: new for old, new in after.items() if old not in renames.values()}
     if after == before:
         return
-    connection.execute(delete(message_names).where(message_names.c.campaign_id == campaign_id))
-    rows = [{"campaign_id": campaign_id, "name": old, "message": new} for old, new in after.items()]
-    insert_missing(connection, message_names, rows)
+    connection.execute(delete(former_names).where(_is_former(campaign_id, of_messages=True)))
+    rows = [{"campaign_id": campaign_id, "message": new, "name": old} for old, new in after.items()]
+    insert_missing(connection, former_names, rows)
 
 
 def read_message_names(connection: Connection, campaign_id: int) -> dict[str, str]:
     """Return the current ids of a campaign's renamed messages, by former ones."""
-    query = select(message_names.c.name, message_names.c.message).where(
-        message_names.c.campaign_id == campaign_id
-    )
-    return {row.name: row.message for row in connection.execute(query)}
+    query = select(former_names.c.name, former_names.c.message)
+    of_messages = _is_former(campaign_id, of_messages=True)
+    return {row.name: row.message for row in connection.execute(query.where(of_messages))}

@@ -10,7 +10,7 @@ from sqlalchemy import and_, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import divide
 from runner.ledger.model import Unsettled
-from runner.ledger.tables import campaigns, deliveries, launches, reserved_launches
+from runner.ledger.tables import campaigns, deliveries, launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def list_unsettled(
     For use under the campaign's lock: then an intent without an outcome was left by a dead run.
     """
     query = (
-        select(launches, deliveries.c.fingerprint, reserved_launches.c.definition_digest)
-        .outerjoin(reserved_launches, reserved_launches.c.launch_id == launches.c.id)
+        select(launches, deliveries.c.fingerprint)
         .outerjoin(
             deliveries,
             and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released)),
