@@ -67,18 +67,13 @@ def _find(connection: Connection, identity: Identity) -> int | None:
 
 
 def read_earlier_messages(
-    ledger: Ledger, identity: Identity, wanted: Collection[str]
+    connection: Connection, identity: Identity, wanted: Collection[str]
 ) -> dict[str, EarlierMessage]:
-    """Return the record of messages that others come after, by id.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    with ledger.reading() as connection:
-        row = find_record(connection, identity.target, identity.names)
-        if row is None:
-            return {message: EarlierMessage() for message in wanted}
-        return read_earlier(connection, row.id, identity.message_ids, wanted)
+    """Return the record of messages that others come after, by id."""
+    row = find_record(connection, identity.target, identity.names) if wanted else None
+    if row is None:
+        return {message: EarlierMessage() for message in wanted}
+    return read_earlier(connection, row.id, identity.message_ids, wanted)
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:

@@ -156,10 +156,9 @@ class ClusterPlanning:
         )
         with self._ledger.reading() as connection:
             counts = count_opt_outs(connection, target.name)
-            has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             return replace(
                 lookup,
-                has_opt_outs=has_opt_outs and context.suppressions is None,
+                has_opt_outs=any(counts.get(state) for state in ("confirmed", "doubtful")),
                 has_open_launches=has_open_launches(connection, target.name),
                 depleted=self._find_depleted(connection, campaign, record.campaign_id),
             )
