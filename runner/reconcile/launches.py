@@ -10,7 +10,7 @@ from runner.ledger.database import exclude_others
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
 from runner.ledger.people.opt_outs import add_replies, find_suppressed
-from runner.ledger.record.open_launches import end_sessions, note_open
+from runner.ledger.record.deliveries import end_sessions, note_open
 from runner.ledger.results.reconciled import store_sessions, store_starts
 from runner.ledger.target_key import enter_key
 from runner.service.paging import ListWalk, find_launches

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure

@@ -13,8 +13,7 @@ from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord, LaunchStats, StoredResult
 from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage, read_earlier
 from runner.ledger.record import campaign_record
-from runner.ledger.record.campaign_record import enter_record
-from runner.ledger.record.recorded import Identity
+from runner.ledger.record.campaign_record import Identity, enter_record
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_results

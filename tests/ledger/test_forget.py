@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import LaunchRecord
     from runner.ledger.people.forgotten import Forgotten
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord, Run
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]

@@ -25,8 +25,7 @@ from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import read_guids
-from runner.ledger.record.open_launches import asks_something
+from runner.ledger.record.deliveries import asks_something, read_guids
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,

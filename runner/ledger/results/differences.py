@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, case, func, select, update
 
 from runner.ledger.bulk import divide
 from runner.ledger.database import insert_or_update
-from runner.ledger.record.open_launches import note_open
+from runner.ledger.record.deliveries import note_open
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.tables import launch_stats, launches
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runner.delivery.verdict import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import CampaignRecord, Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient

@@ -14,8 +14,8 @@ from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.suppressions import compose_suppressions
+from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.lockfiles import compose_lockfile
-from runner.ledger.record.open_launches import asks_something
 from runner.ledger.record.reservations import list_open
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import show_path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.model import Run
-    from runner.ledger.record.recorded import CampaignRecord, Identity
+    from runner.ledger.record.campaign_record import CampaignRecord, Identity
     from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.state_remote import StateRemote

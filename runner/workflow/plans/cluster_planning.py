@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from runner.cluster.worker_environment import WorkerEnvironment
     from runner.execution.executor import Executor
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext

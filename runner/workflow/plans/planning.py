@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
 from runner.ledger.files.lockfile import parse_lockfile, read_campaign_name, read_text
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.record.recorded import Record
+from runner.ledger.record.campaign_record import Record
 from runner.plan.decider import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import concerns
