@@ -31,6 +31,7 @@ from runner.workflow.resolve import Unresolved, Word, resolve_launches
 from runner.workflow.scope import Scope
 from runner.workflow.status import StatusResult, find_project_status
 from runner.workflow.validate import Validation, validate_campaigns
+from runner.workflow.who import find_person
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from runner.report.columns.answer_files import Shape
     from runner.sandbox.rehearsal.simulate import SimulationSummary
+    from runner.workflow.who import PersonDocument
 
 __all__ = ["Observer", "Project", "observing", "open"]
 
@@ -328,6 +330,16 @@ class Project:
         with self._observed():
             file = self._find_file(campaign)
             return preview_campaign(self.scope, file, phone=phone, message=message, cases=cases)
+
+    def who(self, phone: str, *, region: str | None = None) -> PersonDocument:
+        """Return what a person got, answered and gets next, and whether they opted out; only reads.
+
+        Args:
+            phone: in E.164 form, or in that of their country.
+            region: the country of a number without country code, ISO 3166-1; else those of the campaigns.
+        """
+        with self._observed():
+            return find_person(self.scope, phone, region)
 
     def resolve(
         self,

@@ -43,6 +43,7 @@ COMMANDS = {
     "reconcile": "Read counts and results of all launches into the ledger.",
     "ledger": "Copy the ledger to another database.",
     "optouts": "Show and change who has opted out.",
+    "who": "Show everything about one person.",
     "report": "Write a report for each campaign from the ledger.",
     "key": "Create state keys, and move records to a new key.",
     "forget": "Delete a person's data, and never text them again.",
@@ -51,6 +52,7 @@ COMMANDS = {
     "law": "Print the known legal sending hours with their sources.",
     "schema": "Print one of the program's JSON Schemas.",
     "completion": "Print a script that completes commands in a shell.",
+    "explain": "Explain the code of a problem by an example.",
     "doctor": "Check settings, service, ledger and clock.",
 }
 """Commands with their help, one line of a terminal each: here, so that `--help` imports none of them."""

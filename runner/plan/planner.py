@@ -292,6 +292,8 @@ class Planner:
     Attributes:
         stamps: of all files that the plan is made from, by path.
         texted: the people texted now; None unless `keeps_people` is set.
+        watched: the decisions on the first of the `watched` people in the audience, by message; empty if it
+            has none of them.
     """
 
     def __init__(
@@ -320,6 +322,7 @@ class Planner:
         self._consent_changes: Mapping[int, ConsentChange] = {}
         self._sends_several = False
         self.texted: TextedPeople | None = None
+        self.watched: dict[str, Decision] = {}
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
         """Pass over the audience and count; return None if there are errors, which `problems` receives."""
@@ -342,9 +345,17 @@ class Planner:
         assigned = self._pass_over(decider, reporter, problems, audience)
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
+        assigned = self._watch(assigned) if self._options.watched else assigned
         counts = count_assignments(assigned, self._sizes, self._going.per_send)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
+
+    def _watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
+        for recipient, decisions in assigned:
+            if recipient.phone in self._options.watched and not self.watched:
+                ids = [one.message.id for one in self._going.compiled]
+                self.watched = {ids[one.message]: one for one in decisions}
+            yield recipient, decisions
 
     def require_unchanged(self) -> None:
         """Refuse to send the plan if a file that it was made from is another by now.

@@ -15,6 +15,7 @@ from runner.cli.main import cli
 from runner.reasons import REASONS
 from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.source.json_schema import schema_text
+from tests.docs import problems
 from tests.docs.campaign_page import render_reference
 from tests.docs.schemas import render_schemas
 
@@ -33,6 +34,7 @@ def render_pages() -> dict[Path, str]:
     settings, held = FOLDER / "settings.md", REPOSITORY / "docs" / "how-to" / "held.md"
     return {
         **render_schemas(),
+        problems.FILE: problems.render_explanations(),
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
