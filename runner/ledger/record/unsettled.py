@@ -18,7 +18,7 @@ from runner.source.normalize import normalize_guid
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
 _GROUP = 5_000
 OPEN = ("intent", "unknown")
@@ -68,7 +68,7 @@ def iterate_launches(
     free again, and have no later launch.
     """
     held = and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released))
-    query = (
+    query: Select[Any] = (
         select(
             *(launches.c[name] for name in ("id", *columns)),
             deliveries.c.message.label("held_as"),
