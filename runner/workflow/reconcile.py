@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure
@@ -167,7 +167,7 @@ def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> 
     if usage is not None:
         plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
         with ledger.writing() as connection:
-            store_service_plan(connection, workspace.target.name, plan, workspace.now_text())
+            store_service_plan(connection, workspace.target.name, plan)
 
 
 _SHOWN = 5

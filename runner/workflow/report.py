@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import NamedColumn
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.answer_files import FileFormat, Shape
     from runner.report.columns.engine import Engine

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Identity, Record
+    from runner.ledger.record.campaign_record import Identity, Record
     from runner.plan.model import CampaignPlan
     from runner.workflow.scope import Scope
 

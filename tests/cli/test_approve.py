@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -202,7 +202,7 @@ def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     desk.approve()
     book = desk.folder / BOOK
     (ahead,) = read_approvals(book.read_text(encoding="utf-8"), SEALS).approvals
-    ahead = replace(ahead, approved_at="2099-01-01T00:00:00.000000Z")
+    ahead = ahead.replace(approved_at="2099-01-01T00:00:00.000000Z")
     book.write_text(add_approvals("", "live", SEALS, [ahead]), encoding="utf-8")
     desk.plan()
     desk.approve("--by", "bo")

@@ -20,8 +20,7 @@ from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.unexplained import has_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
-from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
+from runner.plan.planner import find_payloads
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import RunOptions, interrupt_run
 from runner.workflow.delivery.remote_intents import RemoteIntents
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from runner.delivery.verdict import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import CampaignRecord, Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient
@@ -261,8 +260,7 @@ class ApplySession:
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
-        target = self.workspace.target.name
-        return Planner(campaign, target, record.known, record.key, PlanOptions()).find_payloads(phones)
+        return find_payloads(campaign, record.known, record.key, phones)
 
     def _wait_for_lists(self, campaign: Campaign) -> None:
         since = time.monotonic() - self._began

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from runner.cluster.worker_environment import WorkerEnvironment
     from runner.execution.executor import Executor
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
@@ -146,10 +146,9 @@ class ClusterPlanning:
         )
         with self._ledger.reading() as connection:
             counts = count_opt_outs(connection, target.name)
-            has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             return replace(
                 lookup,
-                has_opt_outs=has_opt_outs and context.suppressions is None,
+                has_opt_outs=any(counts.get(state) for state in ("confirmed", "doubtful")),
                 has_open_launches=has_open_launches(connection, target.name),
                 depleted=self._find_depleted(connection, campaign, record.campaign_id),
             )

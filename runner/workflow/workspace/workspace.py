@@ -21,6 +21,8 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
 from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import (
+    CampaignRecord,
+    Identity,
     enter_head,
     enter_record,
     find_campaign_id,
@@ -28,7 +30,6 @@ from runner.ledger.record.campaign_record import (
 )
 from runner.ledger.record.deliveries import count_accepted
 from runner.ledger.record.lockfiles import rewrite_lockfile
-from runner.ledger.record.recorded import CampaignRecord, Identity
 from runner.service.target import (
     SANDBOX,
     Credentials,
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.client import ServiceClient
     from runner.workflow.scope import Scope
