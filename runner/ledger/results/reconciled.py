@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
@@ -48,18 +49,18 @@ _SUMMED = {
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return their number."""
     total, revision = 0, begin_revision(connection)
+    names = [*StoredResult._fields, "revision"]
     for group in divide(rows, _BULK):
-        _STORE_RESULTS.run(connection, [_write_result(row, revision) for row in group])
+        # One look at all texts: hardly any needs to be changed.
+        is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
+        clear = group if is_clean else [[*map(_clean_value, row)] for row in group]
+        _STORE_RESULTS.run(connection, [dict(zip(names, (*row, revision), strict=True)) for row in clear])
         total += len(group)
     return total
 
 
-def _write_result(row: StoredResult, revision: int) -> dict[str, object]:
-    values: dict[str, object] = {**row._asdict(), "revision": revision}
-    # One look for all texts: hardly any needs to be changed.
-    if _UNSTORABLE.search("".join(map(str, row))):
-        return {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
-    return values
+def _clean_value(value: str | int) -> str | int:
+    return clean(value) if isinstance(value, str) else value
 
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:

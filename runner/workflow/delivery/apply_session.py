@@ -204,7 +204,9 @@ class ApplySession:
         # A list with a gap may be late, so it gets one window.
         is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
         if is_worth_waiting and not found.has_changed_record:
-            self._wait_for_lists(campaign)
+            self._wait_for_lists(
+                campaign, is_first=not (found.is_surprising or campaign.name in self._surprised)
+            )
             found = self._look(campaign, subject)
         self._note_adopted(campaign, found.adopted)
         if found.gap is not None and not found.has_changed_record:
@@ -264,11 +266,13 @@ class ApplySession:
         target = self.workspace.target.name
         return Planner(campaign, target, record.known, record.key, PlanOptions()).find_payloads(phones)
 
-    def _wait_for_lists(self, campaign: Campaign) -> None:
+    def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
         since = time.monotonic() - self._began
         left = self._window_s - since if since < self._window_s else self._window_s
         with stop_on_interrupt(self.stop):
             why = "if a run of another machine was lost, the service may still have to list what it sent"
+            if is_first:
+                why = "this is the first send from here, and the service is asked what it already got"
             is_stopped = self._wait(campaign, left, why)
         if is_stopped:
             raise interrupt_run()
