@@ -13,7 +13,7 @@ from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.readings import DueLaunch
-from runner.ledger.results.reconciled import find_held, read_members, store_results
+from runner.ledger.results.reconciled import find_held, find_texted, store_results
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_replies
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runner.service.model import ResultRecord
 
 _KEPT = 64
-"""Launches whose recipients and texts are held in memory."""
+"""Launches whose texts are held in memory."""
 _KNOWN = 20_000
 
 
@@ -42,7 +42,6 @@ class ResultIngest:
     sources: dict[str, DueLaunch] = field(default_factory=dict)
     _left_out: dict[str, set[str]] = field(default_factory=dict, init=False)
     _screen: ReplyScreen = field(init=False)
-    _members: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     _definitions: dict[str, tuple[dict[str, Any], bool]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -91,7 +90,7 @@ class ResultIngest:
         authored, lost = self._screen.place(self._read_replies(page))
         others, unheard = self._screen.place(one for one in self._read_replies(partial) if one.asks)
         strange = [one for one in (*authored, *others) if one.asks and self._screen.is_stranger(one.record)]
-        rows = [(one, self._make_result(one.record)) for one in authored]
+        rows = self._note_strangers([(one, self._make_result(one.record)) for one in authored])
         is_asked = any(one.asks for one in (*authored, *others))
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
@@ -124,12 +123,26 @@ class ResultIngest:
 
     def _find_members(self, guid: str, phones: list[str]) -> list[str]:
         """Return those of some phones that a launch was sent to."""
-        if guid not in self._members:
-            if len(self._members) >= _KEPT:
-                self._members.clear()
-            with self.context.ledger.reading() as connection:
-                self._members[guid] = read_members(connection, self.sources[guid].launch_id)
-        return [phone for phone in phones if self.context.key.fingerprint(phone) in self._members[guid]]
+        launch_id, people = self.sources[guid].launch_id, [*map(self.context.key.fingerprint, phones)]
+        with self.context.ledger.reading() as connection:
+            texted = find_texted(connection, self.context.campaign_id, people)
+        return [phone for phone, one in zip(phones, people, strict=True) if (launch_id, one) in texted]
+
+    def _note_strangers(
+        self, rows: Sequence[tuple[Reply, StoredResult | None]]
+    ) -> list[tuple[Reply, StoredResult | None]]:
+        """Return results as they are stored; those of phones that were sent nothing answer nothing."""
+        people = [row.participant for _, row in rows if row is not None]
+        with self.context.ledger.reading() as connection:
+            texted = find_texted(connection, self.context.campaign_id, people)
+        return [
+            (one, row._replace(non_answer="stranger"))
+            if row is not None
+            and (row.launch_id, row.participant) not in texted
+            and self._screen.is_unlisted(one.record)
+            else (one, row)
+            for one, row in rows
+        ]
 
     def _leave_out(self, records: Iterable[ResultRecord]) -> set[tuple[str, str]]:
         """Note results of forgotten people; return the names of those met for the first time."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
@@ -93,10 +93,22 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
             renew_edition(connection)
 
 
-def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
-    """Return the fingerprints of a launch's recipients."""
-    is_theirs = and_(deliveries.c.launch_id == launch_id, deliveries.c.released.is_(False))
-    return frozenset(connection.execute(select(deliveries.c.fingerprint).where(is_theirs)).scalars())
+def find_texted(
+    connection: Connection, campaign_id: int, fingerprints: Collection[str]
+) -> set[tuple[int, str]]:
+    """Return the launches of a campaign that went to some people, each with the person's fingerprint."""
+    # By the primary key, which begins with campaign and message.
+    messages = select(launches.c.message).where(launches.c.campaign_id == campaign_id).distinct()
+    query = select(deliveries.c.launch_id, deliveries.c.fingerprint).where(
+        deliveries.c.campaign_id == campaign_id,
+        deliveries.c.message.in_(messages),
+        deliveries.c.released.is_(False),
+    )
+    return {
+        (row.launch_id, row.fingerprint)
+        for group in divide(set(fingerprints), _GROUP)
+        for row in connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
+    }
 
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
