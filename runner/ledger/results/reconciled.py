@@ -59,7 +59,7 @@ def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     return total
 
 
-def _clean_value(value: str | int) -> str | int:
+def _clean_value(value: object) -> object:
     return clean(value) if isinstance(value, str) else value
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from runner.delivery.delivery_summary import SendingReport
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
+from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
-from runner.delivery.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
