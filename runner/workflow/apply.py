@@ -229,6 +229,17 @@ class ApplyResult(Described):
         return len(self.campaigns)
 
     @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or self.is_interrupted:
+            return None
+        if any(one.sent or one.adopted for one in self.campaigns):
+            return "`runner reconcile` reads counts and answers, once people have answered"
+        if any(one.deferred for one in self.campaigns):
+            return "`runner apply` again, once their hours have begun"
+        return None
+
+    @property
     def left_out(self) -> tuple[Failure, ...]:
         """The campaigns that were left out, each with its error."""
         return self.failures.found

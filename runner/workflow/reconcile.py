@@ -233,6 +233,15 @@ class ReconcileResult(Described):
         return len(self.campaigns)
 
     @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or not self.campaigns:
+            return None
+        if any(one.summary.results for one in self.campaigns):
+            return "`runner report` shows what people answered; `runner apply` sends follow-ups that are due"
+        return "`runner reconcile` again, once people have answered"
+
+    @property
     def left_out(self) -> tuple[Failure, ...]:
         """The campaigns that were left out, each with its error."""
         return self.failures.found

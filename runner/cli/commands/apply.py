@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.confirmation import can_ask, require_approval
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_json, print_next, print_prose
 from runner.cli.log import is_json, log_record
 from runner.cli.options import DURATION, Command, clustered_target_scope, format_option
 from runner.cli.output.plan import write_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
+from runner.timing.zone import load_zone
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.approval_coverage import REQUIRE_VARIABLE
@@ -149,6 +150,8 @@ def command(
             print_prose(_describe_settled(run) if options.settle_only else _describe_run(run))
     if result.is_interrupted:
         raise interrupt_run()
+    if not scope.quiet:
+        print_next(result.next_step)
     return result.exit_code
 
 
@@ -212,4 +215,15 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
-            yield f"{count_words(count, unit)} {LEFT[name]}"
+            until = _say_when(run) if name == "deferred" else ""
+            yield f"{count_words(count, unit)} {LEFT[name]}{until}"
+
+
+def _say_when(run: CampaignRun) -> str:
+    """Return until when deferred recipients wait, in their time zone."""
+    if run.next_due is None or run.planned.plan.pause is not None:
+        return ""
+    moment, zone = run.next_due
+    local = moment.astimezone(load_zone(zone))
+    first = ", the first" if run.count_due() > 1 else ""
+    return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_prose, show
+from runner.cli.console import print_next, print_prose, show
 from runner.cli.options import Command, format_option, target_scope
 from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
@@ -64,6 +64,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
     show(result, format_, {"human": _write_human})
+    if not scope.quiet:
+        print_next(result.next_step)
     return result.exit_code
 
 

@@ -6,8 +6,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
+from runner.delivery.comparison import digest_definition
 from runner.delivery.intent_log import make_intent
-from runner.delivery.verdict import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
