@@ -18,7 +18,7 @@ STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.document", "runner.reasons"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
-    ("runner.timing", "runner.optout"),
+    ("runner.settings", "runner.timing", "runner.optout"),
     ("runner.campaign.model",),
     ("runner.audience",),
     ("runner.text",),
@@ -210,6 +210,7 @@ COMMANDS_KNOW = (
     "runner.document",
     "runner.errors",
     "runner.reasons",
+    "runner.settings",
     "runner.wording",
     "runner.sandbox",
 )
@@ -217,6 +218,7 @@ COMMANDS_KNOW = (
 COMMANDS_STILL_KNOW = {
     "apply": {"runner.ledger"},
     "demo": {"runner.source"},
+    "explain": {"runner.source"},
     "forget": {"runner.audience"},
     "key": {"runner.service"},
     "law": {"runner.timing"},

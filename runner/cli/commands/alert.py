@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from runner.cli.options import Command, target_scope
+from runner.cli.command import Command
+from runner.cli.options import target_scope
 from runner.workflow.review.checklist import Outcome
 from runner.workflow.review.issue import keep_issue
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.console import print_prose
-from runner.cli.options import Group, plan_scope
+from runner.cli.options import ledger_scope
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
@@ -19,7 +20,7 @@ def command() -> None:
 
 
 @command.command(epilog="\b\nExample:\n  runner ci start --target live")
-@plan_scope
+@ledger_scope
 @click.option(
     "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to make it on."
 )

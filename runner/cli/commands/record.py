@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_command
-from runner.cli.options import Command, path_scope
+from runner.cli.options import path_scope
 from runner.cli.output.problems import job_warning
 from runner.errors import UsageError
 from runner.git.recording import ASIDE, Recorded

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose, show
 from runner.cli.encoding import print_text
-from runner.cli.options import Command, format_option, recorded_scope
+from runner.cli.options import format_option, target_scope
 from runner.reasons import REASONS
 from runner.wording import printable, show_time
 from runner.workflow.who import find_person
@@ -39,7 +40,7 @@ _STATES = {
     "  runner who '(415) 555-0101' --region US --target live\n  runner who +14155550101 --format json",
 )
 @click.argument("phone", metavar="PHONE")
-@recorded_scope
+@target_scope
 @click.option("--region", metavar="CODE", help="The country of a number without country code, as in US.")
 @format_option("human", "json")
 def command(scope: Scope, phone: str, region: str | None, format_: str) -> int:

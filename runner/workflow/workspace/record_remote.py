@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.record_files import RecordFiles
     from runner.workflow.workspace.workspace import Workspace
 
-REMOTE_VARIABLE = "RUNNER_RECORD_REMOTE"
 NO_REMOTE = "none"
 """The name that has no remote asked."""
 POLL_S = 5.0
@@ -50,12 +49,12 @@ class RecordRemote:
     def find(cls, workspace: Workspace, name: str | None) -> RecordRemote | None:
         """Return a remote of the current folder's repository; None if there is none, or none is to be asked.
 
-        `name` is None for that of the environment, or `origin`.
+        `name` is None for `origin`.
 
         Raises:
             GitError: git cannot be run.
         """
-        name = name or workspace.environ.get(REMOTE_VARIABLE) or "origin"
+        name = name or "origin"
         is_clone = (repository_root(Path.cwd()) / ".git").exists()
         if name == NO_REMOTE or workspace.target.name == SANDBOX or not is_clone:
             return None
