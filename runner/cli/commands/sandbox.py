@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,8 +25,8 @@ from runner.cli.output.sandbox import (
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
-from runner.sandbox.rehearsal.participants import AVERAGE, Habits
-from runner.sandbox.sandbox_errors import SandboxError, explained_trouble
+from runner.sandbox.rehearsal.participants import AVERAGE
+from runner.sandbox.sandbox_errors import RefusalError, SandboxError, explained_trouble
 from runner.sandbox.sessions import check_lifetime
 from runner.sandbox.webhooks.receiver import read_hosts
 from runner.workflow.workspace.folders import make_sandbox_database, sandbox_database
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from runner.document import Document
     from runner.sandbox.model import ServiceAddress
-    from runner.sandbox.rehearsal.controls import Controls
+    from runner.sandbox.rehearsal.controls import Action, ControlOutcome
 
 
 Written = TypeVar("Written")
@@ -92,7 +94,7 @@ def explained() -> Iterator[None]:
     try:
         with explained_trouble():
             yield
-    except SandboxError as error:
+    except (SandboxError, RefusalError) as error:
         raise RunnerError(str(error)) from None
 
 
@@ -110,7 +112,6 @@ def find_db(db: Path | None) -> Path:
     return db or make_sandbox_database()
 
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 _RATES = {
     "response_rate": "Share of participants who reply at all.",
     "quit_rate": "Share of them who stop half-way.",
@@ -164,8 +165,11 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
             f"there is no sandbox database {sandbox_database()}: nobody is being asked anything",
             hint="`runner apply` makes one in its project; --db names another",
         )
-    with _controls(db) as controls:
-        document, words = controls.simulate(seed, Habits(**rates))
+    from runner.sandbox.rehearsal.controls import Simulate
+
+    document, words = _act(db, Simulate(seed=seed, **rates))
+    if document["results"]:
+        words += "\nNext: `runner reconcile` reads the answers."
     _show(layout, Simulation(**document), words)
 
 
@@ -214,69 +218,68 @@ Examples:
 def clock(move: str | None, db: Path | None, layout: str) -> None:
     """Show, advance or reset the service's time.
 
-    It advances by a duration, to a date or a time of day (UTC), or to the `next` moment at which something is
-    due: a session expires, or the owner of a magic number writes. What falls due on the way happens, and a
-    running service follows at once. Only `reset`, which sets the time to this machine's, moves it back, and
-    only while no record is later than that, because records are listed in the order of their creation.
+    It advances by a duration, to a date or a time of day (UTC), or to what is due `next`: the next message or
+    reminder of `campaigns/`; without one, the end of a session or a text from a magic number. What falls due
+    on the way happens, and a running service follows at once. Only `reset`, which sets the time to this
+    machine's, moves it back, and only while no record is later than that, because records are listed in the
+    order of their creation.
     """
-    with _controls(db) as controls:
-        document, words = controls.show_clock() if move is None else controls.move_clock(move)
+    from runner.sandbox.rehearsal.controls import ControlledSandbox, MoveClock
+
+    with explained():
+        document, words = ControlledSandbox(find_db(db)).show_clock()
+    due = None
+    if move == "next" and db is None:
+        # The plans of this project go by its own sandbox.
+        from runner.workflow.plan import find_due_message
+
+        due = find_due_message(datetime.fromisoformat(document["time"]), os.environ)
+    if move is not None:
+        document, words = _act(db, MoveClock(move if due is None else due.at.isoformat()))
+    if move == "next":
+        own = "Due now: a session has ended, or a magic number has written."
+        words += f"\n{own if due is None else due.describe()}"
     _show(layout, ShownClock(**document), words)
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  runner sandbox snapshot before-reminder.sqlite
-  runner sandbox snapshot --overwrite before-reminder.sqlite
-"""
-)
-@click.argument("file", type=_FILE)
+@command.command(epilog="\b\nExamples:\n  runner sandbox snapshot before-reminder")
+@click.argument("name")
 @DB_OPTION
-@click.option("--overwrite", is_flag=True, help="Replace the file if there is one.")
 @FORMAT_OPTION
-def snapshot(file: Path, db: Path | None, overwrite: bool, layout: str) -> None:
-    """Copy the sandbox's whole state to FILE.
+def snapshot(name: str, db: Path | None, layout: str) -> None:
+    """Keep the sandbox's whole state under NAME.
 
-    The file has phones, texts and the api_key: keep it as private as the database.
+    It lies in the folder `snapshots` beside the database, and has phones, texts and the api_key. One of the
+    same name is replaced.
     """
-    if file.exists() and not overwrite:
-        raise click.BadParameter(f"there is a {file} already; --overwrite replaces it", param_hint="FILE")
-    with _controls(db) as controls:
-        size = controls.copy_to(file)
-    text = f"Wrote {file} ({size:,} bytes). `runner sandbox reset --to {file}` goes back to it."
-    _show(layout, SavedSnapshot(str(file), size), text)
+    from runner.sandbox.rehearsal.controls import TakeSnapshot
+
+    document, words = _act(db, TakeSnapshot(name))
+    _show(layout, SavedSnapshot(**document), f"{words} `runner sandbox reset --to {name}` goes back to it.")
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  runner sandbox reset
-  runner sandbox reset --to before-reminder.sqlite
-"""
-)
+@command.command(epilog="\b\nExamples:\n  runner sandbox reset\n  runner sandbox reset --to before-reminder")
 @DB_OPTION
-@click.option("--to", "file", type=_FILE, help="Go back to this snapshot.")
+@click.option("--to", "name", metavar="NAME", help="Go back to this snapshot.")
 @FORMAT_OPTION
-def reset(db: Path | None, file: Path | None, layout: str) -> None:
+def reset(db: Path | None, name: str | None, layout: str) -> None:
     """Delete all state, or go back to a snapshot.
 
     Without --to everything that was sent and answered is deleted. The credentials stay, and a running service
     continues with the new state.
     """
-    with _controls(db) as controls:
-        controls.go_back(file)
-    text = "The sandbox is empty." if file is None else f"The sandbox is as it was in {file}."
-    _show(layout, Reset(None if file is None else str(file)), text)
+    from runner.sandbox.rehearsal.controls import ResetState
+
+    document, words = _act(db, ResetState(name))
+    _show(layout, Reset(**document), words)
 
 
-@contextmanager
-def _controls(db: Path | None) -> Iterator[Controls]:
+def _act(db: Path | None, action: Action) -> ControlOutcome:
     # Late: the database would slow the start of every other command.
-    from runner.sandbox.rehearsal.controls import Controls
+    from runner.sandbox.rehearsal.controls import ControlledSandbox
 
     with explained():
-        yield Controls(find_db(db))
+        return action.act(ControlledSandbox(find_db(db)))
 
 
 def _show(layout: str, document: Document, text: str) -> None:
@@ -385,8 +388,7 @@ def serve(
 
 def _show_address(address: ServiceAddress) -> None:
     # `echo` flushes: the starter of the service waits for these lines, often at the end of a pipe.
-    said = f"url: {address.url}\nusername: {address.username}\napi_key: {address.api_key}"
-    print_text(said if address.network_url is None else f"{said}\nnetwork_url: {address.network_url}")
+    print_text(f"url: {address.url}\nusername: {address.username}\napi_key: {address.api_key}")
     if sys.stderr.isatty():
         how = "Open the URL in a browser to see all texts, and answer them. Ctrl-C stops the service."
         print_prose(how, err=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import match_response, write_choice
 from runner.sandbox.definition import load_definition
-from runner.sandbox.sandbox_errors import RefusalError, SandboxError
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.sessions import read_lifetime
 
 if TYPE_CHECKING:
@@ -318,21 +318,15 @@ class AutoResponders:
             self.act_through(now)
         return now
 
-    def find_due(self) -> datetime:
-        """Return the next moment at which an owner writes or anybody's session expires.
-
-        Raises:
-            SandboxError: there is none.
-        """
+    def find_due(self) -> datetime | None:
+        """Return the next moment at which an owner writes or anybody's session expires, if there is one."""
         connection = self._service.store.connection
         (updated,) = connection.execute(_SELECT_OLDEST).fetchone()
         event = self._find_next()
         moments = [event.at] if event else []
         if updated is not None:
             moments.append(parse_time(updated) + read_lifetime(connection))
-        if not moments:
-            raise SandboxError("nothing is due: no session waits for an answer")
-        return min(moments)
+        return min(moments, default=None)
 
     def find_wait(self) -> float:
         """Return the seconds until a text is due; infinite if none is planned."""
