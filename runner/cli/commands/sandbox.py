@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from contextlib import contextmanager
@@ -24,8 +23,8 @@ from runner.cli.output.sandbox import (
 )
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
-from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
-from runner.sandbox.rehearsal.participants import AVERAGE
+from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
+from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError, SandboxError, explained_trouble
 from runner.sandbox.sessions import check_lifetime
 from runner.sandbox.webhooks.receiver import read_hosts
@@ -37,28 +36,13 @@ if TYPE_CHECKING:
 
     from runner.document import Document
     from runner.sandbox.model import ServiceAddress
-    from runner.sandbox.rehearsal.controls import Action, ControlOutcome
+    from runner.sandbox.rehearsal.controls import ControlOutcome
 
 
 Written = TypeVar("Written")
 Read = TypeVar("Read")
 
 
-class _Share(click.FloatRange):
-    """A share from 0 to 1."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 1)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a share; click accepts NaN in every range."""
-        share = float(super().convert(value, param, ctx))
-        if math.isnan(share):
-            self.fail(f"{value!r} is no number.", param, ctx)
-        return share
-
-
-SHARE = _Share()
 DB_OPTION = click.option(
     "--db",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -94,8 +78,10 @@ def explained() -> Iterator[None]:
     try:
         with explained_trouble():
             yield
-    except (SandboxError, RefusalError) as error:
+    except SandboxError as error:
         raise RunnerError(str(error)) from None
+    except RefusalError as refusal:
+        raise RunnerError(" ".join((refusal.message, *refusal.problems))) from None
 
 
 def find_db(db: Path | None) -> Path:
@@ -112,23 +98,13 @@ def find_db(db: Path | None) -> Path:
     return db or make_sandbox_database()
 
 
-_RATES = {
-    "response_rate": "Share of participants who reply at all.",
-    "quit_rate": "Share of them who stop half-way.",
-    "invalid_rate": "Share of choices that are answered wrongly at first.",
-    "typo_rate": "Share of replies with a typing error.",
-    "stop_rate": "Share of those who reply who write STOP.",
-}
-
-
 def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each rate of the participants' habits."""
-    for name, words in reversed(_RATES.items()):
-        default = getattr(AVERAGE, name)
-        option = click.option(
-            f"--{name.replace('_', '-')}", type=SHARE, default=default, show_default=True, help=words
-        )
-        function = option(function)
+    """Add an option for each of the participants' habits."""
+    for name, (words, default) in reversed(describe_habits().items()):
+        option = f"--{name.replace('_', '-')}"
+        function = click.option(
+            option, type=click.FloatRange(0, 1), default=default, show_default=True, help=words
+        )(function)
     return function
 
 
@@ -165,10 +141,8 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
             f"there is no sandbox database {sandbox_database()}: nobody is being asked anything",
             hint="`runner apply` makes one in its project; --db names another",
         )
-    from runner.sandbox.rehearsal.controls import Simulate
-
-    document, words = _act(db, Simulate(seed=seed, **rates))
-    if document["results"]:
+    document, words = _act(db, "simulate", seed=seed, **rates)
+    if document["results"] and db is None:
         words += "\nNext: `runner reconcile` reads the answers."
     _show(layout, Simulation(**document), words)
 
@@ -224,7 +198,7 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     machine's, moves it back, and only while no record is later than that, because records are listed in the
     order of their creation.
     """
-    from runner.sandbox.rehearsal.controls import ControlledSandbox, MoveClock
+    from runner.sandbox.rehearsal.controls import ControlledSandbox
 
     with explained():
         document, words = ControlledSandbox(find_db(db)).show_clock()
@@ -235,7 +209,7 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
 
         due = find_due_message(datetime.fromisoformat(document["time"]), os.environ)
     if move is not None:
-        document, words = _act(db, MoveClock(move if due is None else due.at.isoformat()))
+        document, words = _act(db, "clock", advance=move if due is None else due.at.isoformat())
     if move == "next":
         own = "Due now: a session has ended, or a magic number has written."
         words += f"\n{own if due is None else due.describe()}"
@@ -252,9 +226,7 @@ def snapshot(name: str, db: Path | None, layout: str) -> None:
     It lies in the folder `snapshots` beside the database, and has phones, texts and the api_key. One of the
     same name is replaced.
     """
-    from runner.sandbox.rehearsal.controls import TakeSnapshot
-
-    document, words = _act(db, TakeSnapshot(name))
+    document, words = _act(db, "snapshot", name=name)
     _show(layout, SavedSnapshot(**document), f"{words} `runner sandbox reset --to {name}` goes back to it.")
 
 
@@ -268,18 +240,16 @@ def reset(db: Path | None, name: str | None, layout: str) -> None:
     Without --to everything that was sent and answered is deleted. The credentials stay, and a running service
     continues with the new state.
     """
-    from runner.sandbox.rehearsal.controls import ResetState
-
-    document, words = _act(db, ResetState(name))
+    document, words = _act(db, "reset", to=name)
     _show(layout, Reset(**document), words)
 
 
-def _act(db: Path | None, action: Action) -> ControlOutcome:
+def _act(db: Path | None, name: str, /, **values: object) -> ControlOutcome:
     # Late: the database would slow the start of every other command.
-    from runner.sandbox.rehearsal.controls import ControlledSandbox
+    from runner.sandbox.rehearsal.controls import ACTIONS, ControlledSandbox, read_values
 
     with explained():
-        return action.act(ControlledSandbox(find_db(db)))
+        return read_values(values, ACTIONS[name]).act(ControlledSandbox(find_db(db)))
 
 
 def _show(layout: str, document: Document, text: str) -> None:
@@ -294,10 +264,6 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
 
 def _read_lifetime(written: str | None) -> timedelta | None:
     return None if written is None else check_lifetime(parse_duration(written))
-
-
-def _read_latency(written: str) -> timedelta:
-    return check_latency(parse_duration(written))
 
 
 @command.command(
@@ -348,7 +314,7 @@ Examples:
     default="0s",
     show_default=True,
     metavar="DURATION",
-    callback=read_option(_read_latency),
+    callback=read_option(parse_duration),
     help="Delay every request, for example by 50ms.",
 )
 @click.option(
@@ -380,7 +346,7 @@ def serve(
     try:
         faults = Faults(rates, latency=latency, seed=fault_seed)
     except SandboxError as error:
-        raise click.BadParameter(str(error), param_hint="--fault") from None
+        raise click.BadParameter(str(error), param_hint="--fault, --latency") from None
     with explained():
         database = db or make_sandbox_database()
         serve_sandbox(database, on_start=_show_address, faults=faults, **options)

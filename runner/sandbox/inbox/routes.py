@@ -15,7 +15,6 @@ from urllib.parse import parse_qs
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -30,12 +29,11 @@ from runner.sandbox.inbox.pages import (
     redirect,
     render_page,
 )
-from runner.sandbox.rehearsal.controls import ACTIONS
+from runner.sandbox.rehearsal.controls import ACTIONS, read_values
 from runner.sandbox.rehearsal.faults import FAULTS
-from runner.sandbox.rehearsal.participants import Habits
+from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
-from runner.sandbox.web.control import ControlRoutes, read_values
 from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
@@ -47,6 +45,7 @@ if TYPE_CHECKING:
     from runner.sandbox.commits import Changes, Writer
     from runner.sandbox.inbox.views import View
     from runner.sandbox.store import Store
+    from runner.sandbox.web.control import ControlRoutes
     from runner.sandbox.web.refusals import Account, Endpoint
 
 
@@ -194,7 +193,7 @@ class _Inbox:
         sandbox = self._control.sandbox
         shown = {
             "outcome": self._outcomes.get("/controls", ""),
-            "habits": asdict(Habits()),
+            "habits": describe_habits(),
             "faults": FAULTS,
             "set_faults": sandbox.faults,
             "snapshots": [file.stem for file in sandbox.list_snapshots()],

@@ -11,8 +11,9 @@ import re
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
 from runner.sandbox.clock import Clock, format_duration, parse_duration, read_move
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from runner.sandbox.rehearsal.simulate import SimulationSummary
 
+Wanted = TypeVar("Wanted", bound=Struct)
 _SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 # Within the numbers of SQLite.
 Count = Annotated[int, Meta(ge=0, lt=2**60)]
@@ -84,7 +86,7 @@ class ControlledSandbox:
         return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
 
 
-class Action(Struct, forbid_unknown_fields=True):
+class Action(Struct, forbid_unknown_fields=True, frozen=True):
     """Something that is done to a sandbox."""
 
     def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
@@ -97,7 +99,7 @@ class Action(Struct, forbid_unknown_fields=True):
         raise NotImplementedError
 
 
-class MoveClock(Action):
+class MoveClock(Action, frozen=True):
     """Move the clock, and do what falls due on the way.
 
     Attributes:
@@ -141,7 +143,7 @@ class Simulate(Habits, Action, frozen=True):
         return ControlOutcome(summary.to_dict(), _describe_simulation(summary))
 
 
-class SetFaults(Action):
+class SetFaults(Action, frozen=True):
     """Set the rates of faults, and the latency; faults that are not named end."""
 
     rates: dict[str, Share] = {}
@@ -155,7 +157,7 @@ class SetFaults(Action):
         return ControlOutcome({}, "The faults were set." if is_set else "No faults are set.")
 
 
-class TakeSnapshot(Action):
+class TakeSnapshot(Action, frozen=True):
     """Save the state under a name."""
 
     name: str
@@ -166,7 +168,7 @@ class TakeSnapshot(Action):
         return ControlOutcome({"name": self.name, "bytes": size}, f"The snapshot {self.name} was taken.")
 
 
-class ResetState(Action):
+class ResetState(Action, frozen=True):
     """Go back to a snapshot, or to the empty beginning; with `all`, without snapshots and faults."""
 
     to: str | None = None
@@ -188,7 +190,7 @@ class ResetState(Action):
         return ControlOutcome({"reset_to": self.to}, words)
 
 
-class ResendWebhooks(Action):
+class ResendWebhooks(Action, frozen=True):
     """Have one webhook delivered again, or all that failed."""
 
     id: Id | None = None
@@ -214,6 +216,18 @@ ACTIONS: Mapping[str, type[Action]] = {
     "webhooks/resend": ResendWebhooks,
 }
 """By name, as in the routes' paths."""
+
+
+def read_values(values: Mapping[str, object], wanted: type[Wanted]) -> Wanted:
+    """Return the values of a query, form or command; numbers may be texts.
+
+    Raises:
+        RefusalError: 400, with what is wrong.
+    """
+    try:
+        return msgspec.convert(values, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusalError(400, "invalid_parameter", "What was asked cannot be read.", [str(error)]) from None
 
 
 def read_seconds(written: str, name: str) -> timedelta:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -29,6 +29,7 @@ from runner.sandbox.rehearsal.controls import (
     ResetState,
     Simulate,
     read_seconds,
+    read_values,
 )
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
@@ -36,11 +37,10 @@ from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
     from runner.sandbox.commits import Writer
+    from runner.sandbox.rehearsal.controls import Wanted
     from runner.sandbox.rehearsal.faults import Faults
     from runner.sandbox.web.refusals import Account, Endpoint
     from runner.sandbox.web.request_log import RequestLog
@@ -59,7 +59,6 @@ WHERE transcript.participant_id = (SELECT id FROM participant WHERE phone = ?) A
 ORDER BY transcript.id LIMIT ?
 """
 _Text = Annotated[str, Meta(min_length=1)]
-_Read = TypeVar("_Read", bound=Struct)
 
 
 class _Wait(Struct, forbid_unknown_fields=True):
@@ -267,24 +266,12 @@ class ControlRoutes:
         }
 
 
-def read_values(values: Mapping[str, object], wanted: type[_Read]) -> _Read:
-    """Return the values of a query or form, whose numbers are texts.
-
-    Raises:
-        RefusalError: 400, with what is wrong.
-    """
-    try:
-        return msgspec.convert(values, wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise RefusalError(400, "invalid_parameter", "What was asked cannot be read.", [str(error)]) from None
-
-
-def _read_query(request: Request, wanted: type[_Read]) -> _Read:
+def _read_query(request: Request, wanted: type[Wanted]) -> Wanted:
     given = {name: value for name, value in request.query_params.items() if value}
     return read_values({name: given[name] for name in given.keys() - _CREDENTIALS}, wanted)
 
 
-async def _read_body(request: Request, wanted: type[_Read]) -> _Read:
+async def _read_body(request: Request, wanted: type[Wanted]) -> Wanted:
     try:
         return msgspec.json.decode(await read_body(request, _MAX_BYTES) or b"{}", type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
