@@ -20,7 +20,7 @@ from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.records.sharing import share_suppressions
+from runner.workflow.workspace.state_remote import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ def start(scope: Scope, remote: str) -> int:
     from runner.workflow.workspace.state_remote import StateRemote
     from runner.workflow.workspace.workspace import Workspace
 
-    state = StateRemote.open(remote, Workspace.open(scope).target, scope.state_lease_s)
+    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
     print_prose(f"Made {state.ref}." if is_new else f"{state.ref} is there already.")
     return 0

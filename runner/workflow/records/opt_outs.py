@@ -36,7 +36,7 @@ from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
-from runner.workflow.records.sharing import share_suppressions
+from runner.workflow.workspace.state_remote import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
 @contextmanager
 def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
     """Read the ledger, filled from all record files."""
-    with workspace.open_ledger_for_reading(needs_shared=False) as ledger, ledger.reading() as connection:
+    with workspace.open_ledger_for_reading() as ledger, ledger.reading() as connection:
         yield connection
 
 

@@ -14,7 +14,7 @@ from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
 from runner.service.target import SANDBOX
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
 from runner.workflow.observer import note
-from runner.workflow.records.sharing import share_suppressions
+from runner.workflow.workspace.state_remote import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
