@@ -56,7 +56,7 @@ class Clone:
             while not _try_lock(descriptor):
                 if time.monotonic() >= deadline:
                     raise GitError(
-                        f"another `runner record` has been at work in {self.root} for {patience_s:g} s",
+                        f"another `runner ci record` has been at work in {self.root} for {patience_s:g} s",
                         hint="wait until it has ended, or end it, then run the same command again",
                     )
                 time.sleep(_POLL_S)

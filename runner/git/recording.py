@@ -98,7 +98,7 @@ class Recorder:
             return Recorded()
         commit, message = self._make_commit([head], changes)
         self._stage(changes)
-        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        self.clone.git.run("update-ref", "-m", "runner ci record", "HEAD", commit, head)
         return Recorded(commit, message)
 
     def push(self, remote: str, branch: str) -> Recorded:
@@ -225,7 +225,7 @@ class Recorder:
         # The two-way merge of git-read-tree(1) keeps local changes.
         if self.clone.git.ask("read-tree", "-m", "-u", head, commit).status:
             return False
-        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        self.clone.git.run("update-ref", "-m", "runner ci record", "HEAD", commit, head)
         return True
 
     def _catch_up(self, tip: str, branch: str) -> None:

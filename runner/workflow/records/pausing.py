@@ -102,7 +102,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
         for names, is_changed in zip(found, changed, strict=True)
     )
     if any(changed) and target.name != SANDBOX and not scope.quiet:
-        note(f"`runner record` commits {workspace.files.places[0]}: other machines learn of it there.")
+        note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")
     return PauseChange(target.name, "resume" if reason is None else "pause", items)
 
 

@@ -346,7 +346,7 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
 
 
 def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield trailers that name the approvers, from approvals and from `runner approve` in this job."""
+    """Yield trailers that name the approvers, from approvals and from `runner ci approve` in this job."""
     people = list_approving(environment)
     pages = _split(environment, "RUNNER_PULL_REQUEST")
     reviewers = _split(environment, "RUNNER_REVIEWED_BY")
@@ -361,7 +361,7 @@ def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str
 
 
 def list_approving(environment: Mapping[str, str]) -> set[str]:
-    """Return the approvers that `runner approve` has passed on in this job."""
+    """Return the approvers that `runner ci approve` has passed on in this job."""
     return _split(environment, "RUNNER_APPROVED_BY")
 
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.workspace import Workspace
 
 _ADVICE = (
-    "  the next command that can brings it; until then other machines do not know it, unless `runner record` "
-    "commits it"
+    "  the next command that can brings it; until then other machines do not know it, unless `runner ci "
+    "record` commits it"
 )
 
 

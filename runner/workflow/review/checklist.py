@@ -259,7 +259,7 @@ def write_checklist(target: str, items: Sequence[Item], place: IssuePlace) -> Co
     """Return the issue's text."""
     run = write_page("this run", place.run_url)
     seen = f" Last looked at by {run}." if run else ""
-    tail = f"<sub>Kept up to date by `runner alert`, which closes it when all is done.{seen}</sub>"
+    tail = f"<sub>Kept up to date by `runner ci alert`, which closes it when all is done.{seen}</sub>"
     left = [item for item in items if item.said]
     head = f"### Campaigns → {escape_markdown(target)}: {'action needed' if left else 'all is well'}\n\n"
     pieces = [
@@ -324,7 +324,7 @@ def write_resolving(target: str, place: IssuePlace) -> str:
         f"Say what became of these launches {say_workflow(place)} the campaign's file and `adopt-all` "
         "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key "
         "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
-        f"Or in a clone, after `runner record --fetch`: `runner resolve {options}` lists them, and takes "
+        f"Or in a clone, after `runner ci record --fetch`: `runner resolve {options}` lists them, and takes "
         "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner "
         "record`.\n"
     )
@@ -345,8 +345,8 @@ def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
     return (
         f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
         "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
-        f"Or in a clone, by one key each: `runner record --fetch`, `runner reconcile --target {target}`, "
-        f"`runner optouts review --target {target}`, `runner record`.\n\n{words}\n"
+        f"Or in a clone, by one key each: `runner ci record --fetch`, `runner reconcile --target {target}`, "
+        f"`runner optouts review --target {target}`, `runner ci record`.\n\n{words}\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""`runner alert`: one issue a target, open while there is something for a person to do."""
+"""`runner ci alert`: one issue a target, open while there is something for a person to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runner comment --merged`: deliveries since the merge, as a comment on the pull request."""
+"""`runner ci comment --merged`: deliveries since the merge, as a comment on the pull request."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _count(
 
 def _list_approvers(workspace: Workspace, sent: Sequence[_Sent]) -> list[str]:
     """Return the approvers of deliveries, as far as this machine can verify them."""
-    store, found = ApprovalStore(workspace.target), list_approving(os.environ)
+    store, found = ApprovalStore(workspace.target), list_approving(workspace.environ)
     key = store.key
     for item, counts in sent:
         if key is not None:

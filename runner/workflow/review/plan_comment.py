@@ -1,4 +1,4 @@
-"""`runner comment`: the plan of a pull request's campaigns, or the reason why there is none, as a comment."""
+"""`runner ci comment`: the plan of a pull request's campaigns as a comment, or why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`runner alert`: one issue a target, open while there is something for a person to do."""
+"""`runner ci alert`: one issue a target, open while there is something for a person to do."""
 
 from __future__ import annotations
 
@@ -13,11 +13,29 @@ from runner.workflow.review.issue import keep_issue
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
+_REMOTE = click.option(
+    "--remote",
+    default="origin",
+    show_default=True,
+    metavar="NAME",
+    help="The git remote that keeps the record.",
+)
+_BRANCH = click.option(
+    "--branch", metavar="NAME", help="The branch of the record. Default: as for `runner ci record`."
+)
+SHOW_REPLIES = click.option(
+    "--show-replies",
+    is_flag=True,
+    envvar="CAMPAIGNS_REPLIES",
+    show_envvar=True,
+    help="Show the replies, shortened, with digits and addresses masked.",
+)
+
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner alert\n  runner alert --outcome failure\n"
-    "  runner alert --target live --state-remote origin",
+    epilog="\b\nExamples:\n  runner ci alert\n  runner ci alert --outcome failure\n"
+    "  runner ci alert --target live --state-remote origin",
 )
 @target_scope
 @click.option(
@@ -25,24 +43,10 @@ if TYPE_CHECKING:
     type=click.Choice(get_args(Outcome)),
     help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
 )
-@click.option(
-    "--remote",
-    default="origin",
-    show_default=True,
-    metavar="NAME",
-    help="The git remote that keeps the record.",
-)
-@click.option("--branch", metavar="NAME", help="The branch of the record. Default: as for `runner record`.")
-@click.option(
-    "--show-replies",
-    is_flag=True,
-    envvar="CAMPAIGNS_REPLIES",
-    show_envvar=True,
-    help="Show the replies, shortened, with digits and addresses masked.",
-)
-def command(
-    scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, show_replies: bool
-) -> int:
+@_REMOTE
+@_BRANCH
+@SHOW_REPLIES
+def alert(scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, show_replies: bool) -> int:
     """Keep one GitHub issue with what a person must do for a target's campaigns. Sends nothing.
 
     Its checklist: a job has failed, people are held because it is not known what they got, replies wait for
@@ -55,4 +59,18 @@ def command(
     job's summary; outside of a job it is printed. It never fails because of the issue.
     """
     keep_issue(scope, outcome, remote, branch, shows_words=show_replies)
+    return 0
+
+
+@click.command(cls=Command, epilog="\b\nExample:\n  runner ci replies --target live")
+@target_scope
+@_REMOTE
+@_BRANCH
+@SHOW_REPLIES
+def replies(scope: Scope, remote: str, branch: str | None, show_replies: bool) -> int:
+    """Keep the target's issue, after replies were read or decided elsewhere than in a job.
+
+    Does what `runner ci alert` does, and mentions no job.
+    """
+    keep_issue(scope, None, remote, branch, shows_words=show_replies)
     return 0

@@ -1,4 +1,4 @@
-"""`runner record`: commits of lockfiles, suppressions and approvals, and their push."""
+"""`runner ci record`: commits of lockfiles, suppressions and approvals, and their push."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from runner.workflow.records.record_push import fetch_record, push_record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.scope import Scope
 
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner record\n  runner record --no-push\n"
-    "  runner record campaigns/customer-pulse.yaml --remote origin --branch main",
+    epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
+    "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
 )
 @path_scope
 @click.option(
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help=f"Instead, copy the record that waits on the branch {ASIDE} to the work tree, for the next run.",
 )
-def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
+def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
     """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
 
     Run it after every `runner apply`, even if that failed. If the branch has moved on, the commit is made on
@@ -58,20 +59,27 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
     if is_fetched:
-        print_prose(_say_taken(fetch_record(scope, remote, branch)))
+        show_fetched(fetch_record(scope, remote, branch))
         return 0
     pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
+    show_recorded(pushed)
+    return pushed.code
+
+
+def show_fetched(files: Sequence[str]) -> None:
+    """Write which files were taken from the branch that waits to be merged."""
+    if not files:
+        print_prose(f"Nothing waits on the branch {ASIDE}.")
+    else:
+        print_prose(f"Taken from the branch {ASIDE}, which is to be merged: {', '.join(files)}.")
+
+
+def show_recorded(pushed: PushedRecord) -> None:
+    """Write what was recorded, and where."""
     if not pushed.has_files:
         print_prose("Nothing to record: there is no lockfile.")
     if pushed.recorded is not None:
         _report(pushed.recorded, pushed.place)
-    return pushed.code
-
-
-def _say_taken(taken: Sequence[str]) -> str:
-    if not taken:
-        return f"Nothing waits on the branch {ASIDE}."
-    return f"Taken from the branch {ASIDE}, which is to be merged: {', '.join(taken)}."
 
 
 def _report(recorded: Recorded, place: str) -> None:
