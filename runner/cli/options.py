@@ -276,6 +276,8 @@ target_scope = _scope_of(*_TARGETED)
 """Campaign files on a target."""
 clustered_target_scope = _scope_of(*_TARGETED, *_CLUSTERED)
 """Campaign files on a target, in one process or on a cluster."""
+job_scope = _scope_of(_ALLOWED, _TARGET, _LEDGER, _STATE_REMOTE, _STATE_LEASE)
+"""All campaigns, for CI's jobs."""
 plan_scope = _scope_of(_ALLOWED, _TARGET)
 """For a command about a saved plan."""
 database_scope = _scope_of(_LEDGER)
@@ -323,6 +325,16 @@ class Duration(click.ParamType[float]):
 
 DURATION = Duration()
 
+SETTLE_WINDOW = click.option(
+    "--settle-window",
+    "settle_window_s",
+    type=DURATION,
+    envvar="RUNNER_SETTLE_WINDOW",
+    show_envvar=True,
+    metavar="TIME",
+    help="Time that the service may take to list a launch; a launch missing after that was not sent. "
+    "Default: the target's, else 60s.",
+)
 
 LOCK_TIMEOUT = click.option(
     "--lock-timeout",

@@ -12,7 +12,6 @@ import re
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
@@ -21,6 +20,7 @@ from runner.git.objects import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 
 PATIENCE_S = 300.0
@@ -54,7 +54,7 @@ class Clone:
             while not _try_lock(descriptor):
                 if time.monotonic() >= deadline:
                     raise GitError(
-                        f"another `runner record` has been at work in {self.root} for {patience_s:g} s",
+                        f"another `runner ci record` has been at work in {self.root} for {patience_s:g} s",
                         hint="wait until it has ended, or end it, then run the same command again",
                     )
                 time.sleep(_POLL_S)

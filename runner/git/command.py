@@ -116,7 +116,7 @@ class Git:
         """
         try:
             return subprocess.Popen(  # noqa: S603  as in `ask`
-                ["git", *arguments],
+                ["git", *arguments],  # noqa: S607
                 cwd=self._folder,
                 env={**os.environ, **self._settings},
                 stdin=subprocess.PIPE,

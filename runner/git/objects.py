@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
 import threading
 import time
 import weakref
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.git.command import GitError
 
 if TYPE_CHECKING:
+    import subprocess
+
     from runner.git.command import Git
 
 _BLOCK = 1 << 16
@@ -90,7 +91,7 @@ class ObjectReader:
 
     def list_files(self, commit: str, endings: tuple[str, ...], below: str = "") -> dict[str, str]:
         """Return the blobs of a commit's files with these endings, by path from the top."""
-        found = {}
+        found: dict[str, str] = {}
         for name, (entry, is_folder) in (self.list_folder(commit) or {}).items():
             if is_folder:
                 found |= self.list_files(entry, endings, f"{below}{name}/")

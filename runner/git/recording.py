@@ -25,12 +25,12 @@ _DRAFTS = "refs/runner-draft"
 
 
 class RefusedPushError(GitError):
-    """A branch that does not take the record; `reason` is why, in git's words, and `changes` what it lacks."""
+    """A branch that does not take the record; `reason` is why, and `changes` is what it lacks."""
 
     def __init__(self, place: str, reason: str, changes: Sequence[RecordedFile]) -> None:
         super().__init__(
             f"{place} takes no push from here ({reason}), and what is new is nowhere else",
-            hint="have the record kept on a ref (`state_remote: origin` in targets.yaml, and `runner ci start`); "
+            hint="have a ref keep the record (targets.yaml: `state_remote: origin`; `runner ci start`), "
             "or let this user, or the job's token, push there, and meet the branch's rules, such as signed "
             "commits (git's commit.gpgSign and user.signingKey). The files here have everything: keep them",
         )
@@ -106,7 +106,7 @@ class Recorder:
             return Recorded()
         commit, message = self._make_commit(head, changes)
         self._stage(changes)
-        self.clone.git.run("update-ref", "-m", "runner record", "HEAD", commit, head)
+        self.clone.git.run("update-ref", "-m", "runner ci record", "HEAD", commit, head)
         return Recorded(commit, message)
 
     def push(self, remote: str, branch: str, tip: str | None) -> Recorded:

@@ -155,7 +155,7 @@ def test_completion_in_bash(run_process: Run, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == ["record", "resolve", "resume", "reconcile", "report"]
+    assert done.stdout.split() == ["resolve", "resume", "reconcile", "report"]
 
 
 def test_another_folder_can_be_named(run_process: Run, tmp_path: Path) -> None:

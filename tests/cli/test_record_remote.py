@@ -57,7 +57,7 @@ def world(tmp_path: Path, serve: Callable[..., Any]) -> Iterator[dict[str, str]]
 def record(run: Run, folder: Path, environment: dict[str, str], *command: str) -> None:
     """Enter something there, and record it on the remote."""
     assert run(*command, cwd=folder, env=environment).returncode == 0
-    assert run("record", cwd=folder, env=environment).returncode == 0
+    assert run("ci", "record", cwd=folder, env=environment).returncode == 0
 
 
 @pytest.mark.parametrize("hook", ["exit 0", PROTECTED])

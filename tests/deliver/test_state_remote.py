@@ -112,7 +112,7 @@ def test_campaigns_in_a_subfolder_are_sent_once_from_there_and_from_the_top(
         assert (done.returncode, done.stderr) == (0, "")
         assert_everybody_once(world, faulty)
         assert (clone / "team x/ä/campaigns/pulse.live.lock.json").is_file()
-        recorded = machine.run("record", path)
+        recorded = machine.run("ci", "record", path)
         assert recorded.returncode == 0, recorded.stderr
         assert ("6 texts of pulse" in recorded.stdout) == (number == 0)
     shown = Git(world.remote).run("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", "main")
@@ -569,7 +569,7 @@ def test_a_killed_job_is_recorded_although_its_campaign_was_deleted(
     record = json.loads(second.lockfile.read_text(encoding="utf-8"))
     assert sorted(one["project_launch_guid"] for one in record["launches"]) == sorted(faulty.guids)
     assert len(faulty.guids) == 4
-    assert "Record 4 texts of pulse on live" in second.run("record").stdout
+    assert "Record 4 texts of pulse on live" in second.run("ci", "record").stdout
     assert world.list_files() == ["pulse.lock.json", "state.json"]
 
 

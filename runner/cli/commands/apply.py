@@ -9,7 +9,7 @@ import click
 from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_prose
 from runner.cli.log import is_json, log_record
-from runner.cli.options import DURATION, Command, clustered_target_scope, format_option
+from runner.cli.options import DURATION, SETTLE_WINDOW, Command, clustered_target_scope, format_option
 from runner.cli.output.plan import write_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
@@ -61,21 +61,12 @@ if TYPE_CHECKING:
     is_flag=True,
     envvar=REQUIRE_VARIABLE,
     show_envvar=True,
-    help="Send only what people have approved (`runner approve`); without a state key, only the plan of "
+    help="Send only what people have approved (`runner ci approve`); without a state key, only the plan of "
     "--expect-digest.",
 )
 @click.option("--only", metavar="MESSAGE", help="Send only this message.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send to at most N recipients now.")
-@click.option(
-    "--settle-window",
-    "settle_window_s",
-    type=DURATION,
-    envvar="RUNNER_SETTLE_WINDOW",
-    show_envvar=True,
-    metavar="TIME",
-    help="Time that the service may take to list a launch; a launch missing after that was not sent. "
-    "Default: the target's, else 60s.",
-)
+@SETTLE_WINDOW
 @click.option(
     "--lock-timeout",
     "lock_timeout_s",
@@ -146,7 +137,7 @@ def command(
         print_json(result.document)
     else:
         for run in result.runs:
-            print_prose(_describe_settled(run) if options.settle_only else _describe_run(run))
+            print_prose(describe_settled(run) if options.settle_only else describe_run(run))
     if result.is_interrupted:
         raise interrupt_run()
     return result.exit_code
@@ -161,7 +152,7 @@ def _show_plan(planned: Sequence[PlanResult]) -> None:
         log_record("info", "planned", campaign=item.campaign.name, recipients_to_send=to_send)
 
 
-def _describe_run(run: CampaignRun) -> str:
+def describe_run(run: CampaignRun) -> str:
     """Return the results of a run; each delivery of the plan is counted once.
 
     Recipients are people, as in the plan. If people get several messages, texts are counted instead.
@@ -172,7 +163,7 @@ def _describe_run(run: CampaignRun) -> str:
     return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{paused}{_say_held(run)}"
 
 
-def _describe_settled(run: CampaignRun) -> str:
+def describe_settled(run: CampaignRun) -> str:
     """Return a run's findings about earlier runs."""
     found = count_words(run.adopted, "launch", "launches")
     what = f"{found} of earlier runs found at the service" if run.adopted else "nothing new on record"

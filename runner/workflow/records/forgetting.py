@@ -133,7 +133,7 @@ def _forget(
         key = TargetKey.of(other, secret)
         files = RecordFiles.find([one.file for one in campaigns], key)
         if files.write_suppressions(ledger) and other != SANDBOX and not quiet:
-            note(f"`runner record` commits {files.places[0]}: other machines learn of it there.")
+            note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     rewritten = []

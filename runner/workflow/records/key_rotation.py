@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, iterate_audience
@@ -37,6 +36,7 @@ from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger

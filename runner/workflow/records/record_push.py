@@ -43,7 +43,8 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, find_
 from runner.workflow.delivery.campaign_run import find_actor
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
-from runner.workflow.workspace.record_files import RECORD_ENDINGS, lacks_records, list_homes, unite_records
+from runner.workflow.workspace.record_files import list_homes
+from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
 from runner.workflow.workspace.state_remote import NO_REMOTE
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class RecordCopies:
     ) -> Mapping[str, str]:
         found, is_free = dict(there), read_state(ref, Snapshot("", there)).holder is None
         for file, name, text in texts:
-            # The next run of a campaign that is not on the ref looks for launches there; a holder writes its own.
+            # A campaign that is not on the ref is looked for at the service; a holder writes its own.
             is_asked = not file.name.endswith(LOCKFILE_SUFFIX) or (name in there and is_free)
             if name is None or not is_asked:
                 continue
@@ -498,7 +499,7 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
 
 
 def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield trailers that name the approvers, from approvals and from `runner approve` in this job."""
+    """Yield trailers that name the approvers, from approvals and from `runner ci approve` in this job."""
     people = list_approving(environment)
     pages = _split(environment, "RUNNER_PULL_REQUEST")
     reviewers = _split(environment, "RUNNER_REVIEWED_BY")
@@ -513,7 +514,7 @@ def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str
 
 
 def list_approving(environment: Mapping[str, str]) -> set[str]:
-    """Return the approvers that `runner approve` has passed on in this job."""
+    """Return the approvers that `runner ci approve` has passed on in this job."""
     return _split(environment, "RUNNER_APPROVED_BY")
 
 

@@ -25,7 +25,6 @@ from runner.ledger.database import (
     read_info,
     write_info,
 )
-from runner.ledger.files.comparison import lacks_lines, unite_files
 from runner.ledger.files.lockfile import (
     LOCKFILE_SUFFIX,
     digest_text,
@@ -40,22 +39,18 @@ from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.ledger.people.suppressions import absorb_book, iterate_entries, save_suppressions
 from runner.ledger.record.lockfiles import absorb_lockfile
 from runner.ledger.target_key import LedgerConnection, require_key
-from runner.plan.approval import ENDING as APPROVALS_SUFFIX
-from runner.plan.approval import lacks_approvals, unite_approvals
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
     from runner.workflow.workspace.state_remote import StateRemote
 
-RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
-"""The endings of files that commands write."""
 _DIGEST_SIZE = 16
 
 
@@ -230,28 +225,6 @@ class RecordFiles:
         ending = LOCKFILE_SUFFIX if every_target else f".{self.key.target}{LOCKFILE_SUFFIX}"
         found = {file.resolve(): file for file in _iterate_files(self.paths, ending)}
         return [Path(show_path(file)) for file in sorted(found.values())]
-
-
-def unite_records(file: Path, ours: str, theirs: str, find_secret: Callable[[], str | None]) -> str:
-    """Return the union of two versions of a record file; `find_secret` returns the target's state key.
-
-    Raises:
-        RunnerError: one of them is damaged, or they contradict each other.
-    """
-    if file.name.endswith(APPROVALS_SUFFIX):
-        return unite_approvals(file.name.removesuffix(APPROVALS_SUFFIX), ours, theirs)
-    return unite_files(file, ours, theirs, find_secret)
-
-
-def lacks_records(file: Path, before: str, after: str, find_secret: Callable[[], str | None]) -> bool:
-    """Return whether one version of a record file, `after`, lacks something of another.
-
-    Raises:
-        RunnerError: one of them is damaged.
-    """
-    if file.name.endswith(APPROVALS_SUFFIX):
-        return lacks_approvals(before, after)
-    return lacks_lines(file, before, after, find_secret)
 
 
 def _digest_entries(connection: LedgerConnection, key: TargetKey) -> str:

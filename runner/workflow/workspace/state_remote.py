@@ -42,22 +42,19 @@ from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, read_clock
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.ledger.people.suppressions import compose_suppressions
 from runner.plan.approval import ENDING as APPROVALS_SUFFIX
 from runner.service.target import leads_elsewhere
 from runner.source.storage import repository_root
 from runner.workflow.observer import note, warn
-from runner.workflow.workspace.record_files import unite_records
+from runner.workflow.workspace.record_union import unite_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.git.lease import Lease
-    from runner.ledger.database import Ledger
     from runner.ledger.model import Reservation
     from runner.service.target import Target
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.workspace import Workspace
 
 NO_REMOTE = "none"
 """The state remote of a target that one machine alone sends to."""
@@ -406,28 +403,6 @@ class StateRemote:
             f"There is no {self.ref}: it was never made, or was deleted while another machine sends. Waiting "
             f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
             f"you know that nothing is being sent, `{command}` makes it, and ends this wait."
-        )
-
-
-def share_suppressions(workspace: Workspace, ledger: Ledger) -> None:
-    """Bring what this machine has learned of people to the state remote, if there is one.
-
-    It is written to the file of suppressions all the same, and a later run brings it: a failure is only told.
-    """
-    state = workspace.state
-    if state is None:
-        return
-    with ledger.reading() as connection:
-        text = compose_suppressions(connection, workspace.key)
-    try:
-        if text is not None:
-            # Without a ref everybody would wait until nobody can be sending: `apply` does.
-            state.append({f"{workspace.target.name}{SUPPRESSIONS_SUFFIX}": text})
-    except RunnerError as error:
-        warn(f"what was decided here could not be brought to {state.ref}: {error.message}")
-        note(
-            "  the next command that can brings it; until then other machines do not know it, unless `runner "
-            "record` commits it"
         )
 
 

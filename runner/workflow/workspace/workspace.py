@@ -19,7 +19,8 @@ from runner.ledger.engine import show_url
 from runner.ledger.files.lockfile import lockfile_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
-from runner.ledger.model import format_moment
+from runner.ledger.model import SUPPRESSIONS_SUFFIX, format_moment
+from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import (
     enter_head,
     enter_record,
@@ -420,6 +421,27 @@ class Workspace:
                 "Only this machine's ledger knows what is being sent: two clones that apply at once text "
                 "everybody twice. Have the campaigns in a git repository with a remote `origin`, or set "
                 f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends.",
+            )
+
+    def share_suppressions(self, ledger: Ledger) -> None:
+        """Bring what this machine has learned of people to the state remote, if there is one.
+
+        It is written to the file of suppressions all the same, and a later run brings it: a failure is only
+        told.
+        """
+        if self.state is None:
+            return
+        with ledger.reading() as connection:
+            text = compose_suppressions(connection, self.key)
+        try:
+            if text is not None:
+                # Without a ref everybody would wait until nobody can be sending: `apply` does.
+                self.state.append({f"{self.target.name}{SUPPRESSIONS_SUFFIX}": text})
+        except RunnerError as error:
+            warn(f"what was decided here could not be brought to {self.state.ref}: {error.message}")
+            note(
+                "  the next command that can brings it; until then other machines do not know it, unless "
+                "`runner ci record` commits it"
             )
 
     def _say_once(self, say: Callable[[str], None], text: str) -> None:

@@ -1,4 +1,4 @@
-"""`runner record`: commits of lockfiles, suppressions and approvals, and their push."""
+"""`runner ci record`: commits of lockfiles, suppressions and approvals, and their push."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from runner.workflow.observer import note
 from runner.workflow.records.record_push import fetch_record, push_record
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.git.recording import Recorded
+    from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.scope import Scope
 
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner record\n  runner record --no-push\n"
-    "  runner record campaigns/customer-pulse.yaml --remote origin --branch main",
+    epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
+    "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
 )
 @path_scope
 @click.option(
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Instead, copy what the state remote has into the work tree.",
 )
-def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
+def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
     """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
 
     Run it after every `runner apply`, even if that failed. What the state remote has is copied to the branch,
@@ -53,23 +56,32 @@ def command(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_f
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
     if is_fetched:
-        taken = fetch_record(scope, remote)
-        print_prose(
-            f"Copied from the state remote: {', '.join(taken)}." if taken else "There is nothing to copy."
-        )
+        show_fetched(fetch_record(scope, remote))
         return 0
     pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
+    show_recorded(pushed)
+    return pushed.code
+
+
+def show_fetched(files: Sequence[str]) -> None:
+    """Write which files were taken from the state remote."""
+    print_prose(
+        f"Copied from the state remote: {', '.join(files)}." if files else "There is nothing to copy."
+    )
+
+
+def show_recorded(pushed: PushedRecord) -> None:
+    """Write what was recorded, and where."""
     if not pushed.has_files:
         print_prose("Nothing to record: there is no lockfile.")
     if pushed.refusal is not None:
         print_prose(
             f"{pushed.place} takes no push from here ({pushed.refusal}). The record is on "
-            f"{', '.join(pushed.refs)}, where every command finds it; for people, `runner record --branch "
+            f"{', '.join(pushed.refs)}, where every command finds it; for people, `runner ci record --branch "
             "NAME` puts it on a branch that can be merged."
         )
     elif pushed.recorded is not None:
         _report(pushed.recorded, pushed.place)
-    return pushed.code
 
 
 def _report(recorded: Recorded, place: str) -> None:
