@@ -45,7 +45,7 @@ from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import list_homes
 from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
-from runner.workflow.workspace.state_remote import NO_REMOTE
+from runner.workflow.workspace.state_remote import NO_REMOTE, name_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -153,7 +153,7 @@ class RecordCopies:
     def __init__(self, clone: Clone, scope: Scope, remote: str) -> None:
         self._clone = clone
         self._scope = scope
-        named = scope.state_remote
+        named = name_remote(scope, None)
         self.remote = remote if named in (None, NO_REMOTE) else named
         self._refs: dict[str, StateRef] = {}
         self._found: dict[str, Snapshot] = {}

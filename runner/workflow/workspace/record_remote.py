@@ -87,15 +87,16 @@ class RecordRemote:
             SuppressionsError: a file's signature is invalid.
         """
         state = self.workspace.state
-        texts = []
         try:
-            if state is not None and not is_first:
-                texts += [BookText(file, text) for file, text in state.read_added().items()]
+            added = {} if state is None or is_first else state.read_added()
+            texts = [BookText(file, text) for file, text in added.items()]
             texts += self._read_branches()
         except GitError as error:
             raise _describe_failure(str(self.name), error) from None
         for text in texts:
             self.workspace.files.absorb_text(ledger, text)
+        if state is not None:
+            state.note_known(added)
 
     @contextmanager
     def watching(self, ledger: Ledger) -> Iterator[None]:

@@ -58,7 +58,7 @@ from runner.workflow.workspace.folders import (
     state_folder,
 )
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -142,7 +142,7 @@ class Workspace:
         ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
         files.state = StateRemote.choose(scope, target, ledger_url)
-        is_alone = NO_REMOTE in (scope.state_remote, target.state_remote)
+        is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
         workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
