@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
 _PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
 _HOW = (
-    "have the plan approved and record that with `runner approve --plan FILE`, then send it with "
+    "have the plan approved and record that with `runner ci approve --plan FILE`, then send it with "
     "`runner apply --plan FILE`"
 )
 

@@ -115,7 +115,7 @@ def command(
         print_json(result.document)
     else:
         for run in result.runs:
-            print_prose(_describe_settled(run) if options.settle_only else _describe_run(run))
+            print_prose(describe_settled(run) if options.settle_only else describe_run(run))
     if result.is_interrupted:
         raise interrupt_run()
     if not scope.quiet:
@@ -132,7 +132,7 @@ def _show_plan(planned: Sequence[PlanResult]) -> None:
         log_record("info", "planned", campaign=item.campaign.name, recipients_to_send=to_send)
 
 
-def _describe_run(run: CampaignRun) -> str:
+def describe_run(run: CampaignRun) -> str:
     """Return the results of a run; each delivery of the plan is counted once.
 
     Recipients are people, as in the plan. If people get several messages, texts are counted instead.
@@ -143,7 +143,7 @@ def _describe_run(run: CampaignRun) -> str:
     return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{paused}{_say_held(run)}"
 
 
-def _describe_settled(run: CampaignRun) -> str:
+def describe_settled(run: CampaignRun) -> str:
     """Return a run's findings about earlier runs."""
     found = count_words(run.adopted, "launch", "launches")
     what = f"{found} of earlier runs found at the service" if run.adopted else "nothing new on record"

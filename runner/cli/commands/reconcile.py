@@ -64,13 +64,14 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     of the last 30 days once a day.
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
-    show(result, format_, {"human": _write_human})
+    show(result, format_, {"human": write_reconciled})
     if not scope.quiet:
         print_next(result.next_step)
     return result.exit_code
 
 
-def _write_human(result: ReconcileResult) -> None:
+def write_reconciled(result: ReconcileResult) -> None:
+    """Write a sentence on each campaign."""
     for campaign in result:
         print_prose(_sentence(campaign))
 
