@@ -193,7 +193,7 @@ class Project:
         Args:
             plan: the plan to send.
             expect_digest: the digest of the approved plan: another one is refused.
-            require_approval: send nothing that `runner approve` has not recorded; else
+            require_approval: send nothing that `runner ci approve` has not recorded; else
                 RUNNER_REQUIRE_APPROVAL.
             concurrency: sends in flight at once; else the target's.
             settle_window_s: seconds that a launch may take to be listed; else RUNNER_SETTLE_WINDOW, else the

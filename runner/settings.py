@@ -110,7 +110,7 @@ SHOW_REPLIES = Setting(
     "Show the replies in the target's issue, shortened, with digits and addresses masked.",
     "CAMPAIGNS_REPLIES",
     "--show-replies",
-    "alert",
+    "ci alert",
     kind="switch",
 )
 _COMMON = (

@@ -46,7 +46,7 @@ VALUES_BELOW: dict[str, set[str]] = {
 """The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
     # The sandbox shares nothing with the rest; its own description is no foreign file.
-    "yaml": ("runner.source.yaml", "runner.sandbox.web.description"),
+    "yaml": ("runner.source.yaml", "runner.source.yaml_faults", "runner.sandbox.web.app"),
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
@@ -65,6 +65,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "phonenumbers": (
         "runner.audience.phone",
+        "runner.audience.rows",
         "runner.timing.zone",
     ),
     "holidays": ("runner.timing.window",),
@@ -76,7 +77,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
-    "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
+    "subprocess": ("runner.git", "runner.cli.commands.demo"),
     # One counts the results of reports, the other reads people from Parquet.
     "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
     "fsspec": ("runner.source.storage",),

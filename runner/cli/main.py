@@ -52,11 +52,7 @@ GROUPS = {
         "sandbox": "Run the sandbox service, or let participants answer.",
     },
     "CI": {
-        "ci": "Set up and run CI's jobs.",
-        "comment": "Keep the plan as one comment on a pull request.",
-        "approve": "Record who approved a plan.",
-        "record": "Commit and push lockfiles, opt-outs, approvals.",
-        "alert": "Keep one GitHub issue with what a person must do.",
+        "ci": "Run the jobs of CI, and their parts.",
     },
     "Admin": {
         "doctor": "Check settings, service, ledger and clock.",

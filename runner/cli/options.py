@@ -18,8 +18,7 @@ from runner.cli.command import (
 )
 from runner.settings import TARGET
 from runner.source.storage import is_url
-from runner.telemetry.export import exporting
-from runner.telemetry.recording import command_span
+from runner.telemetry import command_span, exporting
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_project
 from runner.workflow.observer import note
 from runner.workflow.scope import Scope

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import traceback
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from runner.errors import ConfigurationError, RunnerError, StorageError, UsageError
 from runner.service.target import is_loopback
-from runner.telemetry.export import joined_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,9 +82,9 @@ class TaskOutcome:
     error: RunnerError | None = None
 
 
-def pack_call(task: Callable[..., object], arguments: tuple[Any, ...], trace: str | None = None) -> bytes:
-    """Return a call as bytes that are opaque on the way; its span is within `trace`, if that is given."""
-    return pickle.dumps((task, arguments, trace))
+def pack_call(task: Callable[..., object], arguments: tuple[Any, ...]) -> bytes:
+    """Return a call as bytes that are opaque on the way."""
+    return pickle.dumps((task, arguments))
 
 
 def make_call(packed: bytes, *first: object) -> TaskOutcome:
@@ -96,9 +94,8 @@ def make_call(packed: bytes, *first: object) -> TaskOutcome:
     """
     try:
         # Dask's trust model: callers can run any code.
-        task, arguments, trace = pickle.loads(packed)  # noqa: S301
-        with joined_span(task.__name__, trace, os.environ):
-            return TaskOutcome(task(*first, *arguments))
+        task, arguments = pickle.loads(packed)  # noqa: S301
+        return TaskOutcome(task(*first, *arguments))
     except RunnerError as error:
         return TaskOutcome(error=error)
     except Exception as error:  # noqa: BLE001  the boundary at which errors of tasks become values

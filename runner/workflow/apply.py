@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.ledger.model import Run
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.failures import Failure
@@ -224,6 +224,17 @@ class ApplyResult(Described):
 
     def __len__(self) -> int:
         return len(self.campaigns)
+
+    @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or self.is_interrupted:
+            return None
+        if any(one.sent or one.adopted for one in self.campaigns):
+            return "`runner reconcile` reads counts and answers, once people have answered"
+        if any(one.deferred for one in self.campaigns):
+            return "`runner apply` again, once their hours have begun"
+        return None
 
     @property
     def left_out(self) -> tuple[Failure, ...]:

@@ -17,7 +17,6 @@ from runner.plan.approval import (
     find_gap,
     find_latest,
     read_approvals,
-    read_request,
     seal_plan,
 )
 from runner.plan.digest import digest_reviewed
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 _KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
 _PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
 _HOW = (
-    "have the plan approved and record that with `runner approve --plan FILE`, then send it with "
+    "have the plan approved and record that with `runner ci approve --plan FILE`, then send it with "
     "`runner apply --plan FILE`"
 )
 
@@ -202,7 +201,7 @@ def require_sealed(
             f"the plan {saved.file} was edited, or made with another RUNNER_STATE_KEY: its seal doesn't fit",
             hint=_PLAN_ANEW,
         )
-    return read_request(asked["request"])
+    return ApprovalRequest.read(asked["request"])
 
 
 def find_status(coverages: Iterable[Coverage]) -> ApprovalStatus:
@@ -223,7 +222,7 @@ def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanD
 
 def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) -> PlannedCampaign:
     request, secret = coverage.request, coverage.planned.target.state_key
-    asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.as_json())
+    asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.to_dict())
     key = TargetKey.of(coverage.planned.target.name, secret) if secret else None
     # Last, since it covers all the rest.
     said = campaign.replace(approval=asked).to_dict()

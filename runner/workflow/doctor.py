@@ -137,7 +137,7 @@ def _check_git() -> list[Check]:
     try:
         version = Git(repository_root(state_folder().parent)).ask("version").output.strip()
     except GitError as error:
-        return [Check("git", "warning", error.message, "records in git, and `runner record`, need it")]
+        return [Check("git", "warning", error.message, "records in git, and `runner ci record`, need it")]
     return [Check("git", "ok", version.removeprefix("git version "))]
 
 

@@ -8,13 +8,14 @@ import click
 
 from runner.cli.command import Command, SpecialOption, setting_option, special_option
 from runner.cli.confirmation import can_ask, require_approval
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_json, print_next, print_prose
 from runner.cli.log import is_json, log_record
 from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
 from runner.cli.output.plan import write_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
+from runner.timing.zone import load_zone
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.delivery.campaign_run import interrupt_run
@@ -114,9 +115,11 @@ def command(
         print_json(result.document)
     else:
         for run in result.runs:
-            print_prose(_describe_settled(run) if options.settle_only else _describe_run(run))
+            print_prose(describe_settled(run) if options.settle_only else describe_run(run))
     if result.is_interrupted:
         raise interrupt_run()
+    if not scope.quiet:
+        print_next(result.next_step)
     return result.exit_code
 
 
@@ -129,7 +132,7 @@ def _show_plan(planned: Sequence[PlanResult]) -> None:
         log_record("info", "planned", campaign=item.campaign.name, recipients_to_send=to_send)
 
 
-def _describe_run(run: CampaignRun) -> str:
+def describe_run(run: CampaignRun) -> str:
     """Return the results of a run; each delivery of the plan is counted once.
 
     Recipients are people, as in the plan. If people get several messages, texts are counted instead.
@@ -140,7 +143,7 @@ def _describe_run(run: CampaignRun) -> str:
     return f"{run.planned.campaign.name}: {', '.join([*done, *_iterate_left(run)])}.{paused}{_say_held(run)}"
 
 
-def _describe_settled(run: CampaignRun) -> str:
+def describe_settled(run: CampaignRun) -> str:
     """Return a run's findings about earlier runs."""
     found = count_words(run.adopted, "launch", "launches")
     what = f"{found} of earlier runs found at the service" if run.adopted else "nothing new on record"
@@ -180,4 +183,15 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
-            yield f"{count_words(count, unit)} {LEFT[name]}"
+            until = _say_when(run) if name == "deferred" else ""
+            yield f"{count_words(count, unit)} {LEFT[name]}{until}"
+
+
+def _say_when(run: CampaignRun) -> str:
+    """Return until when deferred recipients wait, in their time zone."""
+    if run.next_due is None or run.planned.plan.pause is not None:
+        return ""
+    moment, zone = run.next_due
+    local = moment.astimezone(load_zone(zone))
+    first = ", the first" if run.count_due() > 1 else ""
+    return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"

@@ -54,8 +54,8 @@ def command() -> None:
     hand, or import the service's list.
 
     Opt-outs are stored as keyed fingerprints: in the ledger, and in campaigns/<target>.suppressions.json,
-    which `runner record` commits and every plan reads. So they hold on machines with another ledger, and when
-    the campaign that somebody replied to is gone.
+    which `runner ci record` commits and every plan reads. So they hold on machines with another ledger, and
+    when the campaign that somebody replied to is gone.
     """
 
 

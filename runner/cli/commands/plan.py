@@ -79,13 +79,14 @@ def command(
     if rejected is not None:
         write_rejected(rejected, scope)
     plan = plan_project(scope, wishes)
-    _show(plan, format_)
+    show_plan(plan, format_)
     kept = plan.leave_out_unsendable()
     code = plan.failures.find_exit_code(0 if kept else None)
     return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
 
 
-def _show(plan: ProjectPlan, format_: str) -> None:
+def show_plan(plan: ProjectPlan, format_: str) -> None:
+    """Write a plan; with the format `github`, set a job's outputs, too."""
     if format_ == "json":
         print_json(plan.document)
     elif plan.planned:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command, special_option
-from runner.cli.console import print_prose, show
+from runner.cli.console import print_next, print_prose, show
 from runner.cli.options import format_option, target_scope
 from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
@@ -64,11 +64,14 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     of the last 30 days once a day.
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
-    show(result, format_, {"human": _write_human})
+    show(result, format_, {"human": write_reconciled})
+    if not scope.quiet:
+        print_next(result.next_step)
     return result.exit_code
 
 
-def _write_human(result: ReconcileResult) -> None:
+def write_reconciled(result: ReconcileResult) -> None:
+    """Write a sentence on each campaign."""
     for campaign in result:
         print_prose(_sentence(campaign))
 

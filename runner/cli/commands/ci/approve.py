@@ -1,4 +1,4 @@
-"""`runner approve`: a record of a plan's approval, or a check that somebody has approved a run."""
+"""`runner ci approve`: a record of a plan's approval, or a check that somebody has approved a run."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner approve --plan plan.json\n  runner approve --plan plan.json --merge\n"
-    "  runner approve --plan plan.json --by ada\n  runner approve --run",
+    epilog="\b\nExamples:\n  runner ci approve --plan plan.json\n"
+    "  runner ci approve --plan plan.json --merge\n  runner ci approve --plan plan.json --by ada\n"
+    "  runner ci approve --run",
 )
 @ledger_scope
 @click.option(
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     help="Count the approving review of the merged pull request as the approval, unless the plan is larger "
     "than the pull request's comment said (`policy.review_margin`).",
 )
-def command(
+def approve(
     scope: Scope,
     plan_file: str | None,
     is_of_run: bool,
@@ -59,7 +60,7 @@ def command(
     names: tuple[str, ...],
     is_by_merge: bool,
 ) -> int:
-    """Record who approved a plan, for `runner record` to commit. Sends nothing.
+    """Record who approved a plan, for `runner ci record` to commit. Sends nothing.
 
     In a GitHub job, GitHub is asked who approved the run in the environment campaigns-approval, and which
     pull request brought the campaigns. An approval covers what the plan sends now and forecasts: these texts
