@@ -27,7 +27,7 @@ from runner.workflow.records.pausing import change_pauses
 from runner.workflow.records.record_push import fetch_record, push_record
 from runner.workflow.report import ReportOptions, report_project
 from runner.workflow.resolve import Word, resolve_launches
-from runner.workflow.review.approving import approve_plan, approve_run
+from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
 from runner.workflow.review.issue import keep_issue
 from runner.workflow.review.merged import comment_merged
 
@@ -99,6 +99,10 @@ class Job:
     settle_window_s: float | None = None
     _codes: set[int] = field(default_factory=set, init=False)
 
+    def __post_init__(self) -> None:
+        """Have the steps look at the remote once."""
+        self.scope = replace(self.scope, shared={})
+
     def plan(self, out: Path, campaign: str | None) -> int:
         """Catch up, plan, send what was approved before, record, and report; return the exit code.
 
@@ -164,7 +168,13 @@ class Job:
         approve: Callable[[], PlanApproval | None],
     ) -> None:
         self._catch_up(counts_settling=False)
-        approved = approve()
+        try:
+            approved = approve()
+        except DeniedError as error:
+            # That nothing is sent is what was asked for: the record and the issue say so.
+            self.view.show_error(error)
+            self._record()
+            return
         if approved is not None:
             # On record before the first text leaves: if this machine is lost, the next run needs no other.
             self._keep_approvers(approved.describe())

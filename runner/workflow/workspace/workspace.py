@@ -139,9 +139,12 @@ class Workspace:
             raise
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
-            refuse_committed_state()
+            scope.share(refuse_committed_state, refuse_committed_state)
         remote = scope.state_remote or target.state_remote
-        state = _open_state(remote, target, scope) if remote not in (None, NO_REMOTE) else None
+        state = None
+        if remote is not None and remote != NO_REMOTE:
+            # Looked at once, however many use cases a process has.
+            state = scope.share(("state", remote, target.name), lambda: _open_state(remote, target, scope))
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
         if state is not None:
             files.read_shared, files.advise = state.read_record_texts, state.advise
