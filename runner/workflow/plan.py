@@ -24,7 +24,6 @@ from runner.workflow.plans.differences import Differences, find_differences
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
 from runner.workflow.plans.saved import SavedPlan, save_plan
-from runner.workflow.review.review import read_waiting_in_job
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
 
@@ -177,7 +176,6 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
         RunnerError: nothing can be planned, or the plan cannot be saved.
     """
     workspace = Workspace.open(scope)
-    read_waiting_in_job(workspace, scope.environ)
     settings = choose_cluster(scope, workspace)
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)

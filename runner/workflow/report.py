@@ -366,7 +366,7 @@ def report_project(
         code = found.exit_code or 0
         campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
     files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
-    with workspace.open_ledger_for_reading(needs_shared=False) as present:
+    with workspace.open_ledger_for_reading() as present:
         made = [
             failures.attempt(one, partial(make_report, workspace, present, one, options, files[one.name]))
             for one in campaigns

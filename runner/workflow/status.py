@@ -244,7 +244,7 @@ class _Reader:
         """Open the ledger until the stack is closed."""
         self._stack = stack
         try:
-            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading(needs_shared=False))
+            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading())
         except (LedgerError, MissingKeyError) as error:
             self._give_up_ledger(error)
 

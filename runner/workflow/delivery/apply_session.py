@@ -234,9 +234,14 @@ class ApplySession:
             return not was_planned(connection, subject.campaign_id, is_shared=self.ledger.file is None)
 
     def _may_be_behind(self, subject: ListedCampaign) -> bool:
-        """Return whether the ledger is new, or has just lacked launches of the lockfile."""
-        if subject.is_embedded or self.workspace.state is not None:
+        """Return whether the ledger is new, or has just lacked launches of the lockfile.
+
+        So it is where the state remote has no record of the campaign yet: it may have been made anew.
+        """
+        if subject.is_embedded:
             return False
+        if self.workspace.state is not None:
+            return not self.remote_intents.has_record(subject.campaign)
         with self.ledger.reading() as connection:
             lacked = is_behind(connection, subject.campaign_id)
         return lacked or self._may_be_lost(subject)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runner.errors import InterruptedRunError, RunnerError, UsageError
 from runner.github.job import read_inputs
-from runner.github.job_summary import has_outputs
-from runner.service.target import SANDBOX
+from runner.github.job_summary import append_outputs, append_variables, has_outputs
+from runner.service.target import LIVE, SANDBOX
 from runner.workflow.apply import ApplyOptions, apply_campaigns
 from runner.workflow.approval_coverage import find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT_S = 600.0
 """Longest wait for a run elsewhere, in seconds."""
 _REMOTE = "origin"
+_RECORDED = "RUNNER_RECORDED"
+"""Set once a job has pushed the record, and changes nothing of it any more."""
 _PARTLY, _UNKNOWN, _LIMIT, _PAUSED = 3, 4, 5, 7
 _GO_ON = {_PARTLY, _UNKNOWN, _LIMIT, _PAUSED}
 """Exit codes that are about some of the campaigns. A pause, which a person has asked for, is no failure."""
@@ -58,7 +60,7 @@ class JobView(Protocol):
     """What shows the results of a job's steps."""
 
     def show_fetched(self, files: Sequence[str]) -> None:
-        """Show which record files were taken from the branch that waits to be merged."""
+        """Show which record files were taken from the state remote."""
 
     def show_applied(self, result: ApplyResult, *, is_settled: bool) -> None:
         """Show what was sent, or with `is_settled` what earlier runs have sent."""
@@ -76,7 +78,7 @@ class JobView(Protocol):
         """Save reports to a folder, with a page `index.html`."""
 
     def show_nothing(self, words: str) -> None:
-        """Show that there is nothing to do, and set the job's outputs."""
+        """Show that there is nothing to do."""
 
     def show_error(self, error: RunnerError) -> None:
         """Show why a step failed."""
@@ -118,6 +120,7 @@ class Job:
         paths = choose_campaign(campaign or read_inputs(self.scope.environ).get("campaign"))
         if self._lacks_target():
             self.view.show_nothing("There is no campaigns/targets.yaml to say where to")
+            append_outputs({"to-send": "0", "approval": "none"})
             return 0
         return self._end(lambda: self._plan(out, paths))
 
@@ -127,6 +130,7 @@ class Job:
         if plan is not None:
             self._send_approved(plan, out / PLAN_FILE)
         self._record()
+        append_variables({_RECORDED: "true"})
         self._attempt(lambda: self._report(out, is_reconciled=False))
 
     def _send_approved(self, plan: ProjectPlan, file: Path) -> None:
@@ -214,7 +218,7 @@ class Job:
         return self._end(lambda: self._act(action, asked, paths))
 
     def _act(self, action: str, asked: Mapping[str, str], paths: tuple[Path, ...]) -> None:
-        self.view.show_fetched(fetch_record(self.scope, _REMOTE, None))
+        self.view.show_fetched(fetch_record(self.scope, _REMOTE))
         if action in ("pause", "resume"):
             if not paths:
                 raise UsageError(f"{action} takes a campaign, and none was named")
@@ -240,9 +244,9 @@ class Job:
         """
         if self._lacks_target():
             return 0
-        pushed = self._try(self._record)
+        pushed = bool(self.scope.environ.get(_RECORDED)) or self._try(self._record)
         outcome = outcome if pushed or outcome is None else "failure"
-        is_kept = self._try(lambda: keep_issue(self.scope, outcome, _REMOTE, None, shows_words=shows_words))
+        is_kept = self._try(lambda: keep_issue(self.scope, outcome, shows_words=shows_words))
         return 0 if pushed and is_kept else 1
 
     def _lacks_target(self) -> bool:
@@ -253,10 +257,10 @@ class Job:
     def _catch_up(self, *, counts_settling: bool = True) -> None:
         """Bring this machine, which may be new, up to date.
 
-        Who has answered or opted out, and what a job that was killed has sent, is known to the service; a
-        record that main did not take waits on a branch.
+        Who has answered or opted out, and what a job that was killed has sent, is known to the service; what
+        main did not take is on the state remote.
         """
-        self.view.show_fetched(fetch_record(self.scope, _REMOTE, None))
+        self.view.show_fetched(fetch_record(self.scope, _REMOTE))
         # First what a job that was killed has sent: people may have opted out in reply to it.
         self._attempt(lambda: self._settle(self.scope), counts=counts_settling)
         self._attempt(self._reconcile)
@@ -307,6 +311,7 @@ class Job:
     def _report(self, out: Path, *, is_reconciled: bool) -> int:
         made = report_project(self.scope, ReportOptions(), is_reconciled=is_reconciled)
         self.view.show_reports(made, out / REPORTS)
+        append_outputs({"reports": "true" if made.reports else "false"})
         return made.exit_code
 
     def _record(self) -> int:
@@ -365,6 +370,12 @@ def _read_word(action: str, launch: str | None) -> Word:
     if action == "not-sent":
         return Word(key=launch or "", not_sent=True)
     return Word(adopt_all=action == "adopt-all", not_sent_all=action == "not-sent-all")
+
+
+def choose_live(scope: Scope) -> Scope:
+    """Return a scope on the target `live`, unless it names another, or no file has targets."""
+    is_named = scope.target or scope.environ.get("RUNNER_TARGET")
+    return scope if is_named or not find_targets_file(()).exists() else replace(scope, target=LIVE)
 
 
 def choose_campaign(file: str | None) -> tuple[Path, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +13,6 @@ from runner.cli.commands.ci.jobs import act, finish, plan, review, send
 from runner.cli.commands.ci.record import record
 from runner.cli.console import print_prose
 from runner.cli.options import Group, plan_scope
-from runner.github.job import find_git_settings
 from runner.workflow.workspace.state_remote import StateRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -30,8 +28,6 @@ def command() -> None:
     the last step of each. They do what the other commands do, in the right order, and go on with the other
     campaigns if one fails.
     """
-    # So that git can reach the job's own repository: the checkout keeps no credentials.
-    os.environ.update(find_git_settings(os.environ))
 
 
 @command.command(epilog="\b\nExample:\n  runner ci start --target live")
@@ -46,7 +42,7 @@ def start(scope: Scope, remote: str) -> int:
     machine sends. So it waits until no other run can be sending any more, for some minutes. You know that
     nothing is running: then nobody has to wait. A ref that is there is left as it is.
     """
-    state = StateRemote.open(remote, Workspace.open(scope).target, scope.state_lease_s)
+    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
     print_prose(f"Made {state.ref}." if is_new else f"{state.ref} is there already.")
     return 0

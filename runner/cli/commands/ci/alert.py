@@ -13,16 +13,6 @@ from runner.workflow.review.issue import keep_issue
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
-_REMOTE = click.option(
-    "--remote",
-    default="origin",
-    show_default=True,
-    metavar="NAME",
-    help="The git remote that keeps the record.",
-)
-_BRANCH = click.option(
-    "--branch", metavar="NAME", help="The branch of the record. Default: as for `runner ci record`."
-)
 SHOW_REPLIES = click.option(
     "--show-replies",
     is_flag=True,
@@ -43,34 +33,29 @@ SHOW_REPLIES = click.option(
     type=click.Choice(get_args(Outcome)),
     help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
 )
-@_REMOTE
-@_BRANCH
 @SHOW_REPLIES
-def alert(scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, show_replies: bool) -> int:
+def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Keep one GitHub issue with what a person must do for a target's campaigns. Sends nothing.
 
     Its checklist: a job has failed, people are held because it is not known what they got, replies wait for
-    a decision, the record waits to be merged on the branch runner/record, a plan was denied. It says what to
-    do. It is edited in place, gets a comment when something is new, is closed when all is done, and opened
-    again.
+    a decision, a plan was denied. It says what to do. It is edited in place, gets a comment when something is
+    new, is closed when all is done, and opened again.
 
     Run it as the last step of a GitHub job, whether the steps before succeeded or not, with GITHUB_TOKEN in
     the step's environment and the permission `issues: write`. Without that permission the text goes to the
     job's summary; outside of a job it is printed. It never fails because of the issue.
     """
-    keep_issue(scope, outcome, remote, branch, shows_words=show_replies)
+    keep_issue(scope, outcome, shows_words=show_replies)
     return 0
 
 
 @click.command(cls=Command, epilog="\b\nExample:\n  runner ci replies --target live")
 @target_scope
-@_REMOTE
-@_BRANCH
 @SHOW_REPLIES
-def replies(scope: Scope, remote: str, branch: str | None, show_replies: bool) -> int:
+def replies(scope: Scope, show_replies: bool) -> int:
     """Keep the target's issue, after replies were read or decided elsewhere than in a job.
 
     Does what `runner ci alert` does, and mentions no job.
     """
-    keep_issue(scope, None, remote, branch, shows_words=show_replies)
+    keep_issue(scope, None, shows_words=show_replies)
     return 0

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.console import print_prose
-from runner.cli.encoding import print_command
 from runner.cli.options import Command, path_scope
-from runner.cli.output.problems import job_warning
 from runner.errors import UsageError
-from runner.git.recording import ASIDE, Recorded
-from runner.workflow.observer import note, warn
+from runner.workflow.observer import note
 from runner.workflow.records.record_push import fetch_record, push_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from runner.git.recording import Recorded
     from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.scope import Scope
 
@@ -46,20 +43,20 @@ if TYPE_CHECKING:
     "--fetch",
     "is_fetched",
     is_flag=True,
-    help=f"Instead, copy the record that waits on the branch {ASIDE} to the work tree, for the next run.",
+    help="Instead, copy what the state remote has into the work tree.",
 )
 def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
     """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
 
-    Run it after every `runner apply`, even if that failed. If the branch has moved on, the commit is made on
-    its new tip. If the push is refused, the commit goes to the branch runner/record, for you to merge. So
-    git's log tells what was sent, when, and by which run. A file that cannot be read is left out, with exit
-    code 3.
+    Run it after every `runner apply`, even if that failed. What the state remote has is copied to the branch,
+    for people: git's log tells what was sent, when, and by which run. If the branch has moved on, the commit
+    is made on its new tip. A branch that takes no push is left as it is, if the state remote has everything;
+    without one that is an error. A file that cannot be read is left out, with exit code 3.
     """
     if is_fetched and (scope.paths or not is_pushed):
-        raise UsageError("--fetch takes all that waits: PATH and --no-push don't go with it")
+        raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
     if is_fetched:
-        show_fetched(fetch_record(scope, remote, branch))
+        show_fetched(fetch_record(scope, remote))
         return 0
     pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
     show_recorded(pushed)
@@ -67,34 +64,29 @@ def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fe
 
 
 def show_fetched(files: Sequence[str]) -> None:
-    """Write which files were taken from the branch that waits to be merged."""
-    if not files:
-        print_prose(f"Nothing waits on the branch {ASIDE}.")
-    else:
-        print_prose(f"Taken from the branch {ASIDE}, which is to be merged: {', '.join(files)}.")
+    """Write which files were taken from the state remote."""
+    print_prose(
+        f"Copied from the state remote: {', '.join(files)}." if files else "There is nothing to copy."
+    )
 
 
 def show_recorded(pushed: PushedRecord) -> None:
     """Write what was recorded, and where."""
     if not pushed.has_files:
         print_prose("Nothing to record: there is no lockfile.")
-    if pushed.recorded is not None:
+    if pushed.refusal is not None:
+        print_prose(
+            f"{pushed.place} takes no push from here ({pushed.refusal}). The record is on "
+            f"{', '.join(pushed.refs)}, where every command finds it; for people, `runner ci record --branch "
+            "NAME` puts it on a branch that can be merged."
+        )
+    elif pushed.recorded is not None:
         _report(pushed.recorded, pushed.place)
 
 
 def _report(recorded: Recorded, place: str) -> None:
     subject = recorded.message.partition("\n")[0]
-    if recorded.refusal is not None:
-        what = f"{subject}: it is" if recorded.commit else "what is new is already"
-        text = (
-            f"{place} takes no push from here ({recorded.refusal}). {what} on the branch {recorded.branch}, "
-            "which is to be merged; until then the service tells the next run what was sent"
-        )
-        warn(text)
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            # The job succeeds, and nobody reads the log of a successful job.
-            print_command(job_warning("The record must be merged", text))
-    elif recorded.commit is None:
+    if recorded.commit is None:
         print_prose("Nothing to record: the lockfiles are unchanged.")
     elif recorded.branch is None:
         print_prose(f"Committed: {subject} ({recorded.commit[:10]}).")
