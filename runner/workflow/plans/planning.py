@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
-from runner.ledger.files.lockfile import parse_lockfile, read_campaign_name, read_text
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.campaign_record import Record
 from runner.plan.decider import DIFFERS, UNREAD
@@ -423,7 +423,7 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
 
 
 def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
-    """Return the number of people who got each message, by lockfiles; None if those only have totals.
+    """Return the number of people who got each message, by all lockfiles; None if those only have totals.
 
     No key is needed.
 
@@ -431,9 +431,9 @@ def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | N
         LockfileError: a lockfile cannot be read.
     """
     people: dict[str, set[str]] = {}
-    for file in workspace.files.list_lockfiles():
-        text = read_text(file)
-        if not text or read_campaign_name(text) not in (campaign.name, *campaign.renamed_from):
+    for file, text in workspace.files.read_texts(needs_shared=False).items():
+        is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
+        if not is_lockfile or read_campaign_name(text) not in (campaign.name, *campaign.renamed_from):
             continue
         lockfile = parse_lockfile(file, text).lockfile
         if lockfile.counts:
