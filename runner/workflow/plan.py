@@ -14,9 +14,11 @@ from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
 from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.html import write_html
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
-from runner.workflow.documents import describe_plans, show_more, write_section
+from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -162,9 +164,10 @@ class ProjectPlan(Described):
         ]
         remarks = [f"{item.campaign.name}: {text}" for item in self.planned for text in item.plan.refusals]
         remarks += [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        header = ["campaign", "message", *(column.replace("_", " ") for column in _COLUMNS)]
-        digest = [f"Plan digest: {self.digest}"] if self.digest else []
-        return write_section("Plan", [self.summary], header, rows, [*remarks, *digest])
+        remarks += [f"Plan digest: {self.digest}"] if self.digest else []
+        counts = (name.replace("_", " ") for name in _COLUMNS)
+        table = TableBlock(("campaign", Column("message", "text"), *counts), rows)
+        return write_html([Section("Plan", [Sentence(self.summary), table, Items(remarks)])])
 
 
 def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
