@@ -26,11 +26,12 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """An element of a list, with the parts that it sums up; a term stands before it."""
+    """An element of a list, with the parts that it sums up; a term before it may lead to an address."""
 
     text: str
     parts: Sequence[str] = ()
     term: str = ""
+    url: str = ""
 
 
 @dataclass(frozen=True, slots=True)

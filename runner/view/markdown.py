@@ -84,8 +84,8 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
 
 def _write_item(item: str | ListItem) -> Iterator[str]:
     one = item if isinstance(item, ListItem) else ListItem(item)
-    term = f"**{escape_markdown(one.term)}**: " if one.term else ""
-    yield f"- {term}{escape_markdown(one.text)}"
+    term = _link(one.term, one.url) if one.url else escape_markdown(one.term)
+    yield f"- **{term}**: {escape_markdown(one.text)}" if term else f"- {escape_markdown(one.text)}"
     yield from (f"  - {escape_markdown(part)}" for part in one.parts)
 
 
@@ -99,7 +99,7 @@ def _write_table(table: TableBlock, most: int | None) -> str:
 def _write_cell(head: Column, cell: Cell) -> str | int:
     match cell:
         case Link(text, url):
-            return Markdown(f"[{escape_markdown(text)}]({quote(url, safe=_URL_CHARACTERS)})")
+            return Markdown(_link(text, url))
         case Fraction() | None if head.kind == "bar":
             return Markdown(draw_bar(cell))
         case None:
@@ -108,6 +108,10 @@ def _write_cell(head: Column, cell: Cell) -> str | int:
             return Markdown(cell)
         case _:
             return cell if isinstance(cell, str | int) else str(cell)
+
+
+def _link(text: str, url: str) -> str:
+    return f"[{escape_markdown(text)}]({quote(url, safe=_URL_CHARACTERS)})"
 
 
 def draw_bar(share: Fraction | None) -> str:

@@ -24,8 +24,9 @@ from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, find_differences
 from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, save_plan
+from runner.workflow.plans.summary import summary_line
 from runner.workflow.review.review import read_waiting_in_job
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace

@@ -10,7 +10,7 @@ from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_prose
 from runner.cli.log import is_json, log_record
 from runner.cli.options import DURATION, Command, clustered_target_scope, format_option
-from runner.cli.output.plan import write_plan
+from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.wording import count_words
@@ -154,7 +154,7 @@ def command(
 
 def _show_plan(planned: Sequence[PlanResult]) -> None:
     if not is_json():
-        write_plan(planned, err=True)
+        print_plan(planned, err=True)
         return
     for item in planned:
         to_send = item.plan.recipients_to_send

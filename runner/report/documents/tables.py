@@ -51,7 +51,7 @@ class _Step(NamedTuple):
     """
 
     label: str
-    count: int | None
+    people: int | None
     whole: str = ""
     name: str = ""
 
@@ -65,11 +65,11 @@ def tabulate_funnel(message: MessageReport) -> TableBlock:
     }
     rows = []
     for step in _list_steps(message):
-        share = _share_in_part(message, step) if step.whole and step.count is None else ""
-        if step.whole and step.count is not None:
-            part = divide(step.count, wholes[step.whole])
+        share = _share_in_part(message, step) if step.whole and step.people is None else ""
+        if step.whole and step.people is not None:
+            part = divide(step.people, wholes[step.whole])
             share = f"{write_percent(part if part is None or part <= 1 else None)} of {step.whole}"
-        rows.append((step.label, write_known(message, step.name, step.count), share))
+        rows.append((step.label, write_known(message, step.name, step.people), share))
     return TableBlock(("Step", "People", "Share"), rows, "What became of the recipients")
 
 
