@@ -15,7 +15,7 @@ PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.errors", "runner.wording", "runner.version", "runner.execution", "runner.atomic_write"),
-    ("runner.document", "runner.reasons"),
+    ("runner.document", "runner.reasons", "runner.view"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
     ("runner.settings", "runner.timing", "runner.optout"),
@@ -60,7 +60,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.cells",
         "runner.text.language",
         "runner.text.preview",
-        "runner.report.documents.html",
+        "runner.report.documents.template",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (

@@ -339,54 +339,6 @@ def count_to_send(planned: Iterable[PlanResult]) -> int:
     return sum(message.to_send for item in planned for message in item.plan.messages)
 
 
-STOPPED = "Stopped"
-
-
-def list_verdicts(planned: Sequence[PlanResult]) -> Iterator[str]:
-    """Yield the end of plans: what is to send, and the limits that stop the others."""
-    sound = [item for item in planned if not item.plan.refusals]
-    if sound:
-        yield summary_line(sound)
-    for item in planned:
-        if item.plan.refusals:
-            yield f"{STOPPED}: {item.campaign.name}: {'; '.join(item.plan.refusals)}. None of it is sent."
-
-
-def summary_line(planned: Sequence[PlanResult]) -> str:
-    """Return a one-sentence summary of plans without those over a limit, unless all are."""
-    if all(item.plan.refusals for item in planned):
-        return " ".join(list_verdicts(planned)) or "Nothing to send."
-    planned = [item for item in planned if not item.plan.refusals]
-    paused = ", ".join(item.campaign.name for item in planned if item.plan.pause is not None)
-    return f"{_sum_up(planned)}{f' Paused: {paused}.' if paused else ''}"
-
-
-def _sum_up(planned: Sequence[PlanResult]) -> str:
-    messages = [message for item in planned for message in item.plan.messages]
-    people = sum(item.plan.recipients_to_send for item in planned)
-    if not people:
-        # Of a paused campaign nothing is sent when it is due.
-        going = [item.plan for item in planned if item.plan.pause is None]
-        waiting = sum(message.deferred for plan in going for message in plan.messages)
-        held = sum(message.open_session for message in messages)
-        behind = (
-            f" Behind an open survey: {held:,}; `runner reconcile` reads which have ended." if held else ""
-        )
-        due = min((moment for plan in going if (moment := plan.next_due) is not None), default=None)
-        if not waiting:
-            return f"Nothing to send now.{behind}" if held else "Nothing to send."
-        first = "" if due is None else f", the first due at {due:%Y-%m-%d %H:%M} UTC"
-        return f"Nothing to send now. Deferred: {waiting:,}{first}.{behind}"
-    launches = sum(message.launches for message in messages)
-    segments = sum(message.segments for message in messages)
-    target = planned[0].plan.target
-    return (
-        f"To send to {target}: {count_words(people, 'recipient')} "
-        f"in {count_words(launches, 'launch', 'launches')}, "
-        f"{count_words(segments, 'SMS segment')}."
-    )
-
-
 def describe_unread(planned: Sequence[PlanResult]) -> Iterator[str]:
     """Yield a sentence for each follow-up, with the number of people waiting."""
     for item in planned:
