@@ -26,7 +26,7 @@ from runner.document import (
 )
 from runner.errors import (
     LimitError,
-    OnHoldError,
+    PausedError,
     PlanChangedError,
     ServiceError,
     UnknownOutcomesError,
@@ -359,7 +359,7 @@ def _choose_sound(
     Raises:
         PlanChangedError: a saved plan is out of date.
         LimitError: the only plans to send are over a limit, wait for replies, or are not approved.
-        OnHoldError: the only plans to send are paused.
+        PausedError: the only plans to send are paused.
     """
     saved = options.saved
     if saved:
@@ -464,7 +464,7 @@ def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
         return UNKNOWN_OUTCOMES
     if any(run.summary.pause for run in runs):
-        return OnHoldError.exit_code
+        return PausedError.exit_code
     if any(run.summary.final_reply for run in runs):
         return 1
     if any(run.summary.has_failures for run in runs):

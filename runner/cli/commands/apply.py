@@ -11,11 +11,10 @@ from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_next, print_prose
 from runner.cli.log import is_json, log_record
 from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
-from runner.cli.output.plan import write_plan
+from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
-from runner.timing.zone import load_zone
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.delivery.campaign_run import interrupt_run
@@ -125,7 +124,7 @@ def command(
 
 def _show_plan(planned: Sequence[PlanResult]) -> None:
     if not is_json():
-        write_plan(planned, err=True)
+        print_plan(planned, err=True)
         return
     for item in planned:
         to_send = item.plan.recipients_to_send
@@ -183,15 +182,5 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
-            until = _say_when(run) if name == "deferred" else ""
+            until = run.describe_next_due() if name == "deferred" else ""
             yield f"{count_words(count, unit)} {LEFT[name]}{until}"
-
-
-def _say_when(run: CampaignRun) -> str:
-    """Return until when deferred recipients wait, in their time zone."""
-    if run.next_due is None or run.planned.plan.pause is not None:
-        return ""
-    moment, zone = run.next_due
-    local = moment.astimezone(load_zone(zone))
-    first = ", the first" if run.count_due() > 1 else ""
-    return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"

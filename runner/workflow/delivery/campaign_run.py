@@ -16,6 +16,7 @@ from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.text.include import include_folder
+from runner.timing.zone import load_zone
 from runner.workflow.campaigns import TARGETS_FILE
 
 if TYPE_CHECKING:
@@ -95,6 +96,15 @@ class CampaignRun:
     def count_due(self) -> int:
         """Return the number of moments at which deferred recipients are due."""
         return len({moment for moment, _ in self._due})
+
+    def describe_next_due(self) -> str:
+        """Return until when deferred recipients wait, in their time zone; empty if that is open."""
+        if self.next_due is None or self.planned.plan.pause is not None:
+            return ""
+        moment, zone = self.next_due
+        local = moment.astimezone(load_zone(zone))
+        first = ", the first" if self.count_due() > 1 else ""
+        return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"
 
     @property
     def _due(self) -> list[Due]:

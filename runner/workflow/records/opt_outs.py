@@ -33,6 +33,7 @@ from runner.ledger.people.replies import (
     read_reply_texts,
 )
 from runner.ledger.target_key import enter_key
+from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
@@ -234,7 +235,7 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
 
-    return _change(Workspace.open_known(scope), enter)
+    return _change(Workspace.open_known(scope), enter, quiet=scope.quiet)
 
 
 def let_people_in(
@@ -261,7 +262,7 @@ def let_people_in(
     def dismiss(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return sum(remove_opt_out(connection, key, phone, at) for phone in phones)
 
-    return _change(workspace, dismiss)
+    return _change(workspace, dismiss, quiet=scope.quiet)
 
 
 def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
@@ -286,7 +287,7 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[
             )
         return len(set(replies))
 
-    return _change(Workspace.open_known(scope), decide)
+    return _change(Workspace.open_known(scope), decide, quiet=scope.quiet)
 
 
 def review_opt_outs(
@@ -308,6 +309,8 @@ def review_opt_outs(
             view = read_view(connection, target, with_texts=True)
         decided = ask(view, decide)
         workspace.share_suppressions(ledger)
+        if decided:
+            note_sharing(workspace, quiet=scope.quiet)
         with ledger.reading() as connection:
             return decided, read_view(connection, target)
 
@@ -343,7 +346,7 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
                 raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
         return imported.entered
 
-    changed = _change(workspace, enter)
+    changed = _change(workspace, enter, quiet=scope.quiet)
     if imported.left_out:
         left_out = count_words(imported.left_out, "entry", "entries")
         warn(f"{left_out} left out: dismissed here, and the file says nothing newer")
@@ -404,7 +407,7 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
 
 
 def _change(
-    workspace: Workspace, change: Callable[[LedgerConnection, TargetKey, str], int]
+    workspace: Workspace, change: Callable[[LedgerConnection, TargetKey, str], int], *, quiet: bool
 ) -> tuple[int, OptOutView]:
     """Change a target's opt-outs at the present time, all or nothing.
 
@@ -417,4 +420,16 @@ def _change(
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
         workspace.share_suppressions(ledger)
+    if changed:
+        note_sharing(workspace, quiet=quiet)
     return changed, view
+
+
+def note_sharing(workspace: Workspace, *, quiet: bool) -> None:
+    """Note how other machines learn of what was decided here about a target that texts real people."""
+    if workspace.target.name == SANDBOX or quiet:
+        return
+    if workspace.state is not None:
+        note(f"Other machines learn of it from {workspace.state.ref}.")
+    else:
+        note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")
