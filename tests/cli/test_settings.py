@@ -61,6 +61,7 @@ def test_each_variable_is_in_the_table() -> None:
         "RUNNER_PLAN_DENIED_BY",
         "RUNNER_REVIEWED_BY",
         "RUNNER_PULL_REQUEST",
+        "RUNNER_RECORDED",
     }
 
 
