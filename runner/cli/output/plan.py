@@ -341,7 +341,7 @@ def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) ->
         show_blocks(blocks, format_)
     approvals = [line for coverage in plan.coverages for line in _describe_coverage(coverage)]
     if approvals:
-        show_blocks([Section("Approval", [Items(approvals)])], format_)
+        show_blocks([Section("Approval", list(map(Sentence, approvals)))], format_)
     write_failures(plan.failures, format_)
     if format_ == "github":
         set_plan_outputs(plan)
