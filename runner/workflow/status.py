@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Identity, Record
+    from runner.ledger.record.campaign_record import Identity, Record
     from runner.plan.model import CampaignPlan
     from runner.workflow.scope import Scope
 
@@ -246,7 +246,7 @@ class _Reader:
         """Open the ledger until the stack is closed."""
         self._stack = stack
         try:
-            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading(needs_shared=False))
+            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading())
         except (LedgerError, MissingKeyError) as error:
             self._give_up_ledger(error)
 
@@ -254,6 +254,8 @@ class _Reader:
         """Return the status of campaigns, with None for unknown values."""
         found = [(campaign, *self._read_safely(campaign)) for campaign in campaigns]
         self._left = [campaign for campaign, record, _ in found if record is not None]
+        if self._left and not self._is_ledger_readable:
+            note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
         return [self._find_status(*item) for item in found]
 
     def find_gone(self, scope: Scope, claimed: Collection[str]) -> list[Campaign]:
@@ -333,7 +335,6 @@ class _Reader:
 
     def _give_up_ledger(self, error: RunnerError) -> None:
         self._complain(error)
-        note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
         self._ledger = self._stack.enter_context(self._workspace.open_temporary_ledger())
         self._is_ledger_readable, self._reader = False, None
 

@@ -283,7 +283,11 @@ def test_when_everybody_waits_the_plan_says_until_when(repository: Repository) -
         "Nothing to send now; up to 2 texts later (2 more people), from 2026-11-20 14:00 UTC.\n"
     )
     applied = repository.run("2026-11-20T05:00:00+00:00", "apply", "--auto-approve")
-    assert (applied.code, applied.out) == (0, "pulse: nothing sent, 2 recipients deferred.\n")
+    first = "Fri 2026-11-20 09:00 (America/New_York)"
+    assert (applied.code, applied.out) == (
+        0,
+        f"pulse: nothing sent, 2 recipients deferred, the first until {first}.\n",
+    )
     assert not (repository.folder / "campaigns/pulse.sandbox.lock.json").exists()
     status = repository.run("2026-11-20T05:00:00+00:00", "status").out
     assert status.endswith("pulse/ask: the first of those deferred is due at 2026-11-20 14:00 UTC.\n")

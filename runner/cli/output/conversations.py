@@ -8,7 +8,7 @@ from runner.audience.phone import mask_phone
 from runner.audience.rows import leave_out_blank
 from runner.campaign.timing_words import describe_timing
 from runner.text.include import include_folder
-from runner.text.preview import Bubble, Turn, iterate_bubbles, iterate_turns
+from runner.text.preview import Bubble, Turn, list_bubbles
 from runner.text.segment import advise
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.view.blocks import Code, Items, Section, Sentence
@@ -74,15 +74,15 @@ def _reason_words(reason: CaseReason) -> str:
 
 
 def _branch_words(branch: Branch | None) -> str:
-    return "" if branch is None else f"{branch.words} ({show_path(branch.file)}:{branch.line})"
+    return "" if branch is None else f"{branch.words} ({branch.file}:{branch.line})"
 
 
 def _remarks(finder: CaseFinder) -> Iterator[str]:
     for branch in finder.list_untaken():
         yield f"Nobody gets this: {_branch_words(branch)}"
-    ranked = sorted(finder.costs.items(), key=lambda item: (-item[1].recipients, item[0]))
-    for character, cost in ranked[:_SHOWN_CHARACTERS]:
-        yield advise(character, cost.recipients, cost.segments, cost.segments_without)
+    ranked = sorted(finder.list_characters(), key=lambda one: (-one.recipients, one.character))
+    for cost in ranked[:_SHOWN_CHARACTERS]:
+        yield advise(cost.character, cost.recipients, cost.segments, cost.segments_without)
     if len(ranked) > _SHOWN_CHARACTERS:
         yield f"and {count_words(len(ranked) - _SHOWN_CHARACTERS, 'more character')} outside GSM-7"
 
@@ -93,30 +93,28 @@ def _show_conversation(conversation: Conversation) -> Iterator[Block]:
 
 def _show_bubbles(bubbles: Sequence[Bubble], *, is_text: bool) -> Iterator[Block]:
     """Yield each text with what follows it, and for texts with their segments."""
-    for place, bubble in enumerate(bubbles):
+    for bubble in bubbles:
         badge = f" [{_badge(bubble)}]" if is_text else ""
-        turns = [_turn_words(turn, is_text=is_text) for turn in iterate_turns(bubbles, place)]
+        turns = [_turn_words(turn, bubble, is_text=is_text) for turn in bubble.turns]
         yield Section(f"{_name(bubble)}{badge}", [Code(bubble.text), Items(turns)])
 
 
-def _name(bubble: Bubble) -> str:
-    return f"{bubble.part} {bubble.question_tag}" if bubble.question_tag else bubble.part
+def _name(bubble: Bubble | Turn) -> str:
+    return f"{bubble.part} {bubble.question_tag}" if bubble.question_tag else bubble.part or "the end"
 
 
 def _badge(bubble: Bubble) -> str:
-    count = bubble.segments
-    badge = f"{count_words(count.segments, 'segment')}, {count.units} in {count.encoding}"
-    return badge if count.costly is None else f"{badge} because of {count.costly!r}"
+    badge = f"{count_words(bubble.segments, 'segment')}, {bubble.units} in {bubble.encoding}"
+    return badge if bubble.costly is None else f"{badge} because of {bubble.costly!r}"
 
 
-def _turn_words(turn: Turn, *, is_text: bool) -> str:
-    if turn.kind == "invalid" and turn.then is not None:
-        cost = f", {count_words(turn.then.segments.segments, 'segment')} more" if is_text else ""
+def _turn_words(turn: Turn, bubble: Bubble, *, is_text: bool) -> str:
+    if turn.on == "invalid":
+        cost = f", {count_words(bubble.segments, 'segment')} more" if is_text else ""
         return f"anything else → asked again{cost}"
-    then = "the end" if turn.then is None else _name(turn.then)
     skipped = f", {count_words(turn.skipped, 'question')} skipped" if turn.skipped else ""
     taken = "" if turn.taken is None else f', taken for "{printable(turn.taken)}" by its line,'
-    return f"{_answer_words(turn)}{taken} → {then}{skipped}"
+    return f"{_answer_words(turn)}{taken} → {_name(turn)}{skipped}"
 
 
 def _answer_words(turn: Turn) -> str:
@@ -148,7 +146,7 @@ def show_example(campaign: Campaign) -> Iterator[Block]:
 
     for message in campaign.messages:
         for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
-            bubbles = tuple(iterate_bubbles(_define(varied, show)))
+            bubbles = list_bubbles(_define(varied, show))
             timing = Items(list(describe_timing(campaign, varied)))
             yield Section(_title(varied, arm), [timing, *_show_bubbles(bubbles, is_text=False)])
 
