@@ -336,7 +336,7 @@ def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
         "| when | message | why | people | segments |\n|---|---|---|---|---|\n"
         "| now | ask |  | 6 | 24 |\n"
     ) in said
-    assert "    Hi ‹first_name›, a word about Acme?\n" in said
+    assert "\nHi ‹first_name›, a word about Acme?\n" in said
     assert github.bodies()[0].split("\n")[2] == "### Campaign plan → live"
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
