@@ -333,6 +333,11 @@ def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) ->
     """Write a project's plan with what belongs to it: differences, approvals, campaigns left out."""
     if plan.planned:
         blocks = [*show_plans(plan.planned, is_detailed=is_detailed), *show_differences(plan.differences)]
+        if plan.changed:
+            names = ", ".join(plan.changed)
+            blocks.insert(
+                -1, Sentence(f"Changed since it was sent: {names}. `runner plan --diff` shows how.", "notice")
+            )
         if format_ != "human":
             head = Section(
                 "Plan", [show_destination(plan.planned[0].target), Sentence(f"Plan digest: {plan.digest}")]
