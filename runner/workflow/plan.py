@@ -24,7 +24,7 @@ from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import Differences, find_differences
+from runner.workflow.plans.differences import Differences, find_differences, list_changed
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, save_plan
@@ -101,6 +101,7 @@ class ProjectPlan(Described):
         failures: the campaigns that could not be planned.
         options: the options of the plans.
         differences: from what was sent, if requested.
+        changed: sent messages whose texts have changed since, unless differences were requested.
         coverages: the plans' approval states, if approvals are kept.
         asking: whether a job's reviewers are asked to approve it; None if that is not needed.
         digest: of everything to be sent; empty if not requested.
@@ -110,6 +111,7 @@ class ProjectPlan(Described):
     failures: Failures
     options: PlanOptions
     differences: Differences = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
     coverages: tuple[Coverage, ...] = ()
     asking: Asking | None = None
     digest: str = ""
@@ -260,6 +262,7 @@ class _Planning:
             )
             is_compared = wishes.with_differences
             differences = find_differences(opened, planned, wishes.only) if is_compared else {}
+            changed = list_changed(opened, planned) if self.settings is None and not is_compared else ()
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         is_described = wishes.with_digests or wishes.out is not None
@@ -275,6 +278,7 @@ class _Planning:
             failures=failures,
             options=self.options,
             differences=differences,
+            changed=changed,
             coverages=tuple(coverages),
             asking=asking,
             digest=document.plan_digest if document else "",
