@@ -15,18 +15,20 @@ from runner.ledger.record.unsettled import count_known
 from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.html import write_html
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
-from runner.workflow.documents import describe_plans, show_more, write_section
+from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, find_differences
 from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, save_plan
-from runner.workflow.review.review import read_waiting_in_job
+from runner.workflow.plans.summary import summary_line
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
@@ -165,9 +167,10 @@ class ProjectPlan(Described):
         ]
         remarks = [f"{item.campaign.name}: {text}" for item in self.planned for text in item.plan.refusals]
         remarks += [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        header = ["campaign", "message", *(column.replace("_", " ") for column in _COLUMNS)]
-        digest = [f"Plan digest: {self.digest}"] if self.digest else []
-        return write_section("Plan", [self.summary], header, rows, [*remarks, *digest])
+        remarks += [f"Plan digest: {self.digest}"] if self.digest else []
+        counts = (name.replace("_", " ") for name in _COLUMNS)
+        table = TableBlock(("campaign", Column("message", "text"), *counts), rows)
+        return write_html([Section("Plan", [Sentence(self.summary), table, Items(remarks)])])
 
 
 class DueMessage(NamedTuple):
@@ -219,7 +222,6 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
         RunnerError: nothing can be planned, or the plan cannot be saved.
     """
     workspace = Workspace.open(scope)
-    read_waiting_in_job(workspace, scope.environ)
     settings = choose_cluster(scope, workspace)
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.model import FileRecipients
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.model import Run
     from runner.plan.model import MessagePlan
+    from runner.timing.decision import Due
     from runner.workflow.plans.planning import PlanResult
 
 
@@ -84,6 +86,19 @@ class CampaignRun:
         """True if missing deliveries may count one person several times."""
         waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
         return self.sends_several_each or waiting > 1
+
+    @property
+    def next_due(self) -> Due | None:
+        """When the first deferred recipient is due, and their time zone; None if that is not known."""
+        return min(self._due, default=None, key=itemgetter(0))
+
+    def count_due(self) -> int:
+        """Return the number of moments at which deferred recipients are due."""
+        return len({moment for moment, _ in self._due})
+
+    @property
+    def _due(self) -> list[Due]:
+        return [one for message in self.planned.plan.messages for one in message.due]
 
     def count_left(self) -> dict[str, int]:
         """Return the planned texts that were not sent, by reason (`runner.reasons.LEFT`).
