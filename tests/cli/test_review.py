@@ -14,6 +14,7 @@ from runner.github.job import find_git_settings
 from runner.github.pull_requests import read_numbers
 from tests.forge.github_server import HEAD, GitHub
 from tests.keys import STATE_KEY
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -281,64 +282,55 @@ def test_two_campaigns_of_a_name_are_not_taken_for_one(
     assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["already_sent"] == 0
 
 
-def test_a_record_that_waits_counts(
+def send_from_elsewhere(repository: Repository, send: Callable[..., None]) -> None:
+    """Send from a machine whose record is on the state remote, and on no branch."""
+    leave_free_ref(repository.work)
+    send("--state-remote", "origin")
+    (repository.work / LOCKFILE).unlink()
+
+
+def test_what_is_on_the_state_remote_counts(
     run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
 ) -> None:
-    """Main is protected and its record waits on a branch; two people more are two to send, and no file changes."""
-    send()
-    repository.push("runner/record")
-    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    """Main takes no push: two people more are two to send, and no file changes; also for `runner plan`."""
+    send_from_elsewhere(repository, send)
     people = repository.work / "campaigns/audience/people.csv"
     with people.open("a", encoding="utf-8") as stream:
         stream.write("Fay,4155550106\nGil,4155550107\n")
     body = comment(run, repository, github)
     assert body.startswith(
         f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
-        "What waits on the branch runner/record counts as if it were merged: 1 file.\n\n"
         "**1 campaign · 2 recipients to send · 2 launches · 4 segments · 0 errors**\n"
     )
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
     assert numbers.campaigns == {"pulse": {"ask": 2}}
-
-
-def test_a_reviewing_plan_counts_what_waits(
-    run: Run, repository: Repository, send: Callable[..., None]
-) -> None:
-    """`runner plan` in a pull request's job counts it, too; elsewhere it asks no remote."""
-    send()
-    repository.push("runner/record")
-    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
     job, environment = repository.check_out()
     env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
-    done = run("plan", "--format", "json", cwd=job, env=env)
-    assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == 0
-    assert "Warning" not in done.stderr
-    shutil.rmtree(repository.remote)
-    done = run("plan", "--format", "json", cwd=job, env=env)
-    assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == 4
-    assert re.search(
-        r"Warning: what waits on the branch runner/record is not counted, since it cannot be read: the remote "
-        r"origin cannot be reached: ",
-        done.stderr,
-    )
+    for count, is_there in ((2, True), (6, False)):
+        if not is_there:
+            shutil.rmtree(repository.remote)
+        done = run("plan", "--format", "json", cwd=job, env=env)
+        assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == count
+        warned = (
+            "Warning: what other machines recorded may be missing: the git remote origin cannot be used: "
+        )
+        assert (warned in done.stderr) != is_there
 
 
-def test_a_record_that_nobody_signed_does_not_wait(
+def test_a_record_that_nobody_signed_is_not_believed(
     run: Run, repository: Repository, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a state key, who may push branches cannot have people counted as texted by a lockfile of their own."""
-    send()
-    repository.push("runner/record")
-    git(repository.work, "checkout", "--quiet", "--detach", "origin/main")
+    """With a state key, who may push refs cannot have people counted as texted by a lockfile of their own."""
+    send_from_elsewhere(repository, send)
     job, environment = repository.check_out()
     monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
     env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
     done = run("plan", cwd=job, env=env)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(
-        "Error: the lockfile campaigns/(waiting to be merged)/pulse.live.lock.json was written without a "
-        "RUNNER_STATE_KEY, and now there is one\n"
+        "Error: the lockfile origin:refs/runner/live/pulse.lock.json was written without a RUNNER_STATE_KEY, "
+        "and now there is one\n"
     )
 
 
@@ -383,37 +375,17 @@ def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
     assert numbers.campaigns == {"pulse": {"ask": 2}}
 
 
-@pytest.mark.slow
-def test_a_record_that_was_merged_long_ago_adds_nothing(
-    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
-) -> None:
-    """Its branch is still there, and a job's clone cannot tell that it was merged: nothing is the matter."""
-    send()
-    repository.push("runner/record")
-    git(repository.work, "push", "--quiet", "origin", "HEAD:main")
-    with (repository.work / "campaigns/audience/people.csv").open("a", encoding="utf-8") as stream:
-        stream.write("Fay,4155550106\n")
-    send()
-    repository.push()
-    (repository.work / "README.md").write_text("Campaigns\n", encoding="utf-8")
-    assert "· 0 recipients to send ·" in comment(run, repository, github)
-
-
 def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github: GitHub) -> None:
-    """Neither the base nor the waiting record can be read: the comment says what is not known, and plans."""
+    """The base cannot be read: the comment says what is not known, and plans."""
     job, environment = repository.check_out()
     shutil.rmtree(repository.remote)
     assert run("ci", "comment", cwd=job, env={**environment, **LIVE}).returncode == 0
     (body,) = github.bodies()
-    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 recipients to send", body)
+    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n\*\*1 campaign · 4 recipients to send", body)
     assert found is not None
     assert found[1].startswith(
         "> **Not known: what this pull request changes of targets, records and the names of campaigns.** "
         "\\`git fetch\\` failed: fatal: "
-    )
-    assert found[2].startswith(
-        "> **Not known: what waits on the branch runner/record. People it tells of count as not texted yet.** "
-        "The remote origin cannot be reached: fatal: "
     )
 
 

@@ -297,7 +297,7 @@ def write_resolving(target: str, place: IssuePlace) -> str:
         "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
         f"Or in a clone, after `runner ci record --fetch`: `runner resolve {options}` lists them, and takes "
         "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner "
-        "record`.\n"
+        "ci record`.\n"
     )
 
 
