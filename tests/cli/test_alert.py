@@ -101,8 +101,8 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     what = "they may have got a message, and are not texted until a person says"
     assert issue["body"].partition(" -->\n### ")[2] == (
         "Campaigns → sandbox: action needed\n\n"
-        f"- [ ] **2 recipients are held**: {what}\n- [x] No reply waits for a decision.\n"
-        "\n#### People are held\n\n"
+        f"- [ ] **2 recipients are held**: {what}\n- [x] No reply waits for a decision.\n\n"
+        "#### People are held\n\n"
         "| campaign | file | message | recipients | launches | why |\n|---|---|---|---|---|---|\n"
         "| pulse | campaigns/pulse.yaml | ask | 2 | 2 | about to be sent, and no answer proves whether it was |\n"
         f"\nSay what became of these launches {WORKFLOW} the campaign's file and `adopt-all` (they were sent) or "

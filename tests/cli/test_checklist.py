@@ -83,7 +83,7 @@ def test_a_run_that_ended_badly_is_forgotten_after_a_good_one_alone() -> None:
             Checklist({"b": FailedJob("2", "failure")}, denied_by=("ada",)),
             ["a plan was denied"],
         ),
-        (Checklist(replies=1), Checklist({"b": FailedJob("2", "failure")}), ["a run failed"]),
+        (Checklist(held=2), Checklist({"b": FailedJob("2", "failure")}), ["a run failed"]),
     ],
 )
 def test_more_and_other_trouble_is_news(before: Checklist, now: Checklist, expected: list[str]) -> None:

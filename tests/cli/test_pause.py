@@ -113,9 +113,8 @@ def test_a_paused_campaign_that_is_not_due_says_that_it_is_on_hold(
     assert "\nfrom 2099-01-01 09:00 UTC  first    deferred " in done.stdout
     assert done.stdout.endswith("\nNothing to send. Paused: coffee.\n")
     both = run("plan", cwd=shop)
-    assert both.stdout.endswith(
-        "To send to sandbox: 2 recipients in 1 launch, 2 SMS segments. Paused: coffee.\n"
-    )
+    assert "\nTo send to sandbox: 2 people now, 2 segments; up to 2 texts later" in both.stdout
+    assert both.stdout.endswith(" Paused: coffee.\n")
     done = run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop)
     said = f"coffee: nothing sent, 2 recipients deferred. It is paused since {at} UTC: a wrong link.\n"
     assert (done.returncode, done.stdout) == (0, said)

@@ -31,7 +31,7 @@ LOCKFILE = "campaigns/pulse.live.lock.json"
 LIVE = {"RUNNER_TARGET": "live"}
 CREDENTIALS = {"RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
 GOES = (
-    "Goes to **https:&#8203;//sms.example.com**, with the credentials in RUNNER\\_USERNAME and "
+    "Goes to https:&#8203;//sms.example.com, with the credentials in RUNNER\\_USERNAME and "
     "RUNNER\\_API\\_KEY.\n"
 )
 
@@ -151,7 +151,7 @@ def test_a_request_that_changes_nothing(run: Run, repository: Repository, github
     (repository.work / "README.md").write_text("Campaigns\n", encoding="utf-8")
     assert comment(run, repository, github).startswith(
         f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
-        "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
+        "**1 campaign · 4 people to text · 8 to 16 segments · 0 errors**\n\n"
     )
 
 
@@ -169,9 +169,9 @@ def test_a_request_that_edits_targets(run: Run, repository: Repository, github: 
     )
     assert comment(run, repository, github).startswith(
         "### Campaign plan → live\n\n"
-        "Goes to **http:&#8203;//sms.example.net**, **UNENCRYPTED: anybody on the way can read phone numbers, texts "
-        "and credentials** (`insecure: true`), with the credentials in RUNNER\\_EU\\_USERNAME and "
-        "RUNNER\\_API\\_KEY.\n\n"
+        "**Goes to http:&#8203;//sms.example.net, UNENCRYPTED: anybody on the way can read phone numbers, texts "
+        "and credentials (\\`insecure: true\\`), with the credentials in RUNNER\\_EU\\_USERNAME and "
+        "RUNNER\\_API\\_KEY.**\n\n"
         "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
         "- campaigns/targets.yaml: **default**: not set → **live**\n"
         "- campaigns/targets.yaml: **live.base\\_url**: **https:&#8203;//sms.example.com** → "
@@ -218,7 +218,7 @@ def test_what_is_on_record_of_a_moved_campaign_counts(
         "- campaigns/pulse.yaml → campaigns/winter/december.yaml: **moved**; `git mv` "
         "pulse.live.lock.json along, which is its record\n\n"
         "Targets and records stay as they are.\n\n"
-        "**1 campaign · 0 recipients to send · 0 launches · 0 segments · 0 errors**\n"
+        "**1 campaign · 0 people to text · 0 segments · 0 errors**\n"
     )
 
 
@@ -300,7 +300,7 @@ def test_what_is_on_the_state_remote_counts(
     body = comment(run, repository, github)
     assert body.startswith(
         f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
-        "**1 campaign · 2 recipients to send · 2 launches · 4 segments · 0 errors**\n"
+        "**1 campaign · 2 people to text · 4 to 8 segments · 0 errors**\n"
     )
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
@@ -376,16 +376,20 @@ def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
 
 
 def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github: GitHub) -> None:
-    """The base cannot be read: the comment says what is not known, and plans."""
+    """Neither the base nor the record can be read: the comment says what is not known, and plans."""
     job, environment = repository.check_out()
     shutil.rmtree(repository.remote)
     assert run("ci", "comment", cwd=job, env={**environment, **LIVE}).returncode == 0
     (body,) = github.bodies()
-    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n\*\*1 campaign · 4 recipients to send", body)
+    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 people to text", body)
     assert found is not None
     assert found[1].startswith(
         "> **Not known: what this pull request changes of targets, records and the names of campaigns.** "
         "\\`git fetch\\` failed: fatal: "
+    )
+    assert found[2].startswith(
+        "> **Not known: what the state remote has. People that only it tells of count as not texted yet.** "
+        "The git remote origin cannot be used: "
     )
 
 

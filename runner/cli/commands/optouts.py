@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Group, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
     decide_replies,

@@ -22,6 +22,8 @@ from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_cam
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, format_moment
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import (
+    CampaignRecord,
+    Identity,
     enter_head,
     enter_record,
     find_campaign_id,
@@ -29,7 +31,6 @@ from runner.ledger.record.campaign_record import (
 )
 from runner.ledger.record.deliveries import count_accepted
 from runner.ledger.record.lockfiles import rewrite_lockfile
-from runner.ledger.record.recorded import CampaignRecord, Identity
 from runner.service.target import (
     SANDBOX,
     Credentials,
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.client import ServiceClient
     from runner.workflow.scope import Scope
@@ -138,10 +139,13 @@ class Workspace:
             raise
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
-            refuse_committed_state()
+            scope.share(refuse_committed_state, refuse_committed_state)
         ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
-        files.state = StateRemote.choose(scope, target, ledger_url)
+        # Looked at once, however many use cases a process has.
+        files.state = scope.share(
+            (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
+        )
         is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
         workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:

@@ -1,10 +1,15 @@
-"""Verdicts on launches of unknown outcome: what a full list of launches says of each."""
+"""Comparison of the launches that the service lists with intents of unknown outcome, and with offers.
+
+A listed launch is ours if it says the same to the same people. A service may change the form of numbers, tags
+and texts, and leave out people; what may be meant is not taken for certain, and not passed over either.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import unicodedata
+from collections import defaultdict
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,12 +17,16 @@ from typing import TYPE_CHECKING, Any
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from runner.ledger.model import Unsettled
     from runner.ledger.record.unsettled import Claim
+    from runner.plan.model import Offer
     from runner.service.model import StatRecord
+
+    Offers = Mapping[str, list[Offer]]
+    FindPayloads = Callable[[Container[str] | None], Offers]
 
 
 _DEFAULTS: dict[str, Any] = {"method": "SMS", "complete_existing_sessions": False}
@@ -302,12 +311,95 @@ def _normalize(value: Any) -> Any:
     return [_normalize(one) for one in value] if isinstance(value, list) else value
 
 
-def make_candidates(
-    stats: Iterable[StatRecord],
-    fingerprint: Callable[[str], str],
-    forgotten: AbstractSet[str] = frozenset(),
-) -> list[Candidate]:
-    """Return listed launches with the fingerprints of their recipients, less the forgotten ones."""
-    found = [Candidate(stat, frozenset(map(fingerprint, stat.recipients)) - forgotten) for stat in stats]
-    # A launch without recipients may be anybody's, but not if all of them are forgotten.
-    return [one for one in found if one.recipients or not one.stat.recipients]
+_PREFIX = 4
+"""The most digits that a list may put before a number with its country code."""
+_SHORTEST = 8
+"""The fewest digits of a number with its country code."""
+
+
+class _Listed:
+    """The phones of listed launches, and all others that may be meant: those that end alike.
+
+    A service may leave out the country code or all but the last digits, or put a prefix for calls abroad
+    before it.
+    """
+
+    def __init__(self, phones: Iterable[str]) -> None:
+        self._phones = set(phones)
+        self._endings = {ending for phone in self._phones for ending in _list_endings(phone)}
+        self._lengths = sorted(set(map(len, self._endings)))
+
+    def __contains__(self, phone: object) -> bool:
+        return phone in self._phones or bool(self.list_endings(str(phone)))
+
+    def list_endings(self, phone: str) -> list[str]:
+        """Return the listed forms of a phone (E.164)."""
+        digits = phone.removeprefix("+")
+        return [digits[-n:] for n in self._lengths if n <= len(digits) and digits[-n:] in self._endings]
+
+
+def _list_endings(phone: str) -> Iterator[str]:
+    digits = phone.removeprefix("+")
+    yield digits.lstrip("0")
+    yield from (digits[n:] for n in range(1, _PREFIX + 1) if len(digits) - n >= _SHORTEST)
+
+
+class Offered:
+    """Offers to the recipients of some listed launches, and to all whom these may have reached."""
+
+    def __init__(self, find_payloads: FindPayloads, stats: Collection[StatRecord]) -> None:
+        listed = _Listed(phone for stat in stats for phone in stat.recipients)
+        hides_people = not all(stat.is_whole for stat in stats)
+        self._offers = find_payloads(None if hides_people else listed) if stats else {}
+        self._by_ending = defaultdict[str, set[str]](set)
+        for phone in self._offers:
+            for ending in listed.list_endings(phone):
+                self._by_ending[ending].add(phone)
+
+    def _find_possible(self, phone: str) -> set[str]:
+        """Return the people whom a listed phone may be: itself, or else those that end alike."""
+        if phone in self._offers:
+            return {phone}
+        return set[str]().union(*(self._by_ending.get(ending, ()) for ending in _list_endings(phone)))
+
+    def find_message(
+        self, stat: StatRecord, reached: set[tuple[str, str]], tags: Mapping[str, set[str]]
+    ) -> Offer | None:
+        """Return the message that a launch was: one that a recipient of it would get now, word for word.
+
+        Two messages can have the same text: each launch stands for one that its recipients lack. A launch
+        listed without all of its recipients, or with some in another form, may have reached others, too.
+        """
+        if not stat.is_whole or any(self._find_possible(phone) - {phone} for phone in stat.recipients):
+            return None
+        for phone in stat.recipients:
+            for offer in self._offers.get(phone, ()):
+                is_theirs = any(is_tagged(stat, tag) for tag in tags[offer.message.id])
+                is_new = (offer.message.id, phone) not in reached
+                if (
+                    is_theirs
+                    and is_new
+                    and is_same_definition(offer.payload.definition, stat.project_definition)
+                ):
+                    return offer
+        return None
+
+    def find_people(
+        self,
+        stat: StatRecord,
+        reached: set[tuple[str, str]],
+        tags: Mapping[str, set[str]] | None = None,
+    ) -> dict[str, set[str]]:
+        """Return the planned people whom a launch has reached, or may have, by message.
+
+        The messages are those with its tag by `tags`; without them, all.
+        """
+        people = defaultdict(set)
+        phones = set[str]().union(*map(self._find_possible, stat.recipients))
+        for phone in phones if stat.is_whole else self._offers:
+            for offer in self._offers.get(phone, ()):
+                message = offer.message.id
+                is_theirs = tags is None or any(is_tagged(stat, tag) for tag in tags[message])
+                if is_theirs and (message, phone) not in reached:
+                    people[message].add(phone)
+        return dict(people)
