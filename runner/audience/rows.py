@@ -314,14 +314,10 @@ def iterate_rows(
         date = columns.get("consent.date_column")
         record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
     width = len(table.header)
-    quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:
         if len(cells) != width:
             problems.add(table.width_problem(line, cells))
             continue
-        for index in quoted:
-            if cells[index].startswith(' "'):
-                problems.add(table.quote_problem(line))
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
