@@ -259,8 +259,8 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
     start, end = schedule.not_before, schedule.expires
     if start is None or end is None or schedule.timezone is None:
         return
-    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).next_open(start)
-    if opening is None or opening >= end:
+    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).find_opening(start)
+    if opening is None or opening[0] >= end:
         # No error: people in other time zones may well be texted.
         place = document.position(["schedule", "expires"])
         words = (
