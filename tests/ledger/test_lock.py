@@ -13,10 +13,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import update
 
 from runner.errors import LedgerError, RunLockedError
 from runner.ledger.database import Ledger
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
+from runner.ledger.tables import locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -238,10 +240,9 @@ def test_a_run_that_lost_its_lock_to_another_records_nothing(
     """The transaction that would record intents finds that another run has one of its names, and fails."""
     with hold_campaign_lock(ledger, "live", ["heartbeat", "pulse"], FIRST) as lock:
         with other.writing() as connection:
-            connection.exec_driver_sql(
-                "UPDATE locks SET term = term + 1, host = 'ci-9', process = 9, run_url = NULL, since = 'now' "
-                f"WHERE campaign = '{name}'"
-            )
+            another = {"host": "ci-9", "process": 9, "run_url": None, "since": "now"}
+            taken = update(locks).where(locks.c.campaign == name)
+            connection.execute(taken.values(term=locks.c.term + 1, **another))
         with pytest.raises(RunLockedError) as caught:
             require(lock, ledger)
     assert caught.value.message == (

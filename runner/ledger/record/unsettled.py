@@ -139,7 +139,7 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
         .group_by(campaigns.c.name, message, is_explained)
         .order_by(campaigns.c.name, message, is_explained.desc())
     )
-    return [HeldCount(*row[:4], bool(row[4])) for row in connection.execute(query)]
+    return [HeldCount(*counts, bool(explained)) for *counts, explained in connection.execute(query)]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:
