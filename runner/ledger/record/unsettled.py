@@ -139,7 +139,10 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
         .group_by(campaigns.c.name, message, is_explained)
         .order_by(campaigns.c.name, message, is_explained.desc())
     )
-    return [HeldCount(*counts, bool(explained)) for *counts, explained in connection.execute(query)]
+    return [
+        HeldCount(campaign, name, count, people, bool(explained))
+        for campaign, name, count, people, explained in connection.execute(query)
+    ]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:
