@@ -431,7 +431,7 @@ def test_a_number_that_commands_refuse_is_refused(project: Project) -> None:
 
 def test_one_name_stands_for_a_list_of_one(project: Project) -> None:
     """A text is one column or one folder, not a list of letters."""
-    assert runner.open(allow="shared").scope.allowed == ("shared",)
+    assert runner.open(allowed="shared").scope.allowed == (Path("shared"),)
     project.apply(project.plan())
     assert project.report(by="first_name").to_dict() == project.report(by=["first_name"]).to_dict()
 

@@ -18,7 +18,7 @@ STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.document", "runner.reasons"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
-    ("runner.timing", "runner.optout"),
+    ("runner.settings", "runner.timing", "runner.optout"),
     ("runner.campaign.model",),
     ("runner.audience",),
     ("runner.text",),
@@ -46,7 +46,7 @@ VALUES_BELOW: dict[str, set[str]] = {
 """The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
     # The sandbox shares nothing with the rest; its own description is no foreign file.
-    "yaml": ("runner.source.yaml", "runner.sandbox.web.description"),
+    "yaml": ("runner.source.yaml", "runner.source.yaml_faults", "runner.sandbox.web.app"),
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
@@ -65,6 +65,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "phonenumbers": (
         "runner.audience.phone",
+        "runner.audience.rows",
         "runner.campaign.checks",
         "runner.timing.zone",
     ),
@@ -77,7 +78,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     ),
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
-    "subprocess": ("runner.git.command", "runner.cli.commands.demo"),
+    "subprocess": ("runner.git", "runner.cli.commands.demo"),
     # One counts the results of reports, the other reads people from Parquet.
     "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
     "fsspec": ("runner.source.storage",),
@@ -209,6 +210,7 @@ COMMANDS_KNOW = (
     "runner.document",
     "runner.errors",
     "runner.reasons",
+    "runner.settings",
     "runner.wording",
     "runner.sandbox",
 )
@@ -216,6 +218,7 @@ COMMANDS_KNOW = (
 COMMANDS_STILL_KNOW = {
     "apply": {"runner.ledger"},
     "demo": {"runner.source"},
+    "explain": {"runner.source"},
     "forget": {"runner.audience"},
     "key": {"runner.service"},
     "law": {"runner.timing"},

@@ -80,16 +80,6 @@ _REASONS = {
     ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
     ValidationResult.INVALID_LENGTH: "no number has this many digits",
 }
-NumberKind = Literal["premium", "toll-free", "landline", "pager", "personal", "universal"]
-"""Kinds of numbers that are no person's mobile."""
-_KINDS: dict[int, NumberKind] = {
-    phonenumbers.PhoneNumberType.PREMIUM_RATE: "premium",
-    phonenumbers.PhoneNumberType.TOLL_FREE: "toll-free",
-    phonenumbers.PhoneNumberType.FIXED_LINE: "landline",
-    phonenumbers.PhoneNumberType.PAGER: "pager",
-    phonenumbers.PhoneNumberType.PERSONAL_NUMBER: "personal",
-    phonenumbers.PhoneNumberType.UAN: "universal",
-}
 _MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
 _NORTH_AMERICAN_DIGITS = 10
 _NORTH_AMERICA = 1
@@ -439,21 +429,6 @@ def list_readings(digits: str) -> list[str]:
     codes = ("", *map(str, COUNTRY_CODE_TO_REGION_CODE))
     found = (f"{code}{number}" for code in codes for number in national)
     return [f"+{one}" for one in found if one[:1] not in {"", "0"} and len(one) <= _MOST_DIGITS]
-
-
-def write_kind_problem(kind: NumberKind | None) -> PhoneProblem:
-    """Return the problem of a number that is refused for its kind."""
-    if kind == "premium":
-        words = "a premium number is a service that costs its callers, not a person's phone"
-        return PhoneProblem(words, "remove the row")
-    words = f"a {kind}" if kind in ("landline", "pager") else f"a {kind} number"
-    hint = "write their mobile number, or remove the row"
-    return PhoneProblem(f"{words} gets no texts, and `landlines: refuse` keeps it out", hint)
-
-
-def find_kind(phone: str) -> NumberKind | None:
-    """Return the kind of an E.164 number that surely is no person's mobile; None if it may be one."""
-    return None if is_mobile(phone) else _KINDS.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
 
 
 def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:

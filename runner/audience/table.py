@@ -58,9 +58,6 @@ class Dialect:
     skips_blanks: bool = False
 
 
-COMMA = Dialect(",")
-
-
 def _find_dialect(stream: TextIO) -> Dialect:
     """Find the delimiter: the one that `sep=` names, else the most frequent one in the header.
 
@@ -125,7 +122,6 @@ class Table:
     header: list[str]
     line: int
     rows: Iterator[tuple[int, list[str]]]
-    delimiter: str = ","
     skips_blanks: bool = False
 
     def iterate_notes(self) -> Iterator[Diagnostic]:
@@ -259,17 +255,11 @@ def read_table(file: Path, stream: TextIO, location: str) -> Table:
             stream.readline()
     except UnicodeError:
         raise _not_readable(file, location, stream.encoding, 1) from None
-    records = _read_records(file, stream, location, dialect, dialect.skipped + 1)
+    records = _read_records(file, stream, location, dialect)
     line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
     check_header(file, line, header)
-    return Table(file, header, line, _fit_rows(records, header), dialect.delimiter, dialect.skips_blanks)
-
-
-def continue_table(file: Path, stream: TextIO, header: list[str], dialect: Dialect, line: int) -> Table:
-    """Return the table in a text that begins at a later row, with the whole table's header and dialect."""
-    records = _read_records(file, stream, str(file), dialect, line)
-    return Table(file, header, line, _fit_rows(records, header), dialect.delimiter, dialect.skips_blanks)
+    return Table(file, header, line, _fit_rows(records, header), dialect.skips_blanks)
 
 
 def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
@@ -278,9 +268,10 @@ def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
 
 
 def _read_records(
-    file: Path, stream: TextIO, location: str, dialect: Dialect, first: int
+    file: Path, stream: TextIO, location: str, dialect: Dialect
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a text, the first line of which is the file's line `first`."""
+    """Yield the records of a text from its header on."""
+    first = dialect.skipped + 1
     lines = _refuse_nul(file, stream, first)
     reader = csv.reader(
         lines, delimiter=dialect.delimiter, skipinitialspace=dialect.skips_blanks, strict=True

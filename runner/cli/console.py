@@ -18,7 +18,7 @@ import click
 from runner.cli.encoding import fit_json, print_text
 from runner.cli.log import FORMATS, choose_format, is_json, log_record
 from runner.cli.signals import stop_on_signals
-from runner.telemetry.recording import describe_current
+from runner.telemetry import describe_current
 from runner.wording import count_words, printable
 from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
 

@@ -135,7 +135,7 @@ def _connect(address: Address, patience_s: float, tell: Callable[[str], None]) -
 
 
 def _make_security(address: Address) -> tuple[Security, SSLContext | None]:
-    """Return the settings for TLS, the address's own or else Dask's, and the context for `tls://`.
+    """Return Dask's own settings for TLS, and the context for `tls://`.
 
     Raises:
         ConfigurationError: they do not suffice or cannot be used.
@@ -147,21 +147,9 @@ def _make_security(address: Address) -> tuple[Security, SSLContext | None]:
                 hint="say tls://…, or take distributed.comm.require-encryption out of them",
             )
         return Security(), None
-    tls = address.tls
-    given: dict[str, str | None] = {"tls_ca_file": tls.ca} if tls.ca else {}
-    if tls.cert:
-        # Without a key of its own, its file has it: Dask's key belongs to Dask's certificate.
-        given |= {"tls_client_cert": tls.cert, "tls_client_key": tls.key}
-    elif tls.key:
-        given |= {"tls_client_key": tls.key}
     try:
-        security = Security(require_encryption=True, **given)
-        check_files(
-            security.tls_ca_file,
-            security.tls_client_cert,
-            security.tls_client_key,
-            is_own_key=bool(tls.key or tls.cert),
-        )
+        security = Security(require_encryption=True)
+        check_files(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
         return security, security.get_connection_args("client")["ssl_context"]
     except (OSError, TypeError, ValueError) as error:
         raise ConfigurationError(

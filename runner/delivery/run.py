@@ -28,7 +28,7 @@ from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
 from runner.ledger.locks.campaign_lock import RunLock, Unlocked
 from runner.service.model import SendReply
-from runner.telemetry.recording import SendMeter
+from runner.telemetry import measure, measure_request
 
 if TYPE_CHECKING:
     import threading
@@ -232,7 +232,6 @@ class Delivery:
         provenance: the run that launches are recorded with.
         settle_margin: time before the end of the hours at which the last launches leave; None to derive it
             from the service's response times.
-        meter: receives each request and outcome, for telemetry.
         unclear: launches of unknown outcome, which can be sent again if they turn out not to have been sent.
     """
 
@@ -252,13 +251,12 @@ class Delivery:
     provenance: Run | None = None
     settle_margin: timedelta | None = None
     order: MessageOrder = field(default_factory=MessageOrder)
-    meter: SendMeter | None = None
     unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
     _intents: IntentLog = field(init=False)
     _monitor: OptOutMonitor | None = field(default=None, init=False)
     _guids: Guids = field(default_factory=Guids, init=False)
     _margin: Margin = field(init=False)
-    _meter: SendMeter = field(init=False)
+    _labels: dict[str, str] = field(init=False)
     _breaker: Breaker = field(init=False)
     _retrier: Retrier = field(init=False)
     _pool: SenderPool = field(init=False)
@@ -272,7 +270,7 @@ class Delivery:
     def __post_init__(self) -> None:
         """Make the parts."""
         ref = self.campaign
-        self._meter = self.meter or SendMeter(ref.campaign, ref.target, None)
+        self._labels = {"campaign": ref.campaign, "target": ref.target}
         self._intents = IntentLog(ref, self.lock, self.eligibility, self.provenance)
         if self.eligibility is not None:
             self._monitor = OptOutMonitor(ref.ledger, self.eligibility, self.pace.now)
@@ -381,18 +379,13 @@ class Delivery:
         if reply.outcome == "unknown":
             self.unclear.append(in_flight.launch)
         launch = in_flight.launch
-        self._meter.observe_outcome(reply.outcome, launch.message.id, launch.arm, len(launch.phones))
+        labels = {**self._labels, "message": launch.message.id, "arm": launch.arm, "outcome": reply.outcome}
+        measure("sms_campaign.launch.outcomes", 1, **labels)
+        measure("sms_campaign.recipient.outcomes", len(launch.phones), **labels)
         self.observe(reply.outcome, len(launch.phones), reply.detail)
 
     def _send_launch(self, in_flight: InFlightLaunch) -> SendReply:
         """Send one launch, in a thread of the pool."""
-        launch = in_flight.launch
-        with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
-            reply = self._send_counted(in_flight)
-            end(reply.outcome, reply.status)
-        return reply
-
-    def _send_counted(self, in_flight: InFlightLaunch) -> SendReply:
         number = self._breaker.enter()
         try:
             reply = self._retrier.send(
@@ -422,7 +415,7 @@ class Delivery:
         began = self.pace.now()
         reply = self.send(definition, phones, look)
         took_s = self.pace.now() - began
-        self._meter.observe_request(took_s, reply.status)
+        measure_request(took_s, reply.status, **self._labels)
         if reply.status is not None:
             self._margin.observe(took_s)
         return reply

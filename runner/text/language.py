@@ -92,6 +92,13 @@ def _require_size(size: int) -> None:
         raise BoundError(f"a value grows beyond {MAX_LENGTH:,} characters")
 
 
+def _require_given(values: Iterable[Any]) -> None:
+    """Raise the error of a missing value, if one is among some values."""
+    for value in values:
+        if isinstance(value, Undefined):
+            str(value)
+
+
 def require_flat(value: Any) -> Any:
     """Measure an operator's or literal's value; lists may hold only texts and numbers."""
     if isinstance(value, (list, tuple)) and not all(_is_scalar(item) for item in value):
@@ -321,6 +328,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             except OWN:
                 raise
             except UNSUITABLE:
+                _require_given(args)
                 way = " with these arguments" if others or kwargs else ""
                 raise MisuseError(f"`{name}` cannot be used on {name_kind(value)}{way}") from None
             if isinstance(result, Iterator):
@@ -367,6 +375,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         except OWN:
             raise
         except UNSUITABLE:
+            _require_given(args)
             name = getattr(obj, "__name__", "").lstrip("_")
             words = f"`{name}()` cannot be called like this" if name else f"{name_kind(obj)} cannot be called"
             raise MisuseError(words) from None

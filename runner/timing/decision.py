@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.document import Part
 from runner.timing.legal_hours import locate
 from runner.timing.window import Calendar, LocalWindow
-from runner.timing.zone import find_prefix, load_zone, open_zone_data
+from runner.timing.zone import find_prefix, load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -159,6 +159,13 @@ class _Locality:
     calendar: Calendar
     unknown: str | None = None
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What decisions for this place are to be shown with."""
+        if self.unknown is None:
+            return ()
+        return (f"no rule known for {self.unknown}: `schedule` alone says when",)
+
 
 class Timekeeper:
     """Decisions on a campaign's recipients, computed once for each number prefix and zone.
@@ -240,8 +247,8 @@ class Timekeeper:
             return _EXPIRED
         if due > moment:
             reasons = tuple(self._explain(locality, moment))
-            return Defer(due, reasons, locality.zones, _find_remarks(locality, due))
-        return SendNow(min(opening[1], expires), _find_remarks(locality, moment))
+            return Defer(due, reasons, locality.zones, locality.remarks)
+        return SendNow(min(opening[1], expires), locality.remarks)
 
     def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
         zones, places = locate(phone, zone, region)
@@ -298,11 +305,3 @@ def _find_closed(
             local = moment.astimezone(load_zone(zone))
             return zone, local, hours.find_holiday(local.date())
     return None
-
-
-def _find_remarks(locality: _Locality, moment: datetime) -> tuple[str, ...]:
-    data = open_zone_data()
-    found = [data.describe_difference(zone, moment) for zone in locality.zones]
-    if locality.unknown is not None:
-        found.append(f"no rule known for {locality.unknown}: `schedule` alone says when")
-    return tuple(filter(None, found))

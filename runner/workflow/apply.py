@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.ledger.model import Run
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.failures import Failure
@@ -97,8 +97,6 @@ class ApplyOptions(RunOptions):
         limit: the most recipients to send to now.
         require_approval: send nothing of campaigns without an approval.
         settle_only: settle launches of earlier runs, and send nothing.
-        record_remote: the git remote whose suppressions are read, before the run and while it sends; None for
-            that of the environment, or `origin`.
     """
 
     saved: SavedPlan | None = None
@@ -107,7 +105,6 @@ class ApplyOptions(RunOptions):
     limit: int | None = None
     require_approval: bool = False
     settle_only: bool = False
-    record_remote: str | None = None
 
 
 Outcome = Literal["sent", "rejected", "unknown", "not_sent"]
@@ -267,7 +264,7 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote.find(workspace, options.record_remote)
+        remote = RecordRemote.find(workspace, scope.record_remote)
         if remote is not None:
             remote.absorb(opened)
         # What is settled is not sent, so it may have any name.

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
@@ -14,8 +14,10 @@ from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
 from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
+from runner.service.target import SANDBOX
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
+from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.documents import describe_plans, show_more, write_section
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
@@ -24,12 +26,12 @@ from runner.workflow.plans.differences import Differences, find_differences
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
 from runner.workflow.plans.saved import SavedPlan, save_plan
-from runner.workflow.review.review import read_waiting_in_job
+from runner.workflow.scope import Scope
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.ledger.database import Ledger
@@ -39,9 +41,9 @@ if TYPE_CHECKING:
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanMaker, PlanResult
     from runner.workflow.review.reviewers import Asking
-    from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
 
+_LIVE = ("RUNNER_BASE_URL", "RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_TARGET")
 _COLUMNS = ("to_send", "launches", "segments", "already_sent", "deferred", "excluded", "unresolved")
 
 
@@ -167,6 +169,45 @@ class ProjectPlan(Described):
         return write_section("Plan", [self.summary], header, rows, [*remarks, *digest])
 
 
+class DueMessage(NamedTuple):
+    """A message that comes due from a moment on; `people` is the most who can get it."""
+
+    at: datetime
+    campaign: str
+    message: str
+    people: int
+
+    def describe(self) -> str:
+        """Return what is due, and what sends it, in a sentence."""
+        people = count_words(self.people, "person", "people")
+        return (
+            f"Due from now on: {self.campaign}/{self.message}, to up to {people}. "
+            "Next: `runner reconcile`, then `runner apply`."
+        )
+
+
+def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | None:
+    """Return the next message of `campaigns/` that comes due on the built-in sandbox, by the plans.
+
+    `now` is the sandbox's time. Without campaigns, or if no moment is known, there is none.
+
+    Raises:
+        RunnerError: the campaigns cannot be planned.
+    """
+    if not DEFAULT_FOLDER.is_dir():
+        return None
+    own = {name: value for name, value in environ.items() if not name.startswith(_LIVE)}
+    plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes(with_digests=False))
+    found = (
+        DueMessage(one.first, item.campaign.name, message.id, one.recipients.most)
+        for item in plan.planned
+        for message in item.plan.messages
+        for one in message.coming
+        if one.first is not None
+    )
+    return min((one for one in found if one.at > now), default=None)
+
+
 def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
     """Plan campaigns; leave out those that cannot be planned.
 
@@ -177,7 +218,6 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
         RunnerError: nothing can be planned, or the plan cannot be saved.
     """
     workspace = Workspace.open(scope)
-    read_waiting_in_job(workspace, scope.environ)
     settings = choose_cluster(scope, workspace)
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)

@@ -15,12 +15,11 @@ from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.reconcile.summary import ReconcileCounts
-from runner.telemetry.recording import measure, span
+from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure
@@ -167,7 +166,7 @@ def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> 
     if usage is not None:
         plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
         with ledger.writing() as connection:
-            store_service_plan(connection, workspace.target.name, plan, workspace.now_text())
+            store_service_plan(connection, workspace.target.name, plan)
 
 
 _SHOWN = 5
@@ -281,7 +280,7 @@ def reconcile_project(
         failures.total += len(gone)
         how = ReconcileOptions(full, accept, drops, scope.quiet)
         found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
-        share_suppressions(workspace, opened)
+        workspace.share_suppressions(opened)
     return ReconcileResult(
         campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in found.summaries.items()),
         account=found.account,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import NamedColumn
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.answer_files import FileFormat, Shape
     from runner.report.columns.engine import Engine
@@ -366,7 +366,7 @@ def report_project(
         code = found.exit_code or 0
         campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
     files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
-    with workspace.open_ledger_for_reading(needs_shared=False) as present:
+    with workspace.open_ledger_for_reading() as present:
         made = [
             failures.attempt(one, partial(make_report, workspace, present, one, options, files[one.name]))
             for one in campaigns

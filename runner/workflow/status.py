@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Identity, Record
+    from runner.ledger.record.campaign_record import Identity, Record
     from runner.plan.model import CampaignPlan
     from runner.workflow.scope import Scope
 
@@ -244,7 +244,7 @@ class _Reader:
         """Open the ledger until the stack is closed."""
         self._stack = stack
         try:
-            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading(needs_shared=False))
+            self._ledger = stack.enter_context(self._workspace.open_ledger_for_reading())
         except (LedgerError, MissingKeyError) as error:
             self._give_up_ledger(error)
 

@@ -239,9 +239,3 @@ def check_corpus(count: int, seed: int) -> None:
 def test_mobiles_of_sixty_countries_in_six_ways() -> None:
     """Nobody else is texted, whatever way a mobile is written, and nobody is lost from a list."""
     check_corpus(400, 1)
-
-
-@pytest.mark.slow
-def test_ten_thousand_mobiles_of_sixty_countries_in_six_ways() -> None:
-    """The same with ten thousand."""
-    check_corpus(10_000, 2)

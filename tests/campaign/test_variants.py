@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.campaign.model import Arm, Message, Question, TemplateText, Variants
-from runner.campaign.variants import Draw, find_problems
+from runner.campaign.variants import Draw
 from runner.source.diagnostic import Position
 
 PLACE = Position(Path("pulse.yaml"), 7, 3)
@@ -149,33 +149,3 @@ def test_an_arm_changes_what_it_says_and_nothing_else() -> None:
     assert (made.id, made.questions, made.conclusion) == (ASK.id, ASK.questions, ASK.conclusion)
     assert Arm("same", 1, PLACE).apply_to(ASK) == ASK
     assert Arm("on", 1, PLACE, complete_existing_sessions=True).apply_to(ASK).complete_existing_sessions
-
-
-@pytest.mark.parametrize(
-    ("made", "codes", "message"),
-    [
-        (
-            Variants("s", "aks", (arm("a"),), PLACE),
-            ["variants-of-unknown"],
-            "`of` names no message: there is no 'aks'",
-        ),
-        (variants(arm("a"), arm("a"), arm("a")), ["variants-arm-repeated"], "two arms have the id 'a'"),
-        (
-            variants(arm("a", 0)),
-            ["variants-weightless"],
-            "no arm has a weight above 0: nobody would get the message",
-        ),
-        (
-            variants(Arm("a", 1, PLACE, text=text("Plain"))),
-            ["variants-arm-kind"],
-            "the arm 'a' would have both a `text` and a survey's keys",
-        ),
-        (variants(arm("a"), arm("b"), holdout=0.05), [], ""),
-    ],
-)
-def test_what_is_wrong_with_an_experiment_is_said(made: Variants, codes: list[str], message: str) -> None:
-    """Every problem has its place, its words and what to do."""
-    found = list(find_problems(made, [ASK]))
-    assert [problem.code for problem in found] == codes
-    assert all(problem.hint and (problem.line, problem.column) == (7, 3) for problem in found)
-    assert not found or found[0].message == message

@@ -1,4 +1,4 @@
-"""`runner alert` and the git remote: a record that waits to be merged, and launches that another machine reserved."""
+"""`runner ci alert` and the git remote: a record that waits to be merged, and launches that another machine reserved."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def record_aside(run: Run, remote: Path, folder: Path, *numbers: int) -> Path:
     """Have a machine record launches on the branch aside, since main takes no push."""
     protect(remote, "refs/heads/main")
     here = clone(remote, folder)
-    run("record", "--fetch", cwd=here)
+    run("ci", "record", "--fetch", cwd=here)
     write(here, *numbers)
-    assert run("record", cwd=here).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
     return here
 
 
 def alert(run: Run, github: GitHub, here: Path, *options: str, **variables: str) -> str:
     """Run the command as a job of main, and return what it said."""
     names = {"GITHUB_REF_TYPE": "branch", "GITHUB_REF_NAME": "main", "GITHUB_JOB": "send"}
-    done = run("alert", *options, cwd=here, env=github.job(here.parent) | names | LIVE | variables)
+    done = run("ci", "alert", *options, cwd=here, env=github.job(here.parent) | names | LIVE | variables)
     assert done.returncode == 0
     return done.stderr
 
@@ -189,11 +189,11 @@ def test_a_clone_on_no_branch_is_told_of(run: Run, remote: Path, tmp_path: Path)
     here = clone(remote, tmp_path / "second")
     git(here, "checkout", "--quiet", "--detach")
     gap = "whether the record waits to be merged (the work tree is not on a branch (a detached HEAD))"
-    printed = run("alert", cwd=here, env=LIVE).stdout
+    printed = run("ci", "alert", cwd=here, env=LIVE).stdout
     assert gap in printed
     assert (
         "1 commit waits on the branch runner/record"
-        in run("alert", "--branch", "main", cwd=here, env=LIVE).stdout
+        in run("ci", "alert", "--branch", "main", cwd=here, env=LIVE).stdout
     )
 
 

@@ -307,7 +307,7 @@ def test_settling_goes_on_without_a_broken_campaign(three: Path, run: Run) -> No
 def test_the_comment_names_what_is_left_out(three: Path, run: Run) -> None:
     """The comment has the plan of the neighbours, and says which campaign is not in it, and why."""
     break_audience(three)
-    done = run("comment", cwd=three)
+    done = run("ci", "comment", cwd=three)
     assert done.returncode == 3
     assert done.stdout.startswith("### Campaign plan without some campaigns → sandbox\n")
     assert "**2 campaigns · 4 recipients to send" in done.stdout

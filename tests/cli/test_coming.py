@@ -67,7 +67,7 @@ def run(
 
 def test_the_comment_says_what_comes_before_the_hours(run: Callable[..., str]) -> None:
     """At night nothing is sent now; the first line says how much comes later, and from when on."""
-    said = run("comment")
+    said = run("ci", "comment")
     assert (
         "**1 campaign · 0 recipients to send · 0 launches · 0 segments · "
         "later at most 4 texts (2 more people), from 2026-11-20 14:00 UTC · 0 errors"
@@ -130,7 +130,7 @@ def test_plans_for_programs_say_what_comes(
 
 def test_the_comment_shows_each_conversation_and_nobodys_data(run: Callable[..., str]) -> None:
     """A conversation of each message and arm: variables of recipients by their names, choices without power."""
-    said = run("comment")
+    said = run("ci", "comment")
     start = said.index("<details><summary>pulse: what is sent, with variables by their names</summary>")
     shown = said[start:]
     # A text that computes with a variable stands as its template.

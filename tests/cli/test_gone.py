@@ -69,7 +69,7 @@ def test_nothing_is_to_do_without_campaigns(
 
 def test_the_comment_says_that_there_is_nothing(emptied: Path, run: Run) -> None:
     """A plan that is out of date must not stay on the pull request that deletes the campaign."""
-    done = run("comment", "--target", "sandbox", cwd=emptied)
+    done = run("ci", "comment", "--target", "sandbox", cwd=emptied)
     assert (done.returncode, done.stdout) == (
         0,
         "### No campaigns → sandbox\n\nGoes to **the embedded sandbox**, which texts nobody.\n\nThere is no campaign: nothing is sent.\n",

@@ -184,5 +184,5 @@ def test_other_machines_learn_of_a_pause_on_a_real_target_alone(shop: Path, run:
     assert run("pause", "coffee", cwd=shop).stderr == ""
     live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
     assert run("pause", "coffee", cwd=shop, env=live).stderr == (
-        "`runner record` commits campaigns/live.suppressions.json: other machines learn of it there.\n"
+        "`runner ci record` commits campaigns/live.suppressions.json: other machines learn of it there.\n"
     )

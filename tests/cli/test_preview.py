@@ -158,12 +158,33 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
     """JSON holds the first recipient's messages, as ever, and the worst cases beside them."""
     document = check_json(run("preview", "visit.yaml", "--format", "json", cwd=visit).stdout, "preview")
     assert document["phone"] == "+14•••••••01"
-    assert [message["id"] for message in document["messages"]] == ["ask", "later"]
+    assert [message["message"] for message in document["messages"]] == ["ask", "later"]
     assert document["messages"][0]["conversation"][0]["text"] == "Hi Ada!"
     assert document["messages"][0]["conversation"][1]["turns"] == [
-        {"on": "valid", "answers": ["Bad"], "taken": None, "part": "question", "question_tag": "why"},
-        {"on": "conclude_on", "answers": ["Good"], "taken": None, "part": "conclusion", "question_tag": None},
-        {"on": "invalid", "answers": [], "taken": None, "part": "question", "question_tag": "how"},
+        {
+            "on": "valid",
+            "answers": ["Bad"],
+            "taken": None,
+            "part": "question",
+            "question_tag": "why",
+            "skipped": 0,
+        },
+        {
+            "on": "conclude_on",
+            "answers": ["Good"],
+            "taken": None,
+            "part": "conclusion",
+            "question_tag": None,
+            "skipped": 1,
+        },
+        {
+            "on": "invalid",
+            "answers": [],
+            "taken": None,
+            "part": "question",
+            "question_tag": "how",
+            "skipped": 0,
+        },
     ]
     cases = [case for case in document["cases"] if case["message"] == "ask"]
     assert [case["line"] for case in cases] == [3, 4, 5]
@@ -171,7 +192,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "kind": "default_used",
             "count": 1,
-            "branch": {"words": "default of name", "file": "visit.yaml", "line": 13},
+            "branch": {"kind": "default", "words": "default of name", "file": "visit.yaml", "line": 13},
         }
     ]
     remarks = document["remarks"][0]

@@ -135,9 +135,9 @@ def send(run: Run, repository: Repository, serve: Callable[..., Any]) -> Callabl
 def comment(
     run: Run, repository: Repository, github: GitHub, *options: str, code: int = 0, **given: str | None
 ) -> str:
-    """Run `runner comment` in a pull request's job, and return the comment without its hidden lines."""
+    """Run `runner ci comment` in a pull request's job, and return the comment without its hidden lines."""
     job, environment = repository.check_out(**given)
-    done = run("comment", *options, cwd=job, env={**environment, **LIVE})
+    done = run("ci", "comment", *options, cwd=job, env={**environment, **LIVE})
     assert done.returncode == code, done.stderr
     lines = github.bodies()[-1].split("\n")
     assert lines[0] == "<!-- sms-campaign-runner target=live -->"
@@ -190,7 +190,7 @@ def test_nothing_of_invalid_targets_is_shown(run: Run, repository: Repository, g
     secret = f"{TARGETS.rstrip()[:-1]}, api_key: hunter2secret}}\n"
     (repository.work / "campaigns/targets.yaml").write_text(secret, encoding="utf-8")
     job, environment = repository.check_out()
-    assert run("comment", cwd=job, env={**environment, **LIVE}).returncode == 1
+    assert run("ci", "comment", cwd=job, env={**environment, **LIVE}).returncode == 1
     (body,) = github.bodies()
     assert (
         "### Invalid campaigns → live\n\n"
@@ -403,7 +403,7 @@ def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github:
     """Neither the base nor the waiting record can be read: the comment says what is not known, and plans."""
     job, environment = repository.check_out()
     shutil.rmtree(repository.remote)
-    assert run("comment", cwd=job, env={**environment, **LIVE}).returncode == 0
+    assert run("ci", "comment", cwd=job, env={**environment, **LIVE}).returncode == 0
     (body,) = github.bodies()
     found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 recipients to send", body)
     assert found is not None
@@ -440,7 +440,7 @@ def test_a_request_that_edits_records_is_seen(
     assert lost == 2
     file.write_text("{", encoding="utf-8")
     job, environment = repository.check_out()
-    run("comment", cwd=job, env={**environment, **LIVE})
+    run("ci", "comment", cwd=job, env={**environment, **LIVE})
     assert (
         "- campaigns/pulse.live.lock.json: changed, and it **cannot be read**: which launches it has is not known\n"
     ) in github.bodies()[0]
@@ -512,7 +512,7 @@ def test_a_checkout_of_the_branch_is_compared_with_where_it_left_main(
             str(job),
         )
         env = github.job(repository.work.parent, GITHUB_BASE_REF="main", GITHUB_REF="refs/heads/change")
-        assert run("comment", cwd=job, env={**env, **LIVE}).returncode == 0
+        assert run("ci", "comment", cwd=job, env={**env, **LIVE}).returncode == 0
         assert said in github.bodies()[0]
 
 

@@ -114,7 +114,7 @@ def test_a_terminal_gets_colour(folder: Path) -> None:
     assert "\x1b[32mValid\x1b[0m" in shown
 
 
-@pytest.mark.parametrize(("command", "code"), [("validate", 0), ("approve", 64), ("plna", 64)])
+@pytest.mark.parametrize(("command", "code"), [("validate", 0), ("ci", 64), ("plna", 64)])
 def test_no_color_is_heeded(folder: Path, command: str, code: int) -> None:
     """With NO_COLOR a terminal gets plain text, errors included."""
     found, shown = run_at_terminal(folder, command, no_color="1")

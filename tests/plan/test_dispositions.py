@@ -15,7 +15,7 @@ from runner.campaign.variants import Draw
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import MessageCounts, MessagePlan, PlanOptions
 from runner.plan.plan_context import PlanContext
-from runner.plan.planner import Planner
+from runner.plan.planner import Planner, find_payloads
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law
@@ -248,10 +248,8 @@ def test_what_people_lack_is_found_at_any_hour(campaign: Load) -> None:
     """What a lost run may have sent is asked for whatever keeps people back now, and with their arms."""
     people = (Person("800"), Person(opt_out="confirmed", source=""), Person(asked=WAIT), Person(sent=True))
     world = World(people, now=NIGHT, holdout=0.9, expires=NIGHT, cap=1)
-    planner = world.plan(campaign)
-    make_plan(planner)
     phones = [world.phone(index) for index in range(4)]
-    offers = planner.find_payloads(set(phones[1:]))
+    offers = find_payloads(world.load(campaign), world.list_known(), KEY, set(phones[1:]))
     assert {phone: [offer.message.id for offer in found] for phone, found in offers.items()} == {
         phones[1]: ["ask", "nudge"],
         phones[2]: ["nudge"],

@@ -155,6 +155,11 @@ class World:
 
     def plan(self, load: Load) -> Planner:
         """Return a planner of the campaign in these circumstances."""
+        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
+        return Planner(self.load(load), "sandbox", self.list_known(), KEY, options, self.context())
+
+    def list_known(self) -> RecordedDeliveries:
+        """Return what is on record."""
         known = RecordedDeliveries({"ask": set(), "nudge": set()}, {"nudge": set()})
         for index, person in enumerate(self.people):
             if person.asked is not None:
@@ -163,8 +168,7 @@ class World:
                 known.sent["nudge"].add(self._fingerprint(index))
             if person.unresolved:
                 known.unresolved["nudge"].add(self._fingerprint(index))
-        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
-        return Planner(self.load(load), "sandbox", known, KEY, options, self.context())
+        return known
 
     def context(self) -> PlanContext:
         """Return what is known besides the files and the record."""

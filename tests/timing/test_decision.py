@@ -184,12 +184,6 @@ def test_voice_has_hours_that_texts_have_not() -> None:
     assert called.until == utc("2026-12-01T13:00")
 
 
-def test_no_decision_tells_the_phone() -> None:
-    """What may be printed holds no number."""
-    for moment in ("2026-12-01T15:00", "2026-12-01T05:00"):
-        assert FLORIDA[2:] not in repr(decide(FLORIDA, moment))
-
-
 PHONES = st.sampled_from(
     [
         *(NEW_YORK, FLORIDA, PANHANDLE, CALIFORNIA, "+12085550101", "+14015550101", "+18005550101"),

@@ -49,24 +49,6 @@ def test_every_rule_is_cited_dated_and_says_what_it_covers() -> None:
         assert not rule.window.is_whole_week()
 
 
-@pytest.mark.parametrize(
-    ("phone", "hours"),
-    [
-        ("+13055550101", ["08:00-20:00"] * 7),
-        ("+14055550101", ["08:00-20:00"] * 7),
-        ("+12065550101", ["08:00-20:00"] * 7),
-        ("+12145550101", ["09:00-21:00"] * 6 + ["12:00-21:00"]),
-        ("+14015550101", ["09:00-18:00"] * 5 + ["10:00-17:00", ""]),
-        ("+14155550101", ["08:00-21:00"] * 7),  # California: the federal rule alone
-    ],
-)
-def test_a_state_s_hours_are_those_of_its_law(phone: str, hours: list[str]) -> None:
-    """The state's own rule, or the country's where it has none; both hold."""
-    rules = find_rules(phone)
-    assert rules[0].citation == "47 CFR 64.1200(c)(1)"
-    assert describe(rules[-1]) == hours
-
-
 STATES = {
     # An area code of the state: citation, and the hours of the days from Monday.
     "205": ("Ala. Admin. Code r. 770-X-5-.17(1)(b)", ["08:00-20:00"] * 6 + [""]),
@@ -189,18 +171,6 @@ def test_citations_and_places_are_well_formed() -> None:
     assert len(places) == len(set(places))
 
 
-def test_rules_on_calls_alone_are_not_held_for_texts() -> None:
-    """France and Canada limit calls; their texts are not deferred for it."""
-    for phone in ("+33612345678", "+14165550101"):
-        assert citations(phone) == []
-        assert len(citations(phone, is_call=True)) == 1
-
-
-def test_a_country_without_a_rule_has_none() -> None:
-    """Nothing was found for Germany, and nothing is made up."""
-    assert citations("+4915112345678") == citations("+4915112345678", is_call=True) == []
-
-
 @pytest.mark.parametrize(
     ("phone", "places"),
     [
@@ -262,11 +232,6 @@ def test_a_slip_in_the_data_is_found(hours: dict[str, list[str]], words: str) ->
     document["rules"][0]["hours"] = hours
     with pytest.raises(ValueError, match=words):
         read_law(json.dumps(document))
-
-
-def test_the_data_s_date_is_one() -> None:
-    """Rules without a date cannot be trusted; these have one."""
-    assert date(2026, 11, 1) <= LAW.checked
 
 
 def test_each_purpose_has_its_rules() -> None:

@@ -158,25 +158,6 @@ def is_open(window: WeeklyWindow, zones: list[str], moment: datetime) -> bool:
     return all(window.contains(moment.astimezone(load_zone(zone))) for zone in zones)
 
 
-@pytest.mark.slow
-@settings(max_examples=200, deadline=None)
-@given(windows(), st.lists(ZONES, min_size=1, max_size=3), MOMENTS | NEAR_CHANGES)
-def test_the_next_opening_is_open_and_nothing_before_it_is(
-    window: WeeklyWindow, zones: list[str], moment: datetime
-) -> None:
-    """It is open in every zone, and no minute from the moment up to it is (up to four days)."""
-    moment = moment.replace(second=0, microsecond=0)
-    calendar = Calendar(tuple(LocalWindow(window, zone) for zone in zones))
-    found = calendar.next_open(moment)
-    last = moment + timedelta(days=4) if found is None else min(found, moment + timedelta(days=4))
-    assert found is None or (found >= moment and is_open(window, zones, found))
-    assert found is None or all(window.is_open(found) for window in calendar.windows)
-    minute = moment
-    while minute < last:
-        assert not is_open(window, zones, minute)
-        minute += MINUTE
-
-
 @settings(max_examples=60, deadline=None)
 @given(windows(), st.lists(ZONES, min_size=1, max_size=3), MOMENTS | NEAR_CHANGES)
 def test_an_opening_is_open_to_its_end(window: WeeklyWindow, zones: list[str], moment: datetime) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Group, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
     decide_replies,
@@ -50,8 +51,8 @@ def command() -> None:
     hand, or import the service's list.
 
     Opt-outs are stored as keyed fingerprints: in the ledger, and in campaigns/<target>.suppressions.json,
-    which `runner record` commits and every plan reads. So they hold on machines with another ledger, and when
-    the campaign that somebody replied to is gone.
+    which `runner ci record` commits and every plan reads. So they hold on machines with another ledger, and
+    when the campaign that somebody replied to is gone.
     """
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import show
-from runner.cli.options import CampaignPath, Command, format_option, single_scope
+from runner.cli.options import CampaignPath, common_scope, format_option
 from runner.cli.output.conversations import write_markdown, write_preview
 from runner.workflow.preview import CASES, preview_campaign
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Show at most N conversations for each message and each of its arms.",
 )
-@single_scope
+@common_scope
 @format_option("human", "json", "markdown")
 def command(
     scope: Scope, campaign_file: Path, phone: str | None, message: str | None, cases: int, format_: str

@@ -13,14 +13,14 @@ from runner.campaign.timing_words import describe_timing
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
 from runner.text.include import include_folder
-from runner.text.preview import Bubble, Turn, iterate_bubbles, iterate_turns
+from runner.text.preview import Bubble, Turn, list_bubbles
 from runner.text.segment import advise
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
 from runner.wording import count_words, escape_markdown, printable
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from runner.campaign.model import Campaign, Message, TemplateText
     from runner.text.preview import Branch, CaseFinder, CaseReason, Conversation
@@ -78,15 +78,15 @@ def _reason_words(reason: CaseReason) -> str:
 
 
 def _branch_words(branch: Branch | None) -> str:
-    return "" if branch is None else f"{branch.words} ({show_path(branch.file)}:{branch.line})"
+    return "" if branch is None else f"{branch.words} ({branch.file}:{branch.line})"
 
 
 def _remarks(finder: CaseFinder) -> Iterator[str]:
     for branch in finder.list_untaken():
         yield f"Nobody gets this: {_branch_words(branch)}"
-    ranked = sorted(finder.costs.items(), key=lambda item: (-item[1].recipients, item[0]))
-    for character, cost in ranked[:_SHOWN_CHARACTERS]:
-        yield advise(character, cost.recipients, cost.segments, cost.segments_without)
+    ranked = sorted(finder.list_characters(), key=lambda one: (-one.recipients, one.character))
+    for cost in ranked[:_SHOWN_CHARACTERS]:
+        yield advise(cost.character, cost.recipients, cost.segments, cost.segments_without)
     if len(ranked) > _SHOWN_CHARACTERS:
         yield f"and {count_words(len(ranked) - _SHOWN_CHARACTERS, 'more character')} outside GSM-7"
 
@@ -98,34 +98,32 @@ def _write_timing(preview: Preview, conversation: Conversation) -> None:
 
 def _write_conversation(conversation: Conversation) -> None:
     is_text = conversation.message.method == "SMS"
-    for place, bubble in enumerate(conversation.bubbles):
+    for bubble in conversation.bubbles:
         title = click.style(_name(bubble), fg="cyan")
         print_prose(f"\n  {title}  [{_badge(bubble)}]" if is_text else f"\n  {title}")
         for line in bubble.text.split("\n"):
             for part in textwrap.wrap(printable(line), _WIDTH) or [""]:
                 print_text(f"  │ {part}")
-        for turn in iterate_turns(conversation.bubbles, place):
-            print_prose(f"    {_turn_words(turn, is_text=is_text)}")
+        for turn in bubble.turns:
+            print_prose(f"    {_turn_words(turn, bubble, is_text=is_text)}")
 
 
-def _name(bubble: Bubble) -> str:
-    return f"{bubble.part} {bubble.question_tag}" if bubble.question_tag else bubble.part
+def _name(bubble: Bubble | Turn) -> str:
+    return f"{bubble.part} {bubble.question_tag}" if bubble.question_tag else bubble.part or "the end"
 
 
 def _badge(bubble: Bubble) -> str:
-    count = bubble.segments
-    badge = f"{count_words(count.segments, 'segment')}, {count.units} in {count.encoding}"
-    return badge if count.costly is None else f"{badge} because of {count.costly!r}"
+    badge = f"{count_words(bubble.segments, 'segment')}, {bubble.units} in {bubble.encoding}"
+    return badge if bubble.costly is None else f"{badge} because of {bubble.costly!r}"
 
 
-def _turn_words(turn: Turn, *, is_text: bool) -> str:
-    if turn.kind == "invalid" and turn.then is not None:
-        cost = f", {count_words(turn.then.segments.segments, 'segment')} more" if is_text else ""
+def _turn_words(turn: Turn, bubble: Bubble, *, is_text: bool) -> str:
+    if turn.on == "invalid":
+        cost = f", {count_words(bubble.segments, 'segment')} more" if is_text else ""
         return f"anything else → asked again{cost}"
-    then = "the end" if turn.then is None else _name(turn.then)
     skipped = f", {count_words(turn.skipped, 'question')} skipped" if turn.skipped else ""
     taken = "" if turn.taken is None else f', taken for "{printable(turn.taken)}" by its line,'
-    return f"{_answer_words(turn)}{taken} → {then}{skipped}"
+    return f"{_answer_words(turn)}{taken} → {_name(turn)}{skipped}"
 
 
 def _answer_words(turn: Turn) -> str:
@@ -151,9 +149,9 @@ def write_markdown(preview: Preview) -> None:
             text += "".join(f"- {line}\n" for line in describe_timing(preview.campaign, conversation.message))
             text += f"- {reasons}\n" if reasons else ""
             is_text = conversation.message.method == "SMS"
-            for place, bubble in enumerate(conversation.bubbles):
+            for bubble in conversation.bubbles:
                 badge = f" ({_badge(bubble)})" if is_text else ""
-                text += _markdown_bubble(conversation.bubbles, place, badge, is_text=is_text)
+                text += _markdown_bubble(bubble, badge, is_text=is_text)
         text += "".join(f"\n- {line}\n" for line in (_remarks(finder) if finder else ()))
     print_text(text, nl=False)
 
@@ -179,11 +177,10 @@ def example_markdown(campaign: Campaign) -> str:
     text = ""
     for message in campaign.messages:
         for arm, varied in campaign.list_arms(message.id).items() or ((None, message),):
-            bubbles = tuple(iterate_bubbles(_define(varied, show)))
             text += f"**{escape_markdown(_title(varied, arm))}**\n\n"
             text += "".join(f"- {escape_markdown(line)}\n" for line in describe_timing(campaign, varied))
-            for place in range(len(bubbles)):
-                text += _markdown_bubble(bubbles, place, "", is_text=False, write=escape_markdown)
+            for bubble in list_bubbles(_define(varied, show)):
+                text += _markdown_bubble(bubble, "", is_text=False, write=escape_markdown)
             text += "\n"
     return text.strip()
 
@@ -205,15 +202,13 @@ def _define(message: Message, show: Callable[[TemplateText], str]) -> dict[str, 
 
 
 def _markdown_bubble(
-    bubbles: Sequence[Bubble],
-    place: int,
+    bubble: Bubble,
     badge: str,
     *,
     is_text: bool = True,
     write: Callable[[str], str] = str,
 ) -> str:
-    bubble = bubbles[place]
     # Indented code: no text in it is read as Markdown.
     shown = "".join(f"    {printable(line)}\n" for line in bubble.text.split("\n"))
-    turns = (_turn_words(turn, is_text=is_text) for turn in iterate_turns(bubbles, place))
+    turns = (_turn_words(turn, bubble, is_text=is_text) for turn in bubble.turns)
     return f"\n**{write(_name(bubble))}**{badge}\n\n{shown}\n" + "".join(f"- {write(one)}\n" for one in turns)

@@ -126,6 +126,11 @@ def job_warning(title: str, message: str) -> str:
     return _command("warning", {"title": title}, message)
 
 
+def job_notice(title: str, message: str) -> str:
+    """Return a workflow command that puts a notice on a job's page, without a file."""
+    return _command("notice", {"title": title}, message)
+
+
 def workspace_path(file: Path) -> str:
     """Return a path from the top of the checked out repository, if it is below it."""
     workspace = os.environ.get("GITHUB_WORKSPACE")

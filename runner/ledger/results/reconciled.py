@@ -21,7 +21,6 @@ from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
     campaigns,
     deliveries,
-    launch_starts,
     launch_stats,
     launches,
     opt_outs,
@@ -83,11 +82,12 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
     They are known before a launch has results.
     """
     for group in map(dict, divide(((key, _read_start(start)) for key, start in starts.items()), _GROUP)):
-        query = select(launch_starts).where(launch_starts.c.launch_id.in_(group))
+        known_start = launch_stats.c.project_launch_start
+        query = select(launch_stats.c.launch_id, known_start).where(launch_stats.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
         changed = {number: start for number, start in group.items() if known.get(number) != start}
         rows = [{"launch_id": number, "project_launch_start": start} for number, start in changed.items()]
-        insert_or_update(connection, launch_starts, rows)
+        insert_or_update(connection, launch_stats, rows)
         copied = exists().where(results.c.launch_id.in_(changed))
         if changed and connection.execute(select(copied)).scalar():
             renew_edition(connection)
@@ -185,13 +185,12 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             func.count(launches.c.id),
             func.min(BEGAN),
             func.max(BEGAN),
-            func.count(launch_stats.c.launch_id),
+            func.count(launch_stats.c.reconciled_at),
             func.min(launch_stats.c.reconciled_at),
-            func.sum(case((launch_stats.c.launch_id.is_(None), 0), else_=launches.c.recipients)),
+            func.sum(case((launch_stats.c.reconciled_at.is_(None), 0), else_=launches.c.recipients)),
             *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message)
     )

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
 
 from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import is_scale, open_conversation, render_question, write_choice
@@ -21,7 +20,7 @@ from runner.sandbox.webhooks.receiver import parse_receiver
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from runner.sandbox.model import Definition
     from runner.sandbox.store import Store
@@ -145,50 +144,24 @@ def _cut(rows: Sequence[Any], size: int, column: str = "id") -> Batch:
     return Batch(rows[:size], rows[size - 1][column] if len(rows) > size else None)
 
 
-class Filter(msgspec.Struct, frozen=True):
-    """The limits of a list; an empty value means everything.
-
-    Attributes:
-        tag: a part of the launch's tag.
-        group: the whole tag; None for all, empty for launches without a tag.
-        state: `active`, `queued` or `complete`.
-        answered: `yes` or `no`.
-        opted_out: `yes` or `no`.
-    """
-
-    tag: str = ""
-    group: str | None = None
-    state: str = ""
-    answered: str = ""
-    opted_out: str = ""
-
-    @property
-    def is_set(self) -> bool:
-        """True if it leaves anything out."""
-        return self != Filter()
-
-    @property
-    def is_narrowed(self) -> bool:
-        """True if it leaves out anything of its group, or of everything."""
-        return self != Filter(group=self.group)
-
-    def list_values(self) -> Mapping[str, str]:
-        """Return the values that are set, by the names of their query parameters."""
-        given = msgspec.structs.asdict(self)
-        return {
-            name: value for name, value in given.items() if value or (name == "group" and value is not None)
-        }
-
-    def write_condition(self, *, of_sessions: bool = False) -> str:
-        """Return the SQL condition for launches, but for tags, or for a launch's sessions."""
-        found = [_CONDITIONS[each][of_sessions] for each in self.list_values().items() if each in _CONDITIONS]
-        return " AND ".join(found) or "TRUE"
+Filter = Mapping[str, str]
+"""The limits of a list, as in a query: `tag`, a part of the launch's tag; `group`, the whole tag, empty
+for launches without one; `state`, `answered` and `opted_out` as in `_CONDITIONS`."""
 
 
 def read_filter(query: Mapping[str, str]) -> Filter:
     """Return the filter of a page's query; values that mean nothing are left out."""
-    known = {name: value for name, value in query.items() if (name, value) in _CONDITIONS}
-    return Filter(tag=query.get("tag", "").strip(), group=query.get("group"), **known)
+    return {
+        name: value
+        for name, value in query.items()
+        if (name, value) in _CONDITIONS or name == "group" or (name == "tag" and value.strip())
+    }
+
+
+def write_condition(limits: Filter, *, of_sessions: bool = False) -> str:
+    """Return the SQL condition of a filter for launches, but for tags, or for a launch's sessions."""
+    found = [_CONDITIONS[each][of_sessions] for each in limits.items() if each in _CONDITIONS]
+    return " AND ".join(found) or "TRUE"
 
 
 def _make_launch(row: sqlite3.Row) -> View:
@@ -225,13 +198,13 @@ def list_launches(
 
 def list_filtered(connection: sqlite3.Connection, limits: Filter, before: int | None = None) -> Batch:
     """Return a page of the launches that a filter leaves, newest first."""
-    condition, values = limits.write_condition(), []
-    if limits.group is not None:
+    condition, values = write_condition(limits), []
+    if "group" in limits:
         condition += " AND project_tag = ?"
-        values.append(limits.group)
-    if limits.tag:
+        values.append(limits["group"])
+    if "tag" in limits:
         condition += f" AND project_tag {_MATCH}"
-        values.append(_write_pattern(limits.tag))
+        values.append(_write_pattern(limits["tag"].strip()))
     return list_launches(connection, condition, values, before)
 
 

@@ -19,8 +19,7 @@ from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.unexplained import has_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
-from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
+from runner.plan.planner import find_payloads
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import RunOptions, interrupt_run
 from runner.workflow.delivery.remote_intents import RemoteIntents
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from runner.delivery.comparison import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import CampaignRecord, Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient
@@ -235,9 +234,14 @@ class ApplySession:
             return not was_planned(connection, subject.campaign_id, is_shared=self.ledger.file is None)
 
     def _may_be_behind(self, subject: ListedCampaign) -> bool:
-        """Return whether the ledger is new, or has just lacked launches of the lockfile."""
-        if subject.is_embedded or self.workspace.state is not None:
+        """Return whether the ledger is new, or has just lacked launches of the lockfile.
+
+        So it is where the state remote has no record of the campaign yet: it may have been made anew.
+        """
+        if subject.is_embedded:
             return False
+        if self.workspace.state is not None:
+            return not self.remote_intents.has_record(subject.campaign)
         with self.ledger.reading() as connection:
             lacked = is_behind(connection, subject.campaign_id)
         return lacked or self._may_be_lost(subject)
@@ -261,8 +265,7 @@ class ApplySession:
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
-        target = self.workspace.target.name
-        return Planner(campaign, target, record.known, record.key, PlanOptions()).find_payloads(phones)
+        return find_payloads(campaign, record.known, record.key, phones)
 
     def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
         since = time.monotonic() - self._began

@@ -19,7 +19,7 @@ from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
-from runner.telemetry.recording import Queue, SendMeter, measure, span
+from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import CampaignRun
 from runner.workflow.delivery.gone import find_gone
@@ -213,8 +213,7 @@ class DeliveryRun:
                 show_progress(f"Sending {name}", sender.left, quiet=self.session.scope.quiet) as progress,
                 span("send round", campaign=name, round=number, recipients=sender.left),
             ):
-                queue = Queue(name, run.planned.plan.target, sender.left, progress.advance)
-                sender.send_round(queue.advance)
+                self._send_round(run, sender, progress.advance)
             self._refresh(run, sender, provenance)
             found = SettleSummary()
             if run.summary.count("unknown"):
@@ -226,6 +225,18 @@ class DeliveryRun:
             if is_over or not (found.released and sender.left):
                 return
             accepted = count
+
+    def _send_round(self, run: CampaignRun, sender: Sender, show: Callable[[int], None]) -> None:
+        name, target, left = run.planned.campaign.name, run.planned.plan.target, sender.left
+
+        def advance(done: int) -> None:
+            nonlocal left
+            left -= done
+            measure("sms_campaign.recipient.queued", max(0, left), campaign=name, target=target)
+            show(done)
+
+        advance(0)
+        sender.send_round(advance)
 
     def _refresh(self, run: CampaignRun, sender: Sender, provenance: Run) -> None:
         campaign_id, _ = run.planned.record.require_entered()
@@ -355,7 +366,6 @@ class Sender:
             lock=self.session.remote_intents.guard(ref.lock),
             report=self.report,
             eligibility=EligibilityCheck.of(campaign, ref),
-            meter=SendMeter(campaign.name, ref.target, target.base_url),
             settle_margin=campaign.limits.settle_margin,
             provenance=self.run,
             order=order,

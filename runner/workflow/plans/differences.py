@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.difference import MessageDifference, ReadDefinitions, Wording
     from runner.workflow.plans.planning import PlanResult
 

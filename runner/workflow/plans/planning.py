@@ -14,24 +14,23 @@ from typing import TYPE_CHECKING, Protocol
 from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
 from runner.ledger.files.lockfile import parse_lockfile, read_campaign_name, read_text
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.record.recorded import Record
+from runner.ledger.record.campaign_record import Record
 from runner.plan.decider import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
-from runner.plan.plan_context import PlanContext, concerns
+from runner.plan.plan_context import concerns
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.failures import Failures
 from runner.workflow.observer import show_problems
+from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
-    from runner.plan.plan_context import TextedPeople
+    from runner.plan.plan_context import PlanContext, TextedPeople
     from runner.service.target import Target
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
@@ -111,7 +110,7 @@ class NameCheck(Protocol):
 @dataclass(frozen=True, slots=True)
 class _PlanMakerHere:
     workspace: Workspace
-    reader: ContextReader
+    reader: PlanContextReader
 
     def begin(self, campaigns: Sequence[Campaign]) -> None:
         del campaigns
@@ -134,7 +133,7 @@ def plan_campaigns(
     scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
-    reader: ContextReader,
+    reader: PlanContextReader,
     failures: Failures | None = None,
     maker: PlanMaker | None = None,
     names: NameCheck | None = None,
@@ -411,37 +410,6 @@ def list_unread(campaign: Campaign, planned: Mapping[str, MessagePlan]) -> list[
     return [f"{campaign.name}/{message}" for message in dict.fromkeys(after)]
 
 
-class ContextReader(Protocol):
-    """What reads the contexts of plans: `PlanContextReader`."""
-
-    def forget_findings(self) -> None:
-        """Read everything anew: the ledger has changed."""
-
-    def read(
-        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
-    ) -> PlanContext:
-        """Return the context of one campaign, after earlier campaigns of the run (`planned`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NothingKnown:
-    """Reads contexts without earlier texts and opt-outs."""
-
-    now: datetime
-
-    def forget_findings(self) -> None:
-        """Do nothing: there are none."""
-
-    def read(
-        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
-    ) -> PlanContext:
-        """Return the context that needs no key: time and law."""
-        # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
-        del planned, leaves_people
-        law = load_law() if campaign.policy.quiet_hours == "legal" else None
-        return PlanContext(now=self.now, law=law)
-
-
 def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanResult]:
     """Plan campaigns as if nothing was on record; failed ones go to `failures`.
 
@@ -450,7 +418,7 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     """
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     record = Record(campaign_id=None, key=None, deliveries=RecordedDeliveries({}, {}))
-    reader = _NothingKnown(workspace.now())
+    reader = PlanContextReader(workspace, None, workspace.now())
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
 
 

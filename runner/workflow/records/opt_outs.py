@@ -36,7 +36,6 @@ from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
-from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
 @contextmanager
 def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
     """Read the ledger, filled from all record files."""
-    with workspace.open_ledger_for_reading(needs_shared=False) as ledger, ledger.reading() as connection:
+    with workspace.open_ledger_for_reading() as ledger, ledger.reading() as connection:
         yield connection
 
 
@@ -269,7 +268,7 @@ def review_opt_outs(
         with ledger.reading() as connection:
             view = read_view(connection, target, with_texts=True)
         decided = ask(view, decide)
-        share_suppressions(workspace, ledger)
+        workspace.share_suppressions(ledger)
         with ledger.reading() as connection:
             return decided, read_view(connection, target)
 
@@ -378,5 +377,5 @@ def _change(
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
-        share_suppressions(workspace, ledger)
+        workspace.share_suppressions(ledger)
     return changed, view

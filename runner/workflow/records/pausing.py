@@ -14,7 +14,6 @@ from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
 from runner.service.target import SANDBOX
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
 from runner.workflow.observer import note
-from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
                 done = [set_pause(connection, workspace.key, name, words, at) for name in meant]
                 changed.append(any(done))
             pauses = read_pauses(connection, target.name)
-        share_suppressions(workspace, ledger)
+        workspace.share_suppressions(ledger)
     items = tuple(
         PausedCampaign.of(
             names[0], next((pauses[name] for name in names if name in pauses), None), is_changed=is_changed
@@ -102,7 +101,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
         for names, is_changed in zip(found, changed, strict=True)
     )
     if any(changed) and target.name != SANDBOX and not scope.quiet:
-        note(f"`runner record` commits {workspace.files.places[0]}: other machines learn of it there.")
+        note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")
     return PauseChange(target.name, "resume" if reason is None else "pause", items)
 
 

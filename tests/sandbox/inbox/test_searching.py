@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.inbox import views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from runner.sandbox.service import Service
     from tests.sandbox.inbox.conftest import Page
@@ -52,16 +49,6 @@ def test_search_finds_launches(visit: Visit, send: Send) -> None:
     assert visit("/search?q=0%25").find(found) == [sums]
     assert visit(f"/search?q={drinks.upper()}").find(found) == [drinks]
     assert visit("/search?q=_").find(found) == []
-
-
-def test_search_pages_through_launches(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More launches than a page shows are behind a link."""
-    monkeypatch.setattr(views, "FOUND", 2)
-    launches = [send(PHONE, tag=f"drinks {number}", text="Hello") for number in range(3)]
-    found = r'class="hit" href="/launches/([^"]+)"'
-    page = visit("/search?q=drinks")
-    (rest,) = page.find(r'href="([^"]+)">More launches')
-    assert [*page.find(found), *visit(rest).find(found)] == launches[::-1]
 
 
 def test_search_marks_what_it_found(visit: Visit, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""`runner comment`: the plan as one comment on the pull request, edited in place."""
+"""`runner ci comment`: the plan as one comment on the pull request, edited in place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.options import Command, target_scope
+from runner.cli.command import Command
+from runner.cli.options import target_scope
 from runner.cli.output.comment import write_comment
 from runner.workflow.review.merged import comment_merged
 from runner.workflow.review.plan_comment import find_plan, keep_plan_comment
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner comment\n  runner comment campaigns/customer-pulse.yaml\n"
-    "  runner comment --target live\n  runner comment --merged",
+    epilog="\b\nExamples:\n  runner ci comment\n  runner ci comment campaigns/customer-pulse.yaml\n"
+    "  runner ci comment --target live\n  runner ci comment --merged",
 )
 @target_scope
 @click.option(
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="After sending: comment on the last merged pull request what was sent and what was not.",
 )
-def command(scope: Scope, remote: str, is_merged: bool) -> int:
+def comment(scope: Scope, remote: str, is_merged: bool) -> int:
     """Validate and plan, and keep the result as one comment on the pull request. Sends nothing.
 
     Run it in a GitHub job of the pull request, with GITHUB_TOKEN in the step's environment and the permission
@@ -53,6 +54,15 @@ def command(scope: Scope, remote: str, is_merged: bool) -> int:
     if is_merged:
         comment_merged(scope)
         return 0
+    return keep_comment(scope, remote)
+
+
+def keep_comment(scope: Scope, remote: str) -> int:
+    """Comment the plan of a pull request, and return the exit code.
+
+    Raises:
+        RunnerError: nothing can be planned; that is commented first.
+    """
     findings = find_plan(scope, remote)
     keep_plan_comment(findings, write_comment(findings), quiet=scope.quiet)
     if findings.error is not None:

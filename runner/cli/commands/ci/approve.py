@@ -1,4 +1,4 @@
-"""`runner approve`: a record of a plan's approval, or a check that somebody has approved a run."""
+"""`runner ci approve`: a record of a plan's approval, or a check that somebody has approved a run."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose
-from runner.cli.options import Command, plan_scope
+from runner.cli.options import ledger_scope
 from runner.errors import UsageError
 from runner.workflow.observer import note
 from runner.workflow.review.approving import approve_plan, approve_run
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Command,
-    epilog="\b\nExamples:\n  runner approve --plan plan.json\n  runner approve --plan plan.json --merge\n"
-    "  runner approve --plan plan.json --by ada\n  runner approve --run",
+    epilog="\b\nExamples:\n  runner ci approve --plan plan.json\n"
+    "  runner ci approve --plan plan.json --merge\n  runner ci approve --plan plan.json --by ada\n"
+    "  runner ci approve --run",
 )
-@plan_scope
+@ledger_scope
 @click.option(
     "--plan",
     "plan_file",
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     help="Count the approving review of the merged pull request as the approval, unless the plan is larger "
     "than the pull request's comment said (`policy.review_margin`).",
 )
-def command(
+def approve(
     scope: Scope,
     plan_file: str | None,
     is_of_run: bool,
@@ -58,7 +60,7 @@ def command(
     names: tuple[str, ...],
     is_by_merge: bool,
 ) -> int:
-    """Record who approved a plan, for `runner record` to commit. Sends nothing.
+    """Record who approved a plan, for `runner ci record` to commit. Sends nothing.
 
     In a GitHub job, GitHub is asked who approved the run in the environment campaigns-approval, and which
     pull request brought the campaigns. An approval covers what the plan sends now and forecasts: these texts
