@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.model import FileRecipients
-from runner.delivery.delivery_summary import DeliverySummary, LeftOut
+from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
@@ -101,8 +101,7 @@ class CampaignRun:
 
         They were left by the plan or by the run; `not_tried` had no launch, since the run ended early.
         """
-        summary = self.summary
-        by_run = {one.name: getattr(summary, one.name) for one in fields(LeftOut)}
+        summary, by_run = self.summary, self.summary.left_out
         left = {
             "not_tried": self.to_send - summary.recipients_tried - sum(by_run.values()),
             **{name: by_run.get(name, 0) for name in LEFT if name != "not_tried"},
