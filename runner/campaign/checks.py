@@ -23,6 +23,7 @@ from runner.timing.window import Calendar, LocalWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from runner.campaign.model import Campaign, Message, Question
@@ -253,8 +254,8 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
     start, end = schedule.not_before, schedule.expires
     if start is None or end is None or schedule.timezone is None:
         return
-    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).next_open(start)
-    if opening is None or opening >= end:
+    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).find_opening(start)
+    if opening is None or opening[0] >= end:
         # No error: people in other time zones may well be texted.
         place = document.position(["schedule", "expires"])
         words = (
@@ -262,10 +263,19 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
         )
         hint = "nobody there would be texted: move one of them"
         yield place.problem("schedule-never-open", words, hint, "warning")
-    yield from check_waits(campaign, end - start)
+    yield from _check_waits(campaign, end - start)
 
 
-def check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
+def find_late_follow_ups(campaign: Campaign, now: datetime) -> Iterator[Diagnostic]:
+    """Warn of follow-ups of a campaign that has sent nothing yet, if they come due after its `expires`."""
+    start, end = campaign.schedule.not_before, campaign.schedule.expires
+    if end is None or end <= now or (start is not None and start >= now):
+        return
+    known = set(_check_waits(campaign, end - start)) if start is not None else ()
+    yield from (problem for problem in _check_waits(campaign, end - now) if problem not in known)
+
+
+def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
     """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once.
 
     `length` is the time that is left until that end.

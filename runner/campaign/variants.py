@@ -120,7 +120,7 @@ def _find_arm_problems(arms: Sequence[Arm], message: Message | None) -> Iterator
 
 def _mixes_kinds(arm: Arm, message: Message) -> bool:
     if message.replies == "recorded":
-        return bool(arm.questions or arm.introduction or arm.conclusion)
+        return not {"questions", "introduction", "conclusion"}.isdisjoint(arm.changes)
     made = arm.apply_to(message)
     return made.text is not None and bool(made.questions or made.introduction or made.conclusion)
 

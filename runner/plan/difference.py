@@ -183,10 +183,12 @@ def compare_with_sent(
     key: TargetKey | None,
     sent: SentTexts,
     read_definitions: ReadDefinitions,
+    most: int | None = None,
 ) -> list[MessageDifference]:
     """Compare the texts that recipients got with those that they would get now; the audience must be valid.
 
     `read_definitions` returns launches' definitions by number, and is called for some hundreds at a time.
+    With `most` the comparison ends with so many recipients of each message.
     """
     comparisons = [
         _Comparison(
@@ -209,6 +211,8 @@ def compare_with_sent(
         is_barred = phone in excluded or (draw is not None and draw.is_in_control_group(phone))
         for comparison in comparisons:
             comparison.take(recipient, fingerprint, arm.id if arm is not None else None, is_barred=is_barred)
+        if most is not None and all(one.listed >= min(most, len(one.texted)) for one in comparisons):
+            break
     return [comparison.finish() for comparison in comparisons]
 
 

@@ -143,9 +143,9 @@ ASK = Message(
 
 def test_an_arm_changes_what_it_says_and_nothing_else() -> None:
     """What an arm doesn't say it takes from the message; the id, by which people are known, stays."""
-    made = Arm("short", 1, PLACE, introduction=text("One question."), tag="pulse-short").apply_to(ASK)
+    made = Arm("short", 1, PLACE, {"introduction": text("One question."), "tag": "pulse-short"}).apply_to(ASK)
     assert made.introduction == text("One question.")
     assert made.tag == "pulse-short"
     assert (made.id, made.questions, made.conclusion) == (ASK.id, ASK.questions, ASK.conclusion)
     assert Arm("same", 1, PLACE).apply_to(ASK) == ASK
-    assert Arm("on", 1, PLACE, complete_existing_sessions=True).apply_to(ASK).complete_existing_sessions
+    assert Arm("on", 1, PLACE, {"complete_existing_sessions": True}).apply_to(ASK).complete_existing_sessions
