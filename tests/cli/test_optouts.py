@@ -251,9 +251,9 @@ def test_outside_of_a_project_nothing_is_known_or_recorded(tmp_path: Path, run: 
         assert (refused.returncode, refused.stdout) == (1, "")
         assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
         assert list(tmp_path.iterdir()) == []
-    for words in (("list",), ("export",), ("add", ADA)):
+    for words in ("list", "export", f"add {ADA}"):
         ledger = f"sqlite:///{tmp_path / 'new.sqlite'}"
-        assert run("optouts", *words, "--ledger", ledger, cwd=tmp_path).returncode == 0
+        assert run("optouts", *words.split(), "--ledger", ledger, cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.usefixtures("project")
