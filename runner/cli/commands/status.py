@@ -7,20 +7,21 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import print_json, print_prose, print_table
-from runner.cli.encoding import print_text
+from runner.cli.console import print_json
 from runner.cli.options import format_option, target_scope
-from runner.wording import count_words, escape_markdown, show_time, write_table
+from runner.cli.output.screen import show_blocks
+from runner.view.blocks import Column, Sentence, TableBlock
+from runner.wording import count_words, show_time
 from runner.workflow.observer import note
 from runner.workflow.status import COUNTS, LEFT_OUT, find_project_status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from runner.view.blocks import Block
     from runner.workflow.scope import Scope
     from runner.workflow.status import CampaignStatus, MessageStatus, StatusResult
 
-_NOT_KNOWN = "not known"
 _ESSENTIAL = {"planned", "sent", "answered"}
 """Columns that are shown even if they are empty."""
 _HEADINGS = {"planned": "to send"}
@@ -43,7 +44,7 @@ def command(scope: Scope, format_: str) -> int:
     if format_ == "json":
         print_json(result.document)
     elif result.statuses:
-        {"human": _write_human, "markdown": _write_markdown}[format_](result.statuses)
+        show_blocks(_show(result.statuses), format_)
     if not scope.quiet:
         _note_gaps(result)
     return int(result.has_failed)
@@ -72,34 +73,18 @@ def _choose_columns(statuses: Sequence[CampaignStatus]) -> tuple[str, ...]:
     return tuple(filter(is_worth_showing, (COUNTS[0], *LEFT_OUT, *COUNTS[1:])))
 
 
-def _name_columns(columns: tuple[str, ...]) -> tuple[str, ...]:
-    return ("campaign", "message", *(_HEADINGS.get(name, name.replace("_", " ")) for name in columns))
-
-
-def _rows(statuses: Sequence[CampaignStatus], columns: tuple[str, ...]) -> list[list[str | int]]:
-    return [
-        [status.name, message.id, *(_show(getattr(message, column)) for column in columns)]
+def _show(statuses: Sequence[CampaignStatus]) -> Iterator[Block]:
+    columns = _choose_columns(statuses)
+    names = {name: _HEADINGS.get(name, name.replace("_", " ")) for name in columns}
+    rows = [
+        [status.name, message.id, *(getattr(message, column) for column in columns)]
         for status in statuses
         for message in status.messages
     ]
-
-
-def _show(count: int | None) -> str | int:
-    return _NOT_KNOWN if count is None else count
-
-
-def _write_human(statuses: Sequence[CampaignStatus]) -> None:
-    print_text(f"Target: {statuses[0].target}", bold=True)
-    columns = _choose_columns(statuses)
-    essential = set(_name_columns(tuple(_ESSENTIAL)))
-    print_table(_name_columns(columns), _rows(statuses, columns), essential=essential, is_grouped=True)
-    for status in statuses:
-        for message in status.messages:
-            if message.next_due:
-                due = _write_minute(message.next_due)
-                print_prose(f"{status.name}/{message.id}: the first of those deferred is due at {due}.")
-    for line in _list_remarks(statuses):
-        print_prose(line)
+    essential = frozenset({"campaign", "message", *(names.get(name, name) for name in _ESSENTIAL)})
+    yield Sentence(f"Target: {statuses[0].target}", "strong")
+    yield TableBlock(("campaign", Column("message", "text"), *names.values()), rows, essential=essential)
+    yield from map(Sentence, _list_remarks(statuses))
 
 
 def _list_remarks(statuses: Sequence[CampaignStatus]) -> Iterator[str]:
@@ -112,6 +97,8 @@ def _list_remarks(statuses: Sequence[CampaignStatus]) -> Iterator[str]:
             yield f"{status.name} waits: {status.unread_replies.reason}."
         for message in status.messages:
             name = f"{status.name}/{message.id}"
+            if message.next_due:
+                yield f"{name}: the first of those deferred is due at {_write_minute(message.next_due)}."
             if message.launches and not message.reconciled_launches:
                 stale.append(name)
             elif message.launches != message.reconciled_launches or message.partly_known:
@@ -141,11 +128,4 @@ def _describe_part(message: MessageStatus) -> str:
 
 
 def _write_minute(moment: str | None) -> str:
-    return _NOT_KNOWN if moment is None else show_time(moment)
-
-
-def _write_markdown(statuses: Sequence[CampaignStatus]) -> None:
-    columns = _choose_columns(statuses)
-    print_text(write_table(_name_columns(columns), _rows(statuses, columns)), nl=False)
-    for line in _list_remarks(statuses):
-        print_text(f"\n{escape_markdown(line)}")
+    return "not known" if moment is None else show_time(moment)
