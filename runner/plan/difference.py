@@ -150,7 +150,7 @@ class MessageDifference:
         unreadable: recipients whose record says only that they got something.
         failing: recipients whose text can no longer be rendered.
         gone: recipients who are no longer in the audience.
-        new: people in the audience without a recorded text, less excluded and held-out ones.
+        new: people in the audience without a recorded text, less excluded and those in the control group.
         groups: the most frequent changes.
         more_groups: the number of other changes.
         more_recipients: their recipients.
@@ -208,7 +208,7 @@ def compare_with_sent(
         phone = recipient.phone
         fingerprint = key.fingerprint(phone) if key is not None else ""
         arm = None if draw is None else draw.choose_arm(phone)
-        is_barred = phone in excluded or (draw is not None and draw.is_held_out(phone))
+        is_barred = phone in excluded or (draw is not None and draw.is_in_control_group(phone))
         for comparison in comparisons:
             comparison.take(recipient, fingerprint, arm.id if arm is not None else None, is_barred=is_barred)
         if most is not None and all(one.listed >= min(most, len(one.texted)) for one in comparisons):
