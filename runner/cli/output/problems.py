@@ -153,6 +153,11 @@ def annotation(diagnostic: Diagnostic, file: str) -> str:
     return _command(_LEVELS[diagnostic.severity], place | {"title": diagnostic.code}, message)
 
 
+def job_notice(title: str, message: str) -> str:
+    """Return a workflow command that puts a notice on a job's page, without a file."""
+    return _command("notice", {"title": title}, message)
+
+
 def workspace_path(file: Path) -> str:
     """Return a path from the top of the checked out repository, if it is below it."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
