@@ -141,13 +141,3 @@ def test_reply_is_what_the_phone_wrote(
         "SELECT answer, opted_out IS NOT NULL FROM result JOIN participant ON participant.id = participant_id"
     ).fetchone()
     assert (answer, opted_out) == ("one\ntwo", 1)
-
-
-@pytest.mark.parametrize("size", [10_001, 100_000])
-def test_endless_reply_is_refused(
-    size: int, send: Send, post: Post, path_of: Callable[[str], str], domain: Service
-) -> None:
-    """A text that no phone could send is refused and stored nowhere."""
-    send(PHONE)
-    assert post(path_of(PHONE), text="a" * size).status == 413
-    assert count_inbound(domain) == 0

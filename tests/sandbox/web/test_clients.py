@@ -91,28 +91,6 @@ def test_body_is_json_in_any_of_its_encodings(address: ServiceAddress, call: Cal
     assert call("GET", "/api/stats/").json()["objects"][0]["project_definition"] == {"text": "Grüße"}
 
 
-def test_body_comes_in_pieces(address: ServiceAddress, call: Call) -> None:
-    """A body in chunks, or after `Expect: 100-continue`, is taken as a whole one."""
-    body = b'{"phone": "14155550101", "text": "Hello"}'
-    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:9], body[9:])) + b"0\r\n\r\n"
-    assert speak(address, write_send(address, chunks, "Transfer-Encoding: chunked"))[0] == 200
-    head = write_send(address, b"", f"Content-Length: {len(body)}", "Expect: 100-continue")
-    assert speak(address, head, body)[0] == 200
-    assert list_phones(call) == [ADA, ADA]
-
-
-def test_requests_come_all_at_once(address: ServiceAddress, call: Call) -> None:
-    """Requests that a client writes without waiting for answers are answered in their order."""
-    body = b'{"phone": "14155550101", "text": "Hello"}'
-    request = write_send(address, body, f"Content-Length: {len(body)}")
-    first = request.replace(b"Connection: close\r\n", b"")
-    status, last = speak(address, first + first + request)
-    assert status == 200
-    guids = [stat["project_launch_guid"] for stat in call("GET", "/api/stats/").json()["objects"]]
-    assert len(guids) == 3
-    assert json.loads(last)["project_launch_guid"] == guids[-1]
-
-
 def test_credentials_hold_any_characters(db: Path) -> None:
     """Credentials with every character that a query must escape are read as they were given."""
     username, api_key = "ada@example.com", "a&b=c/ü+% ?#"
@@ -164,13 +142,6 @@ def test_limit_and_offset_are_what_meta_says(
     assert (meta["previous"] is None) == (offset == 0)
 
 
-def test_single_page_is_as_the_reference_has_it(call: Call) -> None:
-    """On a single page `next` is an empty string and `previous` is null."""
-    for path in ("/api/results", "/api/stats/"):
-        meta = call("GET", path).json()["meta"]
-        assert (meta["next"], meta["previous"]) == ("", None)
-
-
 def test_csv_is_exact(call: Call, reply: Reply) -> None:
     """CSV is RFC 4180: UTF-8 without a mark, CRLF, quotes only where they are needed and doubled inside."""
     body = {"phone": [ADA], "tag": 'a,"b"', "questions": [{"text": "Why,\nthough?", "tag": "ü"}]}
@@ -188,25 +159,6 @@ def test_csv_is_exact(call: Call, reply: Reply) -> None:
     assert answer.headers["Content-Type"] == "text/csv; charset=utf-8"
     lines = [",".join(result), ",".join(written.values()), ""]
     assert answer.content == "\r\n".join(lines).encode()
-
-
-def test_empty_csv_is_its_head(call: Call) -> None:
-    """A list without records is a line of names, and so is a page beyond the end."""
-    call("POST", "/api/send", {"phone": [ADA], "text": "Hello"})
-    for path, query in (("/api/results", {}), ("/api/stats/", {"offset": "5"})):
-        content = call("GET", path, format="csv", **query).content
-        assert content.count(b"\r\n") == 1
-        assert content.endswith(b"\r\n")
-
-
-@pytest.mark.parametrize("path", ["/api/results", "/api/stats/"])
-def test_head_is_get_without_a_body(address: ServiceAddress, path: str) -> None:
-    """HEAD answers as GET does, with no body."""
-    query = {"username": address.username, "api_key": address.api_key}
-    whole = requests.get(address.url + path, params=query, timeout=60)
-    head = requests.head(address.url + path, params=query, timeout=60)
-    assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["Content-Length"] == str(len(whole.content))
 
 
 @pytest.mark.parametrize(
