@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Collection
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import uvicorn
@@ -145,8 +144,6 @@ class ServiceOptions(TypedDict, total=False):
         username: default "sandbox".
         api_key: default one that the service made up and keeps in its database.
         plan_renders: renders that the plan allows; default that of `Plan`.
-        session_lifetime: time from the last turn to a session's expiry; default the database's, at first
-            `sessions.DEFAULT_LIFETIME`.
         faults: faults of requests; default none.
         webhook_hosts: names and addresses that webhooks may lead to, beside loopback ones.
         sends_webhooks: False leaves webhooks to another service on the database; default True.
@@ -158,7 +155,6 @@ class ServiceOptions(TypedDict, total=False):
     username: str | None
     api_key: str | None
     plan_renders: int | None
-    session_lifetime: timedelta | None
     faults: Faults | None
     webhook_hosts: Collection[str]
     sends_webhooks: bool
@@ -188,8 +184,6 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
         )
         renders = options.get("plan_renders")
         service = Service(store, plan=DEFAULT_PLAN if renders is None else Plan(renders_max=renders))
-        if lifetime := options.get("session_lifetime"):
-            service.set_session_lifetime(lifetime)
         clock, changes = Clock(store), Changes(store)
         app = make_app(
             Writer(service, clock, changes),
