@@ -58,16 +58,7 @@ def restore_snapshot(db: Path, file: Path | None = None) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-reset-") as folder:
         copy = Path(folder) / "state.sqlite"
-        try:
-            # An empty file would be taken for a new database.
-            if file is not None and not shutil.copyfile(file, copy).stat().st_size:
-                raise SandboxError(f"{file} is no sandbox database")
-            state = open_store(copy)
-        except OSError as error:
-            raise SandboxError(f"cannot read the snapshot {file}: {error.strerror}") from None
-        except SandboxError as error:
-            raise SandboxError(str(error).replace(str(copy), str(file or copy))) from None
-        with closing(state), closing(open_store(db)) as store:
+        with closing(_open_state(file, copy)) as state, closing(open_store(db)) as store:
             _hand_over_settings(store, state)
             # SQLite's own wait ignores signals, so the loop around it waits.
             store.wait_at_most(0)
@@ -75,6 +66,21 @@ def restore_snapshot(db: Path, file: Path | None = None) -> None:
                 state.connection.backup(store.connection, progress=_Patience(db), sleep=_PAUSE_S)
             except sqlite3.Error as error:
                 raise SandboxError(f"cannot reset the sandbox database {db}: {_explain(error)}") from None
+
+
+def _open_state(file: Path | None, copy: Path) -> Store:
+    """Open a copy of a snapshot, or of the initial state."""
+    try:
+        size = None if file is None else shutil.copyfile(file, copy).stat().st_size
+    except OSError as error:
+        raise SandboxError(f"cannot read the snapshot {file}: {error.strerror}") from None
+    # An empty file would be taken for a new database.
+    if size == 0:
+        raise SandboxError(f"{file} is no sandbox database")
+    try:
+        return open_store(copy)
+    except SandboxError as error:
+        raise SandboxError(str(error).replace(str(copy), str(file or copy))) from None
 
 
 def read_state(store: Store) -> str | None:

@@ -179,14 +179,12 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
             username=options.get("username") or DEFAULT_USERNAME,
             api_key=options.get("api_key") or store.keep_secret("api_key"),
         )
-        webhooks = WebhookSender(
-            store, allowed_hosts=read_hosts(options.get("webhook_hosts", ())), secret=address.api_key
-        )
         renders = options.get("plan_renders")
         service = Service(store, plan=DEFAULT_PLAN if renders is None else Plan(renders_max=renders))
-        clock, changes = Clock(store), Changes(store)
+        writer = Writer(service, Clock(store), Changes(store))
+        hosts = read_hosts(options.get("webhook_hosts", ()))
         app = make_app(
-            Writer(service, clock, changes),
+            writer,
             account=Account(address.username, address.api_key),
             faults=options.get("faults") or Faults(),
             listens_on=host,
@@ -194,9 +192,9 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
         )
         # From here on, writes wait on the event loop and try again.
         store.wait_at_most(_BUSY_S)
-        tasks = [AutoResponders(service, clock=clock, changes=changes).run]
+        tasks = [AutoResponders(service, clock=writer.clock, changes=writer.changes).run]
         if options.get("sends_webhooks", True):
-            tasks.append(webhooks.run)
+            tasks.append(WebhookSender(writer, allowed_hosts=hosts, secret=address.api_key).run)
         with serving(app, listener, tasks):
             yield address
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.webhooks.queue import count_webhooks
 from runner.sandbox.webhooks.sender import WebhookSender
+from tests.sandbox.serving import make_writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -26,7 +27,7 @@ PATIENT = {"timeout": timedelta(minutes=5)}
 async def sending(service: Service, **options: Any) -> AsyncIterator[None]:
     """Run a sender while the block lasts."""
     stop = asyncio.Event()
-    task = asyncio.create_task(WebhookSender(service.store, **{**PATIENT, **options}).run(stop))
+    task = asyncio.create_task(WebhookSender(make_writer(service), **{**PATIENT, **options}).run(stop))
     try:
         yield
     finally:
