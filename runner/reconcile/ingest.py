@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.ledger.results.readings import Reading
     from runner.ledger.target_key import LedgerConnection
     from runner.reconcile.launches import ReconcileContext
-    from runner.reconcile.replies import Reply
+    from runner.reconcile.replies import ReadReply
     from runner.service.model import ResultRecord
 
 _KEPT = 64
@@ -129,8 +129,8 @@ class ResultIngest:
         return [phone for phone, one in zip(phones, people, strict=True) if (launch_id, one) in texted]
 
     def _note_strangers(
-        self, rows: Sequence[tuple[Reply, StoredResult | None]]
-    ) -> list[tuple[Reply, StoredResult | None]]:
+        self, rows: Sequence[tuple[ReadReply, StoredResult | None]]
+    ) -> list[tuple[ReadReply, StoredResult | None]]:
         """Return results as they are stored; those of phones that were sent nothing answer nothing."""
         people = [row.participant for _, row in rows if row is not None]
         with self.context.ledger.reading() as connection:
@@ -183,7 +183,7 @@ class ResultIngest:
             self._definitions[guid] = (listed or {}, False) if own is None else (own, True)
         return self._definitions[guid]
 
-    def _read_replies(self, records: Iterable[ResultRecord]) -> list[Reply]:
+    def _read_replies(self, records: Iterable[ResultRecord]) -> list[ReadReply]:
         return read_replies(records, self.context.opt_out_words, self._find_offered)
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:

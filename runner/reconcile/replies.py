@@ -35,7 +35,7 @@ _FEWEST_DIGITS = 4
 """Digits at a phone's end by which one of a launch's people can be told from the others."""
 
 
-class Reply(NamedTuple):
+class ReadReply(NamedTuple):
     """A result, and what its texts say."""
 
     record: ResultRecord
@@ -56,7 +56,7 @@ def read_replies(
     records: Iterable[ResultRecord],
     words: tuple[str, ...],
     find_offered: Callable[[ResultRecord], tuple[str, ...]],
-) -> list[Reply]:
+) -> list[ReadReply]:
     """Classify replies by both of their texts; the gravest reading counts.
 
     `find_offered` is called for possible opt-outs only: the responses that its question offers.
@@ -68,7 +68,7 @@ def read_replies(
         if any(reading.kind != "answer" for reading in readings):
             offered = find_offered(record)
             readings = [classify(text, offered=offered, words=words) for text in texts]
-        found.append(Reply(record, min(readings, key=lambda reading: _GRAVEST.index(reading.kind))))
+        found.append(ReadReply(record, min(readings, key=lambda reading: _GRAVEST.index(reading.kind))))
     return found
 
 
@@ -86,7 +86,7 @@ class ReplyScreen:
     find_members: Callable[[str, list[str]], list[str]] = lambda _guid, _phones: []
     _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
 
-    def place(self, replies: Iterable[Reply]) -> tuple[list[Reply], list[Reply]]:
+    def place(self, replies: Iterable[ReadReply]) -> tuple[list[ReadReply], list[ReadReply]]:
         """Return replies with the phones of their authors, and those without a certain author.
 
         Raises:
@@ -103,7 +103,7 @@ class ReplyScreen:
                 placed.append(reply._replace(record=replace(reply.record, participant_phone_number=phone)))
         return placed, lost
 
-    def enter(self, connection: LedgerConnection, replies: Collection[Reply]) -> None:
+    def enter(self, connection: LedgerConnection, replies: Collection[ReadReply]) -> None:
         """Enter the opt-outs among replies with known authors, and the wishes to be texted again.
 
         Raises:
@@ -124,7 +124,7 @@ class ReplyScreen:
         add_replies(connection, key.target, opt_outs)
         add_opt_ins(connection, key.target, proposals)
 
-    def hold(self, replies: Iterable[Reply]) -> None:
+    def hold(self, replies: Iterable[ReadReply]) -> None:
         """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author.
 
         Raises:

@@ -282,13 +282,18 @@ def test_two_campaigns_of_a_name_are_not_taken_for_one(
     assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["already_sent"] == 0
 
 
-def test_a_record_that_main_does_not_have_counts(
-    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
-) -> None:
-    """Main is protected, and the state remote has the record; two people more are two to send."""
+def send_from_elsewhere(repository: Repository, send: Callable[..., None]) -> None:
+    """Send from a machine whose record is on the state remote, and on no branch."""
     leave_free_ref(repository.work)
     send("--state-remote", "origin")
     (repository.work / LOCKFILE).unlink()
+
+
+def test_what_is_on_the_state_remote_counts(
+    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
+) -> None:
+    """Main takes no push: two people more are two to send, and no file changes; also for `runner plan`."""
+    send_from_elsewhere(repository, send)
     people = repository.work / "campaigns/audience/people.csv"
     with people.open("a", encoding="utf-8") as stream:
         stream.write("Fay,4155550106\nGil,4155550107\n")
@@ -300,6 +305,33 @@ def test_a_record_that_main_does_not_have_counts(
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
     assert numbers.campaigns == {"pulse": {"ask": 2}}
+    job, environment = repository.check_out()
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    for count, is_there in ((2, True), (6, False)):
+        if not is_there:
+            shutil.rmtree(repository.remote)
+        done = run("plan", "--format", "json", cwd=job, env=env)
+        assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == count
+        warned = (
+            "Warning: what other machines recorded may be missing: the git remote origin cannot be used: "
+        )
+        assert (warned in done.stderr) != is_there
+
+
+def test_a_record_that_nobody_signed_is_not_believed(
+    run: Run, repository: Repository, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a state key, who may push refs cannot have people counted as texted by a lockfile of their own."""
+    send_from_elsewhere(repository, send)
+    job, environment = repository.check_out()
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("plan", cwd=job, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "Error: the lockfile origin:refs/runner/live/pulse.lock.json was written without a RUNNER_STATE_KEY, "
+        "and now there is one\n"
+    )
 
 
 def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
@@ -326,17 +358,17 @@ def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
             "not who of them is among these, or who has opted out: the plan after the merge says it."
         ),
         (
-            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|---|---|---|---|\n"
+            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|--:|--:|--:|--:|\n"
             "| pulse | ask | 7 | 4 | 2 |"
         ),
     ]
     # Least is not known: who has it already is not.
     assert (
         "<details><summary>pulse: what comes, at most</summary>\n\n"
-        "| when | message | why | recipients | launches | segments | renders |\n|---|---|---|---|---|---|---|\n"
-        "| now | ask |  | 6 | 6 | 24 | 24 |\n"
+        "| when | message | why | people | segments |\n|---|---|---|---|---|\n"
+        "| now | ask |  | 6 | 24 |\n"
     ) in said
-    assert "    Hi ‹first_name›, a word about Acme?\n" in said
+    assert "\nHi ‹first_name›, a word about Acme?\n" in said
     assert github.bodies()[0].split("\n")[2] == "### Campaign plan → live"
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None

@@ -15,7 +15,6 @@ from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
-from runner.timing.zone import load_zone
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
 from runner.workflow.delivery.campaign_run import interrupt_run
@@ -183,15 +182,5 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
-            until = _say_when(run) if name == "deferred" else ""
+            until = run.say_due() if name == "deferred" else ""
             yield f"{count_words(count, unit)} {LEFT[name]}{until}"
-
-
-def _say_when(run: CampaignRun) -> str:
-    """Return until when deferred recipients wait, in their time zone."""
-    if run.next_due is None or run.planned.plan.pause is not None:
-        return ""
-    moment, zone = run.next_due
-    local = moment.astimezone(load_zone(zone))
-    first = ", the first" if run.count_due() > 1 else ""
-    return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.encoding import print_text
 from runner.cli.log import is_json, log_record
 from runner.errors import InterruptedRunError, RunnerError
@@ -39,7 +40,9 @@ _STEPS = (
 _INBOX = "http://127.0.0.1:8025"
 
 
-@click.command(epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7")
+@click.command(
+    cls=Command, epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7"
+)
 @click.option(
     "--dir",
     "folder",

@@ -1,9 +1,8 @@
-"""`runner ci alert` and the git remote: launches that another machine reserved."""
+"""`runner ci alert` and the state remote: launches that another machine reserved."""
 
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,7 +39,7 @@ def alert(run: Run, github: GitHub, here: Path, *options: str, **variables: str)
 
 def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
     """Reserve a launch on the state remote, as a machine does that is about to send it."""
-    state = StateRemote.open("origin", Target("live"), Scope(state_lease_s=1, environ=os.environ))
+    state = StateRemote.open("origin", Target("live"), Scope(state_lease_s=1))
     launch = ReservedLaunch(
         "ask",
         "k" * 20,
