@@ -155,4 +155,4 @@ class ServiceMachine(RuleBasedStateMachine):
 
 
 TestServiceMachine = ServiceMachine.TestCase
-TestServiceMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestServiceMachine.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
