@@ -352,9 +352,8 @@ def test_the_loop_runs_without_click() -> None:
     assert len([line for line in EXAMPLES[0].splitlines() if line and not line.startswith("import")]) <= 10
     done = run_script(f"{BLOCK}{EXAMPLES[0]}\nprint(answers.num_rows, [c.sent for c in result])")
     assert done.stderr == ""
-    assert done.stdout.startswith(
-        "To send to sandbox: 4 people now, 8 to 16 segments; 1 excluded, 1 duplicate.\n# pulse\n"
-    )
+    assert done.stdout.startswith("## Plan\n\nTo send to sandbox: 4 people now, 8 to 16 segments;")
+    assert "\n# pulse\n" in done.stdout
     assert done.stdout.endswith("4 [4]\n")
 
 

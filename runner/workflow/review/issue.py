@@ -80,7 +80,7 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
 
 def _look(scope: Scope) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None]:
     """Return the target's name, its held people, replies to decide, and the ledger's error, if any."""
-    target = scope.target or os.environ.get("RUNNER_TARGET") or ""
+    target = scope.target or ""
     wanted = set(_read_files(scope)) if scope.paths else None
     try:
         workspace = Workspace.open(scope)

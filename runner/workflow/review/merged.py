@@ -84,7 +84,7 @@ def comment_merged(scope: Scope) -> None:
 
 def _prepare(scope: Scope) -> tuple[str, Callable[[str | None], CommentText], RunnerError | None]:
     """Return the target's name, the writer of the comment, and the error if it is about one."""
-    target = scope.target or os.environ.get("RUNNER_TARGET") or ""
+    target = scope.target or ""
     try:
         workspace = Workspace.open(scope)
         target = workspace.target.name

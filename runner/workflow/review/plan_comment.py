@@ -75,7 +75,7 @@ class PlanFindings:
 
 def find_plan(scope: Scope, remote: str) -> PlanFindings:
     """Validate and plan the campaigns of a pull request; errors are part of the findings."""
-    findings = PlanFindings(scope.target or os.environ.get("RUNNER_TARGET") or "")
+    findings = PlanFindings(scope.target or "")
     _describe_changes(findings, scope, remote)
     try:
         workspace = Workspace.open(scope)
