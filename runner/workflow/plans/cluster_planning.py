@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
     from runner.cluster.worker_environment import WorkerEnvironment
-    from runner.execution.executor import Executor
+    from runner.execution import Executor
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
