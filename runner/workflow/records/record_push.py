@@ -45,7 +45,8 @@ from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import list_homes
 from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
-from runner.workflow.workspace.state_remote import NO_REMOTE, name_remote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
+from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -93,6 +94,26 @@ def fetch_record(scope: Scope, remote: str) -> Sequence[str]:
     with clone.hold():
         copies = RecordCopies(clone, scope, remote)
         return copies.fetch(clone.list_refs(copies.remote, f"{NAMESPACE}/*"))
+
+
+def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
+    """Make the ref of a target's state remote; return it in words, and whether it is new.
+
+    It begins with the decisions in the work tree's files. Launches are not put there: whether a ref was lost
+    that had more is for each campaign's next run to find out, at the service.
+
+    Raises:
+        RunnerError: the remote cannot be used, or a file cannot be read.
+    """
+    scope = replace(scope, state_remote=remote)
+    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
+    is_new = state.start()
+    clone = _find_clone(scope.environ)
+    with clone.hold():
+        copies = RecordCopies(clone, scope, remote)
+        copies.fetch(clone.list_refs(remote, state.ref.name))
+        copies.share(_list_files(clone, scope))
+    return str(state.ref), is_new
 
 
 def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> PushedRecord:
