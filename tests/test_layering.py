@@ -66,7 +66,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "phonenumbers": (
         "runner.audience.phone",
         "runner.audience.rows",
-        "runner.campaign.checks",
         "runner.timing.zone",
     ),
     "holidays": ("runner.timing.window",),

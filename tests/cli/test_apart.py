@@ -44,7 +44,7 @@ LOCKED = (
 )
 CLAIMED = (
     "Left out: campaigns/{0}.yaml: the name or record 'beat' is claimed by campaigns/{1}.yaml, too\n"
-    "  deliveries are known by the campaign's name: only one campaign can go on with them\n"
+    "  deliveries are known by the campaign's name: let one campaign alone have it, as name or in renamed_from\n"
 )
 SHORT = ("--settle-window", "100ms")
 

@@ -112,6 +112,16 @@ def test_a_ledger_that_is_gone(sent: Path, compare: Compare, capsys: pytest.Capt
     )
 
 
+def test_a_plan_names_what_was_changed_since(sent: Path, run: Run) -> None:
+    """Without `--diff` a plan says which sent texts are others now, and nothing of those that are the same."""
+    folder = sent.parent.parent
+    assert "Changed since" not in run("plan", cwd=folder).stdout
+    edit(sent, "Thank you!", "Bye")
+    said = "\nChanged since it was sent: pulse/ask. `runner plan --diff` shows how.\n"
+    assert said in run("plan", cwd=folder).stdout
+    assert said not in run("plan", "--diff", cwd=folder).stdout
+
+
 def test_the_json_document(sent: Path, compare: Compare) -> None:
     """Each message of the plan has its `diff`."""
     edit(sent, '{tag: reason, text: "Why?"}', '{tag: reason, text: "How come?"}')

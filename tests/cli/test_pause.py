@@ -49,7 +49,7 @@ def pause(run: Run, folder: Path, check_json: CheckJson, *options: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def test_a_paused_campaign_is_counted_as_on_hold(shop: Path, run: Run, check_json: CheckJson) -> None:
+def test_a_paused_campaign_is_counted_as_paused(shop: Path, run: Run, check_json: CheckJson) -> None:
     """Under their own name, with the reason; the others are planned, and the exit code is 7."""
     at = pause(run, shop, check_json)
     done = run("plan", "--format", "json", cwd=shop)
@@ -97,7 +97,7 @@ def test_a_campaign_that_is_done_fails_nothing(shop: Path, run: Run) -> None:
         assert run(*command, cwd=shop).returncode == 0
 
 
-def test_a_paused_campaign_that_is_not_due_says_that_it_is_on_hold(
+def test_a_paused_campaign_that_is_not_due_says_that_it_is_paused(
     shop: Path, run: Run, check_json: CheckJson
 ) -> None:
     """No time is promised for it, and as nothing is held back, hourly jobs go well."""

@@ -232,7 +232,7 @@ def test_whoever_gets_nothing_is_no_case(run: Run, visit: Path) -> None:
 
 @pytest.mark.slow
 def test_an_experiment_is_shown_arm_by_arm(run: Run, visit: Path, check_json: CheckJson) -> None:
-    """Each arm has worst cases of its own; whoever is held out gets nothing."""
+    """Each arm has worst cases of its own; whoever is in the control group gets nothing."""
     people = "phone,name,language\n" + "".join(f"+1415555{n:04},P{n},en\n" for n in range(200, 300))
     (visit / "people.csv").write_text(people, encoding="utf-8")
     with (visit / "visit.yaml").open("a", encoding="utf-8") as file:

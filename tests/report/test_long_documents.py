@@ -9,7 +9,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from runner.report.documents.page import MOST_ROWS, write_markdown
-from runner.report.model import ResponseCount
+from runner.report.question_model import ResponseCount
 from tests.report.sample import build_sample, build_survey, replace
 from tests.report.sample_questions import build_questions
 

@@ -14,7 +14,8 @@ from tests.report.sample import START, build_sample, build_text, build_wave, rep
 from tests.report.sample_questions import SCORES
 
 if TYPE_CHECKING:
-    from runner.report.model import CampaignReport, Interval
+    from runner.report.model import CampaignReport
+    from runner.report.question_model import Interval
 
 
 def test_waves_are_ordered_by_their_first_sending(waves: tuple[CampaignReport, ...]) -> None:

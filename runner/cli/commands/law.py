@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import find_width, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.output.law_text import show_law
@@ -15,7 +16,7 @@ from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 
 
-@click.command(epilog="\b\nExamples:\n  runner law\n  runner law --stale")
+@click.command(cls=Command, epilog="\b\nExamples:\n  runner law\n  runner law --stale")
 @click.option(
     "--stale",
     is_flag=True,

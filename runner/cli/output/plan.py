@@ -333,6 +333,11 @@ def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) ->
     """Write a project's plan with what belongs to it: differences, approvals, campaigns left out."""
     if plan.planned:
         blocks = [*show_plans(plan.planned, is_detailed=is_detailed), *show_differences(plan.differences)]
+        if plan.changed:
+            names = ", ".join(plan.changed)
+            blocks.insert(
+                -1, Sentence(f"Changed since it was sent: {names}. `runner plan --diff` shows how.", "notice")
+            )
         if format_ != "human":
             head = Section(
                 "Plan", [show_destination(plan.planned[0].target), Sentence(f"Plan digest: {plan.digest}")]
@@ -341,7 +346,7 @@ def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) ->
         show_blocks(blocks, format_)
     approvals = [line for coverage in plan.coverages for line in _describe_coverage(coverage)]
     if approvals:
-        show_blocks([Section("Approval", [Items(approvals)])], format_)
+        show_blocks([Section("Approval", list(map(Sentence, approvals)))], format_)
     write_failures(plan.failures, format_)
     if format_ == "github":
         set_plan_outputs(plan)

@@ -14,7 +14,8 @@ from runner.view.charts import ChartMark, plot_bars, plot_columns, plot_parts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.report.model import MessageReport, NetPromoterScore, Turnout
+    from runner.report.model import MessageReport, Turnout
+    from runner.report.question_model import NetPromoterScore
 
 
 MOST_BARS = 24

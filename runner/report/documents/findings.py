@@ -33,12 +33,10 @@ if TYPE_CHECKING:
         CampaignReport,
         MessageReport,
         PooledScore,
-        QuestionReport,
-        Score,
-        TimeSummary,
         VariantAnalysis,
         Volume,
     )
+    from runner.report.question_model import QuestionReport, Score, TimeSummary
 
 
 FREEFORM_NOTE = "Answered in the participants’ own words, which a report does not show."

@@ -27,7 +27,8 @@ from runner.report.model import MessageReport, PooledScore, RunReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from runner.report.model import CampaignReport, Interval
+    from runner.report.model import CampaignReport
+    from runner.report.question_model import Interval
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")

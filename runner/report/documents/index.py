@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.report.facts import Scale
-    from runner.report.model import CampaignReport, MessageReport, QuestionReport, Score
+    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import QuestionReport, Score
 
 
 MOST_WAVES = 24

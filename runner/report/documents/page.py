@@ -46,7 +46,8 @@ from runner.wording import count_words, escape_markdown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.report.model import CampaignReport, MessageReport, QuestionReport
+    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import QuestionReport
     from runner.view.blocks import Block, Style
 
 LONGEST = 65_000

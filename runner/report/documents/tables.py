@@ -34,13 +34,11 @@ if TYPE_CHECKING:
         Dispositions,
         Experiment,
         MessageReport,
-        QuestionReport,
         ResponseRates,
         RunReport,
-        Score,
-        TimeSummary,
         Turnout,
     )
+    from runner.report.question_model import QuestionReport, Score, TimeSummary
     from runner.view.blocks import Cell
 
 

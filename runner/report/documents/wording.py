@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.ledger.report_model import NamedCount
-    from runner.report.model import (
-        CampaignReport,
-        Interval,
-        MessageReport,
-    )
+    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import Interval
 
 
 SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
+from runner.campaign.checks import find_late_follow_ups
+from runner.errors import LimitError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.campaign_record import Record
@@ -27,6 +28,7 @@ from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
@@ -154,7 +156,8 @@ def plan_campaigns(
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
-    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
+    now = None if reader.ledger is None else reader.now
+    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, now, names)
     try:
         recorded = find_records(campaigns, find_record, failures)
         reader.forget_findings()
@@ -168,12 +171,16 @@ def plan_campaigns(
 
 @dataclass(slots=True)
 class _Turn:
-    """Campaigns planned one after the other; `invalid` has those with errors, and their problems."""
+    """Campaigns planned one after the other; `invalid` has those with errors, and their problems.
+
+    `now` is None if nothing is known of what has been sent.
+    """
 
     maker: PlanMaker
     options: PlanOptions
     failures: Failures
     problems: Problems
+    now: datetime | None
     names: NameCheck | None = None
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
@@ -198,6 +205,8 @@ class _Turn:
     ) -> PlanResult | None:
         problems = Problems()
         item = self.maker.make_plan(campaign, record, options, before, problems)
+        if self.now is not None and record.is_empty():
+            problems.extend(find_late_follow_ups(campaign, self.now))
         self.problems.merge(problems)
         if item is None:
             self.invalid.append((campaign, problems))
@@ -271,7 +280,7 @@ def leave_out_refused(
 
     Raises:
         LimitError: the only plan to send breaks a limit; `otherwise` ends the message.
-        OnHoldError: the only campaign is paused.
+        PausedError: the only campaign is paused.
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
@@ -288,7 +297,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
     """Return the plans that are not paused; others go to `failures`.
 
     Raises:
-        OnHoldError: the only campaign is paused and has something to send.
+        PausedError: the only campaign is paused and has something to send.
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
@@ -296,7 +305,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
             return None
         name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
         words = f"{name} is {item.plan.pause.describe()}; {people}"
-        return OnHoldError(words, hint=f"`runner resume {name}` lets it go on")
+        return PausedError(words, hint=f"`runner resume {name}` lets it go on")
 
     return _leave_out(planned, failures, find_error)
 
