@@ -44,7 +44,12 @@ from runner.workflow.delivery.campaign_run import find_actor
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import list_homes
-from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
+from runner.workflow.workspace.record_union import (
+    RECORD_ENDINGS,
+    lacks_records,
+    name_target,
+    unite_records,
+)
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -320,12 +325,6 @@ def _name_on_ref(file: Path, text: str) -> str | None:
         return file.name
     campaign = read_campaign_name(text)
     return None if campaign is None else f"{campaign}{LOCKFILE_SUFFIX}"
-
-
-def name_target(file: PurePath) -> str:
-    """Return the name of the target that a record file is of."""
-    ending = next(ending for ending in RECORD_ENDINGS if file.name.endswith(ending))
-    return file.name.removesuffix(ending).rpartition(".")[2]
 
 
 def _list_files(clone: Clone, scope: Scope) -> list[Path]:

@@ -12,10 +12,16 @@ from runner.plan.approval import lacks_approvals, unite_approvals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
 RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
 """The endings of files that commands write."""
+
+
+def name_target(file: PurePath) -> str:
+    """Return the name of the target that a record file is of."""
+    ending = next(ending for ending in RECORD_ENDINGS if file.name.endswith(ending))
+    return file.name.removesuffix(ending).rpartition(".")[2]
 
 
 def unite_records(file: Path, ours: str, theirs: str, find_secret: Callable[[], str | None]) -> str:
