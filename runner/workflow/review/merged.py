@@ -19,7 +19,7 @@ from runner.wording import count_words, escape_markdown, write_table
 from runner.workflow.approval_coverage import ApprovalStore
 from runner.workflow.campaigns import DEFAULT_FOLDER, InvalidCampaignError
 from runner.workflow.failures import Failures
-from runner.workflow.records.record_push import list_approving
+from runner.workflow.records.record_message import list_approving
 from runner.workflow.review.checklist import write_resolving
 from runner.workflow.review.plan_comment import plan_on_record
 from runner.workflow.review.publishing import (

@@ -14,8 +14,7 @@ from runner.cli.commands.ci.jobs import act, finish, plan, review, send
 from runner.cli.commands.ci.record import record
 from runner.cli.console import print_prose
 from runner.cli.options import ledger_scope
-from runner.workflow.workspace.state_remote import StateRemote
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.records.record_push import start_ref
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
@@ -41,11 +40,12 @@ def start(scope: Scope, remote: str) -> int:
 
     A run that finds no ref cannot know whether there never was one, or whether it was deleted while another
     machine sends. So it waits until no other run can be sending any more, for some minutes. You know that
-    nothing is running: then nobody has to wait. A ref that is there is left as it is.
+    nothing is running: then nobody has to wait. The ref gets the opt-outs and pauses of the files here; what
+    they tell of launches is compared with the service, in each campaign's next run. A ref that is there is
+    left as it is.
     """
-    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
-    is_new = state.start()
-    print_prose(f"Made {state.ref}." if is_new else f"{state.ref} is there already.")
+    ref, is_new = start_ref(scope, remote)
+    print_prose(f"Made {ref}." if is_new else f"{ref} is there already.")
     return 0
 
 
