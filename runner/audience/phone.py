@@ -25,6 +25,7 @@ from phonenumbers import (
 )
 
 from runner.audience.renumbering import RENUMBERED_STARTS, renumber
+from runner.timing.legal_hours import check_region
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -273,6 +274,18 @@ class Readings(NamedTuple):
     others: tuple[str, ...] = ()
     is_certain: bool = True
     doubt: PhoneProblem | None = None
+
+
+REGION_HINT = "use a code of ISO 3166-1, as in US, GB, DE"
+
+
+def find_region_fault(region: str) -> str | None:
+    """Return what is wrong with the code of a country, with the one that was meant; None if nothing is."""
+    if region.partition("-")[0] in phonenumbers.SUPPORTED_REGIONS:
+        return None
+    meant = check_region(region)
+    guess = f": did you mean {meant}?" if isinstance(meant, str) else ""
+    return f"there is no region {region}{guess}"
 
 
 def parse_phone(written: str, region: str | None) -> str | PhoneProblem:

@@ -9,17 +9,15 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import phonenumbers
-
 from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
+from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, FileRecipients, RecipientSource
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
-from runner.timing.legal_hours import check_region
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
@@ -157,12 +155,9 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
 
 
 def _check_region(source: RecipientSource, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    region = source.region
-    if region is not None and region.partition("-")[0] not in phonenumbers.SUPPORTED_REGIONS:
-        meant = check_region(region)
-        guess = f": did you mean {meant}?" if isinstance(meant, str) else ""
-        hint = "use a code of ISO 3166-1, as in US, GB, DE"
-        yield document.position(path).problem("region-unknown", f"there is no region {region}{guess}", hint)
+    fault = None if source.region is None else find_region_fault(source.region)
+    if fault is not None:
+        yield document.position(path).problem("region-unknown", fault, REGION_HINT)
 
 
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:

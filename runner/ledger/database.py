@@ -18,9 +18,10 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
 
 from runner.errors import LedgerError
+from runner.ledger.bulk import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy.dialects import postgresql
@@ -38,13 +39,12 @@ from runner.ledger.tables import (
     PARTITIONED,
     PARTITIONS,
     SCHEMA_VERSION,
-    absorbed_texts,
+    absorbed,
     info,
     metadata,
 )
 
 _VERSION = "schema"
-_DIGESTS = 500
 _ENTERING = int.from_bytes(b"runner's")
 """The advisory lock for entering tables and campaigns: an arbitrary number of 64 bits."""
 
@@ -278,19 +278,11 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
         connection.execute(insert_into(connection, table).on_conflict_do_nothing(), rows)
 
 
-def insert_or_update(
-    connection: Connection,
-    table: Table,
-    rows: Sequence[Mapping[str, Any]],
-    changed: Collection[str] | None = None,
-) -> None:
-    """Insert rows of one shape, if any, and update those that are on record, by the primary key.
-
-    `changed` has the columns to update; None means all that the rows have.
-    """
+def insert_or_update(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of one shape, if any, and update what they have of those on record, by the primary key."""
     if rows:
         statement, key = insert_into(connection, table), [column.name for column in table.primary_key]
-        new = {name: statement.excluded[name] for name in changed or rows[0] if name not in key}
+        new = {name: statement.excluded[name] for name in rows[0] if name not in key}
         connection.execute(statement.on_conflict_do_update(index_elements=key, set_=new), rows)
 
 
@@ -304,18 +296,23 @@ def write_info(connection: Connection, name: str, value: str) -> None:
     insert_or_update(connection, info, [{"name": name, "value": value}])
 
 
-def note_absorbed(connection: Connection, digests: Iterable[str]) -> None:
-    """Record that the ledger has everything of record files' texts, by their digests."""
-    insert_missing(connection, absorbed_texts, [{"digest": digest} for digest in digests])
+def note_absorbed(connection: Connection, names: Iterable[str]) -> None:
+    """Record what the ledger has everything of.
+
+    These are record files' texts, by their digests, and reservations and runs, by their random names, which
+    are to be committed before anybody else sees them.
+    """
+    insert_missing(connection, absorbed, [{"name": name} for name in names])
 
 
-def find_absorbed(connection: Connection, digests: Sequence[str]) -> set[str]:
-    """Return those of some digests of texts that the ledger has everything of."""
-    found = set[str]()
-    for start in range(0, len(digests), _DIGESTS):
-        group = absorbed_texts.c.digest.in_(digests[start : start + _DIGESTS])
-        found.update(connection.execute(select(absorbed_texts.c.digest).where(group)).scalars())
-    return found
+def find_absorbed(connection: Connection, names: Iterable[str]) -> set[str]:
+    """Return those of some names that were given to `note_absorbed`."""
+    query = select(absorbed.c.name)
+    return {
+        name
+        for group in divide(names)
+        for name in connection.execute(query.where(absorbed.c.name.in_(group))).scalars()
+    }
 
 
 def exclude_others(connection: Connection) -> None:

@@ -26,14 +26,13 @@ from runner.document import (
 )
 from runner.errors import (
     LimitError,
-    OnHoldError,
+    PausedError,
     PlanChangedError,
     ServiceError,
     UnknownOutcomesError,
     UsageError,
 )
 from runner.ledger.model import RecordedDeliveries
-from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
@@ -54,7 +53,7 @@ from runner.workflow.plans.planning import (
     leave_out_waiting,
     plan_campaigns,
 )
-from runner.workflow.plans.saved import digest_plans
+from runner.workflow.plans.saved import RENEWAL, digest_plans
 from runner.workflow.records.phones import parse_phones
 from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_remote import RecordRemote
@@ -64,7 +63,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.ledger.model import Run
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.failures import Failure
@@ -97,8 +96,6 @@ class ApplyOptions(RunOptions):
         limit: the most recipients to send to now.
         require_approval: send nothing of campaigns without an approval.
         settle_only: settle launches of earlier runs, and send nothing.
-        record_remote: the git remote whose suppressions are read, before the run and while it sends; None for
-            that of the environment, or `origin`.
     """
 
     saved: SavedPlan | None = None
@@ -107,7 +104,6 @@ class ApplyOptions(RunOptions):
     limit: int | None = None
     require_approval: bool = False
     settle_only: bool = False
-    record_remote: str | None = None
 
 
 Outcome = Literal["sent", "rejected", "unknown", "not_sent"]
@@ -229,6 +225,17 @@ class ApplyResult(Described):
         return len(self.campaigns)
 
     @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or self.is_interrupted:
+            return None
+        if any(one.sent or one.adopted for one in self.campaigns):
+            return "`runner reconcile` reads counts and answers, once people have answered"
+        if any(one.deferred for one in self.campaigns):
+            return "`runner apply` again, once their hours have begun"
+        return None
+
+    @property
     def left_out(self) -> tuple[Failure, ...]:
         """The campaigns that were left out, each with its error."""
         return self.failures.found
@@ -256,14 +263,14 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote.find(workspace, options.record_remote)
+        remote = RecordRemote.find(workspace, scope.record_remote)
         if remote is not None:
             remote.absorb(opened)
         # What is settled is not sent, so it may have any name.
         names = None if options.settle_only else RecordNames(workspace, opened)
         workspace.say_risks(opened, quiet=scope.quiet)
         run = _make_run(session, cluster, names)
-        reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
+        reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
         run.settle_gone(scope, may_be_unknown=options.settle_only)
@@ -289,7 +296,7 @@ def _prepare(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, Pla
     if saved is not None:
         if options.expect_digest is not None:
             saved.require_digest(options.expect_digest)
-        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.made.only, saved.made.limit
+        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.only, saved.limit
     workspace = Workspace.open(scope, asks_service=True)
     if saved is not None:
         saved.require_target(workspace.target)
@@ -351,7 +358,7 @@ def _choose_sound(
     Raises:
         PlanChangedError: a saved plan is out of date.
         LimitError: the only plans to send are over a limit, wait for replies, or are not approved.
-        OnHoldError: the only plans to send are paused.
+        PausedError: the only plans to send are paused.
     """
     saved = options.saved
     if saved:
@@ -456,7 +463,7 @@ def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
         return UNKNOWN_OUTCOMES
     if any(run.summary.pause for run in runs):
-        return OnHoldError.exit_code
+        return PausedError.exit_code
     if any(run.summary.final_reply for run in runs):
         return 1
     if any(run.summary.has_failures for run in runs):

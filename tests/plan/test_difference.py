@@ -130,7 +130,7 @@ def test_arms_are_compared_with_what_their_people_got(campaign: Load) -> None:
 
 
 def test_whoever_gets_nothing_is_not_new(campaign: Load) -> None:
-    """Excluded people are not new, and neither are those who are held out."""
+    """Excluded people are not new, and neither are those who are in the control group."""
     exclude = f'exclude:\n  - phone: "{phone_of(1)}"\n'
     loaded = campaign(
         YAML.format(text="Hello") + exclude, people=write_people(dict.fromkeys(range(1, 50), ""))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import Connection, and_, select
 
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.tables import campaigns, deliveries, launch_arms, launches, opt_outs, results, sessions
+from runner.ledger.tables import campaigns, deliveries, launches, opt_outs, results, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -80,7 +80,7 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
         select(
             campaigns.c.name,
             launches.c.message,
-            launch_arms.c.arm,
+            launches.c.arm,
             launches.c.state,
             launches.c.intent_at,
             launches.c.outcome_at,
@@ -91,7 +91,6 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
         .select_from(deliveries)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
         .outerjoin(
             sessions,
             and_(sessions.c.launch_id == launches.c.id, sessions.c.participant == deliveries.c.fingerprint),

@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     false,
     func,
-    insert,
     literal_column,
     null,
     or_,
@@ -26,8 +25,7 @@ from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import read_guids
-from runner.ledger.record.open_launches import asks_something
+from runner.ledger.record.deliveries import asks_something, read_guids
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,
@@ -37,7 +35,7 @@ from runner.ledger.record.unsettled import (
     find_owner,
 )
 from runner.ledger.results.runs import fill_in_runs
-from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
+from runner.ledger.tables import deliveries, launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -47,7 +45,10 @@ if TYPE_CHECKING:
 
 
 _CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
-_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None, "detail": None}
+_UNANSWERED = {
+    **dict.fromkeys(("definition", "definition_digest", "project_launch_guid", "outcome_at", "detail")),
+    "state": "intent",
+}
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
@@ -97,7 +98,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
     Raises:
         RunLockedError: another run has recorded one of the recipients in the meantime.
     """
-    ids, rows = _enter(
+    ids, rows = enter_launches(
         connection,
         campaign_id,
         intents,
@@ -105,7 +106,6 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
             "definition": intent.definition,
             "asks": asks_something(intent.definition),
             "intent_at": at,
-            **_UNANSWERED,
         },
     )
     # Rows that another launch holds stay untouched, which the count shows.
@@ -163,22 +163,16 @@ def enter_reserved_launches(
     Recipients recorded as reached stay with the launch that reached them.
     """
     for portion in divide(reserved):
-        ids, rows = _enter(
+        _, rows = enter_launches(
             connection,
             campaign_id,
             portion,
             lambda one: {
-                "definition": None,
+                "definition_digest": one.definition_digest,
                 "asks": one.asks,
                 "intent_at": one.reserved_at,
-                **_UNANSWERED,
             },
         )
-        digests = [
-            {"launch_id": launch_id, "definition_digest": one.definition_digest}
-            for launch_id, one in zip(ids, portion, strict=True)
-        ]
-        connection.execute(insert(reserved_launches), digests)
         _adopt_people(connection, campaign_id, rows)
 
 
@@ -251,7 +245,7 @@ def _add_accepted(
     definition: str | None = None,
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
-    _, rows = _enter(
+    _, rows = enter_launches(
         connection,
         campaign_id,
         records,
@@ -268,7 +262,7 @@ def _add_accepted(
     return rows
 
 
-def _enter(
+def enter_launches(
     connection: Connection,
     campaign_id: int,
     items: Sequence[_Item],
@@ -276,7 +270,7 @@ def _enter(
 ) -> tuple[list[int], list[dict[str, Any]]]:
     """Enter launches, and return their numbers in order, and the rows of their deliveries.
 
-    `describe` returns the columns that depend on the kind of record.
+    `describe` returns the columns in which a record differs from an intent without an outcome.
     """
     ids = _reserve_ids(connection, len(items))
     pairs = list(zip(ids, items, strict=True))
@@ -288,8 +282,10 @@ def _enter(
             "launch_key": item.key,
             "tag": item.tag,
             "payload_digest": item.payload_digest,
+            "arm": item.arm,
             "recipients": len(item.recipients),
             "run": item.run,
+            **_UNANSWERED,
             **describe(item),
         }
         for launch_id, item in pairs
@@ -297,9 +293,6 @@ def _enter(
     for row in described:
         row["is_open"] = row["asks"]
     _ADD_LAUNCHES.run(connection, described)
-    arms = [{"launch_id": launch_id, "arm": item.arm} for launch_id, item in pairs if item.arm is not None]
-    if arms:
-        connection.execute(insert(launch_arms), arms)
     return ids, [
         row
         for launch_id, item in pairs

@@ -21,14 +21,10 @@ from runner.ledger.files.lockfile import (
     save_lockfile,
 )
 from runner.ledger.people.opt_outs import read_forgotten
+from runner.ledger.record.campaign_record import CampaignRecord
 from runner.ledger.record.deliveries import find_record, iterate_accepted
 from runner.ledger.record.entry import absorb_launches
-from runner.ledger.record.recorded import CampaignRecord
-from runner.ledger.record.renaming import (
-    enter_record,
-    list_former_names,
-    read_message_names,
-)
+from runner.ledger.record.renaming import enter_under_names, list_former_names, read_message_names
 from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
 
 def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key: TargetKey) -> None:
@@ -61,7 +57,7 @@ def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key:
     if row is not None and name in list_former_names(connection, row.id):
         # The file is older than the rename.
         name = row.name
-    campaign_id = enter_record(connection, key.target, [name], row, former - {name})
+    campaign_id = enter_under_names(connection, key.target, [name], row, former - {name})
     enter_runs(connection, lockfile.runs)
     dismiss_launches(connection, campaign_id, [one.project_launch_guid for one in lockfile.dismissed])
     current = read_message_names(connection, campaign_id)
@@ -123,12 +119,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
         except LockfileError as error:
             hint = f"the ledger has all that was sent; {error.hint}"
             raise LockfileError(error.message, hint=hint) from None
-        contents = _gather_contents(connection, identity, record, keeps_empty=False)
-        if contents is None:
-            return False
-        changed, digest = save_lockfile(identity.lockfile, contents)
-        note_absorbed(connection, [digest])
-    return changed
+        return _save(connection, identity, record, keeps_empty=False)
 
 
 def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
@@ -143,11 +134,15 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
             return False
         present = replace(identity, name=row.name, keeps_counts=keeps_counts)
         record = CampaignRecord(campaign_id=row.id, key=identity.key)
-        contents = _gather_contents(connection, present, record, keeps_empty=True)
-        if contents is None:
-            return False
-        changed, digest = save_lockfile(identity.lockfile, contents)
-        note_absorbed(connection, [digest])
+        return _save(connection, present, record, keeps_empty=True)
+
+
+def _save(connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool) -> bool:
+    contents = _gather_contents(connection, identity, record, keeps_empty=keeps_empty)
+    if contents is None:
+        return False
+    changed, digest = save_lockfile(identity.lockfile, contents)
+    note_absorbed(connection, [digest])
     return changed
 
 
