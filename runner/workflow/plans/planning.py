@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
+    MakePlan = Callable[
+        [Campaign, Record, PlanOptions, Sequence["PlanResult"], Problems], "PlanResult | None"
+    ]
+    """Plans one campaign, after plans before it in the same run; returns None if it reports errors."""
+    BeginPlanning = Callable[[Sequence[Campaign]], MakePlan]
+    """Prepares for all campaigns of a command, and returns what plans each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
@@ -76,25 +83,6 @@ class PlanResult:
         return self.planner.context
 
 
-class PlanMaker(Protocol):
-    """Planning of a command's campaigns, in this process or on a cluster."""
-
-    def begin(self, campaigns: Sequence[Campaign]) -> None:
-        """Prepare for all campaigns, before the first is planned."""
-        ...
-
-    def make_plan(
-        self,
-        campaign: Campaign,
-        record: Record,
-        options: PlanOptions,
-        before: Sequence[PlanResult],
-        problems: Problems,
-    ) -> PlanResult | None:
-        """Plan one campaign, after the plans `before` it in the same run; return None if there are errors."""
-        ...
-
-
 class NameCheck(Protocol):
     """The check that what looks new has no other name on record (`names`)."""
 
@@ -107,27 +95,6 @@ class NameCheck(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanMakerHere:
-    workspace: Workspace
-    reader: PlanContextReader
-
-    def begin(self, campaigns: Sequence[Campaign]) -> None:
-        del campaigns
-
-    def make_plan(
-        self,
-        campaign: Campaign,
-        record: Record,
-        options: PlanOptions,
-        before: Sequence[PlanResult],
-        problems: Problems,
-    ) -> PlanResult | None:
-        texted = [people for item in before for people in list_texted(item)]
-        context = self.reader.read(campaign, texted)
-        return plan_campaign(self.workspace, campaign, record, options, context, problems)
-
-
 def plan_campaigns(
     workspace: Workspace,
     scope: Scope,
@@ -135,12 +102,12 @@ def plan_campaigns(
     find_record: Callable[[Campaign], Record],
     reader: PlanContextReader,
     failures: Failures | None = None,
-    maker: PlanMaker | None = None,
+    begin: BeginPlanning | None = None,
     names: NameCheck | None = None,
 ) -> list[PlanResult]:
     """Load and plan campaigns, and show the problems found.
 
-    Without `failures`, all campaigns are planned or none; without `maker`, in this process. With `names`,
+    Without `failures`, all campaigns are planned or none; without `begin`, in this process. With `names`,
     what may have been renamed is refused.
 
     Raises:
@@ -154,7 +121,19 @@ def plan_campaigns(
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
-    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
+
+    def plan_here(
+        campaign: Campaign,
+        record: Record,
+        options: PlanOptions,
+        before: Sequence[PlanResult],
+        problems: Problems,
+    ) -> PlanResult | None:
+        texted = [people for item in before for people in list_texted(item)]
+        context = reader.read(campaign, texted)
+        return plan_campaign(workspace, campaign, record, options, context, problems)
+
+    turn = _Turn(begin or (lambda _: plan_here), options, failures, problems, names)
     try:
         recorded = find_records(campaigns, find_record, failures)
         reader.forget_findings()
@@ -170,7 +149,7 @@ def plan_campaigns(
 class _Turn:
     """Campaigns planned one after the other; `invalid` has those with errors, and their problems."""
 
-    maker: PlanMaker
+    begin: BeginPlanning
     options: PlanOptions
     failures: Failures
     problems: Problems
@@ -180,7 +159,7 @@ class _Turn:
     def plan(self, recorded: Sequence[tuple[Campaign, Record]]) -> list[PlanResult]:
         """Plan campaigns; each takes into account what the ones before it will send."""
         found: list[PlanResult] = []
-        self.maker.begin([campaign for campaign, _ in recorded])
+        make_plan = self.begin([campaign for campaign, _ in recorded])
         for index, (campaign, record) in enumerate(recorded):
             keeps_people = concerns(campaign, (later for later, _ in recorded[index + 1 :]))
             own = replace(self.options, keeps_people=keeps_people)
@@ -188,16 +167,23 @@ class _Turn:
             before = [
                 item for item in found if not item.plan.refusals and concerns(item.campaign, (campaign,))
             ]
-            item = self.failures.attempt(campaign, partial(self._plan_one, campaign, record, own, before))
+            item = self.failures.attempt(
+                campaign, partial(self._plan_one, make_plan, campaign, record, own, before)
+            )
             if item is not None:
                 found.append(item)
         return found
 
     def _plan_one(
-        self, campaign: Campaign, record: Record, options: PlanOptions, before: Sequence[PlanResult]
+        self,
+        make_plan: MakePlan,
+        campaign: Campaign,
+        record: Record,
+        options: PlanOptions,
+        before: Sequence[PlanResult],
     ) -> PlanResult | None:
         problems = Problems()
-        item = self.maker.make_plan(campaign, record, options, before, problems)
+        item = make_plan(campaign, record, options, before, problems)
         self.problems.merge(problems)
         if item is None:
             self.invalid.append((campaign, problems))
