@@ -52,7 +52,7 @@ _FOREIGN = (
 )
 """Variables of the machine that would change a command's output."""
 _FOREIGN_BEGINNINGS = ("RUNNER_", "GITHUB_", "OTEL_", "CAMPAIGNS_")
-"""With the second, a test of `runner comment` in this project's own CI would comment there."""
+"""With the second, a test of `runner ci comment` in this project's own CI would comment there."""
 
 
 _LONGEST = (

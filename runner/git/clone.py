@@ -11,16 +11,16 @@ import os
 import re
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timedelta
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
-from runner.git.command import Git, GitError, hide_credentials
+from runner.git.command import Git, GitError, UnreachableError, hide_credentials
+from runner.git.objects import ObjectReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 
 PATIENCE_S = 300.0
@@ -30,10 +30,14 @@ _POLL_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """A work tree and its repository. `git` runs at the top, `root`."""
+    """A work tree and its repository. `git` runs at the top, `root`; `objects` reads what is committed."""
 
     git: Git
     root: Path
+    objects: ObjectReader = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "objects", ObjectReader(self.git, is_filtered=True))
 
     @contextmanager
     def hold(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
@@ -42,21 +46,15 @@ class Clone:
         The end of the process frees the lock. Linked work trees don't exclude each other.
 
         Raises:
-            GitError: another command is at work after `patience_s` seconds, or the lock can't be written.
+            GitError: another command is at work after `patience_s` seconds.
         """
-        file = Path(self.git.run("rev-parse", "--absolute-git-dir")) / "runner.lock"
-        try:
-            descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
-        except OSError as error:
-            raise GitError(
-                f"{file} cannot be written: {error.strerror}", hint="check that this user may write there"
-            ) from None
+        descriptor = os.open(self.root, os.O_RDONLY)
         try:
             deadline = time.monotonic() + patience_s
             while not _try_lock(descriptor):
                 if time.monotonic() >= deadline:
                     raise GitError(
-                        f"another `runner record` has been at work in {self.root} for {patience_s:g} s",
+                        f"another `runner ci record` has been at work in {self.root} for {patience_s:g} s",
                         hint="wait until it has ended, or end it, then run the same command again",
                     )
                 time.sleep(_POLL_S)
@@ -70,26 +68,24 @@ class Clone:
         Raises:
             GitError: the remote cannot be reached.
         """
-        tip = self.find_tip(remote, branch)
-        if tip is not None:
+        ref = f"refs/heads/{branch}"
+        tip = self.list_refs(remote, ref).get(ref)
+        if tip is not None and self.objects.read(tip) is None:
             # --depth would cut off the history of a clone that has it.
-            self.git.run("fetch", "--quiet", "--no-tags", "--", remote, f"refs/heads/{branch}")
-        # FETCH_HEAD may be overwritten by an editor that fetches at the same moment.
+            answer = self.git.fetch(remote, ref)
+            if answer.status:
+                raise GitError(f"`git fetch` failed: {answer.reason}")
         return tip
 
-    def find_tip(self, remote: str, branch: str) -> str | None:
-        """Return the tip of a remote's branch; None if the remote has no such branch.
-
-        Raises:
-            GitError: the remote cannot be reached.
-        """
-        listed = self.git.ask("ls-remote", "--", remote, f"refs/heads/{branch}")
-        if listed.status:
+    def list_refs(self, remote: str, *patterns: str) -> dict[str, str]:
+        """Return the commits of a remote's refs, as `Git.list_refs` does, with the remedy of `record`."""
+        try:
+            return self.git.list_refs(remote, *patterns)
+        except UnreachableError as error:
             raise GitError(
-                f"the remote {hide_credentials(remote)} cannot be reached: {listed.reason}",
+                f"the remote {hide_credentials(remote)} cannot be reached: {error.message}",
                 hint="name another one with --remote, or commit without it: --no-push",
-            )
-        return listed.output.split()[0] if listed.output.strip() else None
+            ) from None
 
     def bring(self, remote: str, commit: str) -> None:
         """Fetch a commit with its files, and as much history as the clone has of others.
@@ -97,7 +93,7 @@ class Clone:
         Raises:
             GitError: the remote does not provide it.
         """
-        if self.git.ask("cat-file", "-e", f"{commit}^{{commit}}").status == 0:
+        if self.objects.read(commit) is not None:
             return
         is_shallow = self.git.run("rev-parse", "--is-shallow-repository") == "true"
         depth = ["--depth=1"] if is_shallow else []
@@ -109,60 +105,24 @@ class Clone:
         Raises:
             GitError: there is none yet.
         """
-        answer = self.git.ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-        if answer.status:
+        found = self.objects.read("HEAD^{commit}")
+        if found is None:
             raise GitError("there is no commit yet to record on", hint="commit the campaigns first")
-        return answer.output.strip()
+        return found.id
 
-    def is_ancestor(self, commit: str, of: str) -> bool:
-        """Return whether a commit is another one, or in its history."""
-        return self.git.ask("merge-base", "--is-ancestor", commit, of).status == 0
-
-    def is_merged(self, commit: str, into: str, remote: str) -> bool:
-        """Return whether a commit is in another one's history; fetch history that is cut off here."""
-        if self.is_ancestor(commit, into):
-            return True
-        made_at = datetime.fromisoformat(self.git.run("log", "--max-count=1", "--format=%cI", commit))
-        # Clocks of machines that commit differ.
-        self.deepen(remote, into, (made_at - timedelta(days=1)).isoformat())
-        return self.is_ancestor(commit, into)
+    def read_branch(self) -> str | None:
+        """Return the branch that is checked out; None for a detached HEAD."""
+        answer = self.git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
+        return None if answer.status else answer.output.strip()
 
     def read(self, commit: str, path: str) -> str | None:
         """Return the text of a file in a commit, as it is in a work tree; None if it is not there."""
-        listed = self.git.run("ls-tree", "--full-tree", commit, "--", path)
-        if not listed:
-            return None
-        answer = self.git.ask("cat-file", "--filters", f"{commit}:{path}")
-        if answer.status:
-            raise GitError(f"{path} of commit {commit[:12]} cannot be read: {answer.reason}")
-        return answer.output
+        blob = self.objects.find(commit, path)
+        return None if blob is None else self.objects.load(blob, path)
 
     def list_files(self, commit: str, endings: tuple[str, ...]) -> dict[str, str]:
         """Return the blobs of a commit's files with these endings, by path."""
-        listed = self.git.run("ls-tree", "-r", "-z", "--full-tree", commit).split("\0")
-        lines = (line.partition("\t") for line in listed if line.endswith(endings))
-        return {path: about.split()[2] for about, _, path in lines}
-
-    def search(self, commit: str, pattern: str, ending: str) -> set[str]:
-        """Return the matches of an extended regular expression, within lines, in files with this ending."""
-        options = ("--no-color", "--text", "-h", "--only-matching", "--extended-regexp")
-        answer = self.git.ask("grep", *options, "-e", pattern, commit, "--", f":(top)*{ending}")
-        # 1: nothing matches.
-        if answer.status > 1:
-            raise GitError(f"`git grep` failed: {answer.reason}")
-        return set(answer.output.splitlines())
-
-    def deepen(self, remote: str, commit: str, since: str) -> None:
-        """Fetch the history of a commit back to `since` (ISO 8601), as far as the remote provides it."""
-        made_at = self.git.run("log", "--max-count=1", "--format=%cI", commit)
-        is_cut_off = self.git.run("rev-parse", "--is-shallow-repository") == "true"
-        if is_cut_off and datetime.fromisoformat(made_at) >= datetime.fromisoformat(since):
-            self.git.ask("fetch", "--quiet", "--no-tags", f"--shallow-since={since}", "--", remote, commit)
-
-    def list_changed(self, commit: str, endings: tuple[str, ...]) -> list[str]:
-        """Return the files with these endings that a commit changed against its first parent."""
-        listed = self.git.run("log", "-1", "-z", "--first-parent", "-m", "--name-only", "--format=", commit)
-        return [path for path in listed.split("\0") if path.endswith(endings)]
+        return self.objects.list_files(commit, endings)
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -33,6 +33,10 @@ class GitError(RunnerError):
     """Git is missing or failed."""
 
 
+class UnreachableError(GitError):
+    """A remote that cannot be asked; the message is git's reason."""
+
+
 @dataclass(frozen=True, slots=True)
 class GitAnswer:
     """The answer of a git command; `complaint` is its standard error, without credentials."""
@@ -64,7 +68,7 @@ class Git:
         self, folder: Path, *, timeout_s: float = TIMEOUT_S, settings: Mapping[str, str] | None = None
     ) -> None:
         self._folder = folder
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._settings = {**_SETTINGS, **(settings or {})}
 
     def ask(
@@ -90,7 +94,7 @@ class Git:
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
-                timeout=self._timeout_s,
+                timeout=self.timeout_s,
                 check=False,
                 # This program handles Ctrl-C itself, and there is no terminal for prompts.
                 start_new_session=True,
@@ -99,10 +103,61 @@ class Git:
             raise self._not_started(error) from None
         except subprocess.TimeoutExpired:
             raise GitError(
-                f"`git {arguments[0]}` did not end within {self._timeout_s:g} s",
+                f"`git {arguments[0]}` did not end within {self.timeout_s:g} s",
                 hint="check that the remote can be reached",
             ) from None
         return GitAnswer(done.returncode, done.stdout, hide_credentials(done.stderr))
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a command that is asked through its pipes as long as it runs; its errors are not read.
+
+        Raises:
+            GitError: there is no git, or it cannot be started.
+        """
+        try:
+            return subprocess.Popen(  # noqa: S603  as in `ask`
+                ["git", *arguments],  # noqa: S607
+                cwd=self._folder,
+                env={**os.environ, **self._settings},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise self._not_started(error) from None
+
+    def list_refs(self, remote: str, *patterns: str) -> dict[str, str]:
+        """Return the commits of a remote's refs, by full name, that match patterns as for git-ls-remote(1).
+
+        Raises:
+            UnreachableError: the remote cannot be asked.
+            GitError: as for `ask`.
+        """
+        answer = self.ask("ls-remote", "--quiet", "--", remote, *patterns)
+        if answer.status:
+            raise UnreachableError(answer.reason)
+        lines = (line.split("\t") for line in answer.output.splitlines())
+        return {name: commit for commit, name in lines}
+
+    def fetch(self, remote: str, *refs: str) -> GitAnswer:
+        """Fetch refs, or commits, with all their files; no ref of the clone moves."""
+        return self.ask(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            # FETCH_HEAD is the user's, and an editor may be fetching.
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--no-recurse-submodules",
+            # Fetched whole even in a partial clone.
+            "--no-filter",
+            # No local ref is to follow it.
+            "--refmap=",
+            "--",
+            remote,
+            *refs,
+        )
 
     def _not_started(self, error: OSError) -> GitError:
         if not self._folder.is_dir():
@@ -184,32 +239,21 @@ class PushAnswer:
         is_accepted: the branch has the commit.
         is_overtaken: the branch has moved on: a commit on its new tip may be accepted.
         reason: the refusal in git's words.
-        obstacle: an existing ref of the remote whose name excludes this one, if that is the reason.
     """
 
     is_accepted: bool
     is_overtaken: bool = False
     reason: str = ""
-    obstacle: str | None = None
 
 
-def push_commit(
-    git: Git, remote: str, commit: str, branch: str, *, replaced: str | None = None
-) -> PushAnswer:
-    """Push a commit to a branch of a remote, which is created if it is missing.
-
-    Nothing is overwritten, except that the commit may replace a tip of the branch named by `replaced`.
-    """
-    ref = f"refs/heads/{branch}"
-    lease = () if replaced is None else (f"--force-with-lease={ref}:{replaced}",)
-    answer = git.ask("push", "--porcelain", *lease, "--", remote, f"{commit}:{ref}")
+def push_commit(git: Git, remote: str, commit: str, branch: str) -> PushAnswer:
+    """Push a commit to a branch of a remote, which is created if it is missing; overwrite nothing."""
+    answer = git.ask("push", "--porcelain", "--", remote, f"{commit}:refs/heads/{branch}")
     if answer.status == 0:
         return PushAnswer(is_accepted=True)
     refused = _REFUSED.search(answer.output)
     if refused is None:
         return PushAnswer(is_accepted=False, reason=answer.reason)
-    if (obstacle := find_obstacle(answer)) is not None:
-        return PushAnswer(is_accepted=False, reason=f"it has {obstacle}", obstacle=obstacle)
     why = refused["why"]
     # git itself rejects commits that don't follow the tip; servers reject by rule, or because of a race.
     is_overtaken = refused["by"] == "rejected" or any(word in why for word in _RACES)

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from runner.errors import RunnerError, StateLockedError
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 
 STATE_FILE = "state.json"
-_READ = (1, STATE_VERSION)
-"""Versions that can be read. In the first, runs took over by the time of day, which is no longer safe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,12 @@ def read_state(ref: StateRef, snapshot: Snapshot) -> State:
     try:
         data = json.loads(ref.load(snapshot.files[STATE_FILE]))
         version, holder = int(data["state_version"]), data["holder"]
-        if version in _READ:
+        if version == STATE_VERSION:
             state = State(None if holder is None else _read_holder(holder), int(data["moves"]))
     except (ValueError, TypeError, LookupError, AttributeError):
         raise damaged(ref, STATE_FILE) from None
-    if version not in _READ:
-        raise StateRefError(f"{ref} was written by a newer version of runner", hint="update runner")
+    if version != STATE_VERSION:
+        raise StateRefError(f"{ref} was written by another version of runner", hint="update runner")
     return state
 
 
@@ -117,6 +115,37 @@ def dump_state(state: State) -> str:
     return json.dumps(data, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
 
 
+def append(
+    ref: StateRef, add: Callable[[Mapping[str, str]], Mapping[str, str]], seen: Snapshot | None = None
+) -> bool:
+    """Put files on a ref, whoever holds it; return False if there is no ref.
+
+    `add` returns the blobs of all files, given those that are there; a holder unites them with its own. It
+    may be called again, if somebody else moves the ref at the same moment. `seen` is a state that was read a
+    moment ago.
+
+    Raises:
+        GitError: the ref cannot be read or moved.
+    """
+    for _ in range(_TRIES):
+        snapshot, seen = seen or ref.read(), None
+        state = read_state(ref, snapshot)
+        if snapshot.commit is None:
+            return False
+        files = add(snapshot.files)
+        if files == snapshot.files:
+            return True
+        text = dump_state(replace(state, moves=state.moves + 1))
+        # While nobody holds it, nothing is to stay in its history.
+        parent = None if state.holder is None else snapshot.commit
+        commit = ref.compose({**files, STATE_FILE: ref.store(text)}, parent)
+        with suppress(RefMovedError):
+            ref.swap(snapshot.commit, commit)
+            return True
+    raise StateRefError(f"{ref} moves all the time", hint="run the same command again")
+
+
+_TRIES = 8
 LEASE_S = 120.0
 
 
@@ -129,7 +158,7 @@ class GitLeaseTerms:
         renew_s: age at which it is renewed.
         margin_s: time that must be left for a request to be sent.
         poll_s: interval at which other runs look at it, and a failed renewal is repeated.
-        most_commits: longest history of the ref from runs that change nothing.
+        most_commits: how many moves of the ref, about, its history has from runs that change nothing.
     """
 
     lease_s: float
@@ -163,19 +192,34 @@ class Clocks:
 
 
 class Lease:
-    """A hold on a ref, made by `hold_lease`, which explains the arguments."""
+    """A hold on a ref, made by `hold_lease`, which explains the arguments.
 
-    def __init__(self, ref: StateRef, who: str, run: str, terms: GitLeaseTerms, clocks: Clocks) -> None:
+    `turn` keeps renewals out while files are composed from those that are there.
+    """
+
+    def __init__(
+        self,
+        ref: StateRef,
+        who: str,
+        run: str,
+        terms: GitLeaseTerms,
+        clocks: Clocks,
+        unite: Callable[[str, str | None, str], str | None],
+    ) -> None:
         self.ref = ref
+        self._unite = unite
         self._who = who
         self._run = run
         self._terms = terms
         self._clocks = clocks
-        self._turn = threading.RLock()
+        self.turn = threading.RLock()
         self._snapshot = Snapshot()
         self._moves = 0
         self._found: Mapping[str, str] = {}
-        self._tried: set[str] = set()
+        self._taken_at = 0
+        # The files of the ref's last known commit, and of each commit that this run has tried to put there.
+        self._known: Mapping[str, str] = {}
+        self._tried: dict[str, Mapping[str, str]] = {}
         self._began_at = 0.0
         self._lost: RunnerError | None = None
         self._trouble: RunnerError | None = None
@@ -192,7 +236,8 @@ class Lease:
             RefMovedError: somebody was faster.
             GitError: the ref cannot be moved.
         """
-        self._snapshot, self._moves = snapshot, state.moves
+        self._snapshot, self._moves, self._known = snapshot, state.moves, snapshot.files
+        self._taken_at = state.moves
         # Data that a dead run has removed is still in the history.
         self._found = {} if state.holder is not None else _leave_out_state(snapshot.files)
         self._move(snapshot.files)
@@ -204,7 +249,7 @@ class Lease:
             StateLockedError: another run has taken over.
             GitError: the ref cannot be moved, or was deleted.
         """
-        with self._turn:
+        with self.turn:
             self._move_on(files)
 
     def stage(self, files: Mapping[str, str]) -> None:
@@ -214,7 +259,7 @@ class Lease:
             StateLockedError: another run has taken over.
             GitError: the ref was deleted.
         """
-        with self._turn:
+        with self.turn:
             if self._lost is not None:
                 raise self._lost
             self._snapshot = Snapshot(self._snapshot.commit, files)
@@ -225,7 +270,7 @@ class Lease:
         Raises:
             GitError: the ref cannot be moved; the lease ends all the same.
         """
-        with self._turn:
+        with self.turn:
             if self._lost is None:
                 self._move_on(self.files, is_held=False)
 
@@ -238,7 +283,7 @@ class Lease:
         """
         if self._lost is None and self._left_s() > self._terms.margin_s:
             return
-        with self._turn:
+        with self.turn:
             if self._lost is None and self._left_s() <= self._terms.margin_s:
                 # A successful push proves that nobody else has held the ref meanwhile.
                 self._renew()
@@ -254,7 +299,7 @@ class Lease:
         while not ended.wait(wait_s) and self._lost is None:
             wait_s = self._began_at + terms.renew_s - self._clocks.steady()
             if wait_s <= 0:
-                with self._turn:
+                with self.turn:
                     is_renewed = ended.is_set() or self._renew()
                 wait_s = terms.renew_s if is_renewed else terms.poll_s
 
@@ -270,24 +315,55 @@ class Lease:
         return True
 
     def _move_on(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
-        if self._lost is not None:
+        for _ in range(_TRIES):
+            if self._lost is not None:
+                raise self._lost
+            try:
+                self._move(files, is_held=is_held)
+            except RefMovedError as error:
+                files = self._follow(error.found, files)
+            else:
+                return
+        raise StateRefError(f"{self.ref} moves all the time", hint="run the same command again")
+
+    def _follow(self, commit: str | None, files: Mapping[str, str]) -> Mapping[str, str]:
+        """Go on from the commit that the ref is at; return the files with what others have added there.
+
+        Raises:
+            RunnerError: this run does not hold the ref any more.
+        """
+        if commit is None:
+            self._lost = self._deleted()
             raise self._lost
-        try:
-            self._move(files, is_held=is_held)
-        except RefMovedError as error:
-            if error.found not in self._tried:
-                self._lost = self._taken_over() if error.found else self._deleted()
-                raise self._lost from None
-            # A push of our own whose answer was lost: continue from there.
-            self._snapshot = Snapshot(error.found, self.files)
-            self._move(files, is_held=is_held)
+        if commit in self._tried:
+            # A push of our own whose answer was lost.
+            there = self._tried[commit]
+        else:
+            snapshot = self.ref.read_at(commit)
+            if snapshot is None:
+                return files  # it has moved on: the next push finds where to
+            state = read_state(self.ref, snapshot)
+            if state.holder is None or state.holder.run != self._run:
+                self._lost = self._taken_over()
+                raise self._lost
+            there, self._moves = snapshot.files, max(self._moves, state.moves)
+        united = dict(files)
+        for name, blob in _leave_out_state(there).items():
+            if commit not in self._tried and blob != self._known.get(name):
+                whole = self._unite(name, united.get(name), blob)
+                united |= {} if whole is None else {name: whole}
+        self._known, self._snapshot = there, Snapshot(commit, united)
+        return united
 
     def _choose_parent(self, *, is_held: bool) -> str | None:
         commit = self._snapshot.commit
         if is_held or commit is None:
             return commit
         is_changed = _leave_out_state(self.files) != self._found
-        return None if is_changed or self.ref.count(commit) >= self._terms.most_commits else commit
+        # The history of runs that change nothing ends with each hundredth move or so.
+        most = self._terms.most_commits
+        is_long = self._moves // most != self._taken_at // most
+        return None if is_changed or is_long else commit
 
     def _move(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
         began_at = self._clocks.steady()
@@ -295,9 +371,10 @@ class Lease:
         text = dump_state(State(holder if is_held else None, self._moves + 1))
         written = {**files, STATE_FILE: self.ref.store(text)}
         commit = self.ref.compose(written, self._choose_parent(is_held=is_held))
-        self._tried.add(commit)
+        self._tried[commit] = written
         self._moves += 1
         self.ref.swap(self._snapshot.commit, commit)
+        self._known = written
         self._snapshot, self._began_at = Snapshot(commit, written), began_at
 
     def _taken_over(self) -> RunnerError:
@@ -356,6 +433,8 @@ def hold_lease(
     *,
     has_died: Callable[[str], bool] = lambda _: False,
     patience: LeasePatience = _NO_PATIENCE,
+    seen: Snapshot | None = None,
+    unite: Callable[[str, str | None, str], str | None] = lambda _name, _ours, theirs: theirs,
 ) -> Iterator[Lease]:
     """Hold a ref while the block lasts.
 
@@ -368,18 +447,22 @@ def hold_lease(
         observe_failure: is called if the ref could not be released in the end: the lease runs out by itself.
         has_died: returns whether the run of a holder has certainly died.
         patience: the longest waits.
+        seen: a state of the ref that was read a moment ago; if it was free, it is taken without another look.
+        unite: returns the blob of a file, given its name, this run's blob of it and that of somebody who has
+            added to the ref meanwhile; None for no file.
 
     Raises:
         StateLockedError: another run still holds it.
         GitError: the ref cannot be read or moved.
     """
-    lease = Lease(ref, who, run, terms, clocks)
+    lease = Lease(ref, who, run, terms, clocks, unite)
     watch = _Watch(ref, terms, clocks, has_died, patience)
     is_taken = False
     while not is_taken:
         with suppress(RefMovedError):
-            lease.take(*watch.wait())
+            lease.take(*watch.wait(seen))
             is_taken = True
+        seen = None
     ended = threading.Event()
     thread = threading.Thread(target=lease.keep_renewing, args=(ended,), daemon=True, name="lease")
     thread.start()
@@ -416,8 +499,12 @@ class _Watch:
         self._watched: str | None = ""
         self._since = 0.0
 
-    def wait(self) -> tuple[Snapshot, State]:
-        """Return the ref's commit and state as soon as it may be taken."""
+    def wait(self, seen: Snapshot | None = None) -> tuple[Snapshot, State]:
+        """Return the ref's commit and state as soon as it may be taken; at once if it was `seen` free."""
+        if seen is not None and seen.commit is not None:
+            state = read_state(self._ref, seen)
+            if state.holder is None:
+                return seen, state
         while True:
             snapshot = self._ref.read()
             state = read_state(self._ref, snapshot)

@@ -14,14 +14,21 @@ import re
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
+from urllib.parse import unquote
 
-from runner.git.command import Git, GitError, explain_refusal, find_obstacle, hide_credentials
+from runner.git.command import (
+    Git,
+    GitError,
+    UnreachableError,
+    explain_refusal,
+    find_obstacle,
+    hide_credentials,
+)
+from runner.git.objects import ObjectReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
-
-    from runner.git.command import GitAnswer
 
 NAMESPACE = "refs/runner"
 TIMEOUT_S = 60.0
@@ -72,6 +79,11 @@ def name_ref(target: str) -> str:
     return f"{NAMESPACE}/{written}"
 
 
+def read_target(ref: str) -> str:
+    """Return the target of a ref, by its full name."""
+    return unquote(ref.removeprefix(f"{NAMESPACE}/"))
+
+
 def _quote(name: str) -> str:
     """Return a path as git-fast-import(1) reads it."""
     escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -79,12 +91,22 @@ def _quote(name: str) -> str:
 
 
 class StateRef:
-    """A ref on a remote, made by `open`. `name` is the full name of the ref."""
+    """A ref on a remote of a repository.
 
-    def __init__(self, git: Git, remote: str, name: str) -> None:
-        self._git = git
+    Attributes:
+        git: commands in the repository.
+        remote: the remote's name.
+        name: the ref's full name.
+        objects: reads what was fetched.
+        head: the tip of the remote's default branch, when the ref was last looked for.
+    """
+
+    def __init__(self, git: Git, remote: str, target: str) -> None:
+        self.git = git
         self.remote = remote
-        self.name = name
+        self.name = name_ref(target)
+        self.objects = ObjectReader(git)
+        self.head: str | None = None
         # By what the repository names its objects: `sha1` or `sha256`.
         self._format: str | None = None
         self._listed: dict[str, dict[str, str]] = {}
@@ -93,13 +115,15 @@ class StateRef:
         self._waiting: dict[str, str] = {}
 
     @classmethod
-    def open(cls, folder: Path, remote: str, target: str, *, timeout_s: float = TIMEOUT_S) -> Self:
+    def open(cls, folder: Path, remote: str, target: str, settings: Mapping[str, str] | None = None) -> Self:
         """Return the ref of a target on a remote of the repository at `folder`.
+
+        `settings` are git's variables beside this process's own.
 
         Raises:
             GitError: there is no git, no repository, or no such remote.
         """
-        git = Git(folder, timeout_s=timeout_s)
+        git = Git(folder, timeout_s=TIMEOUT_S, settings=settings)
         if git.ask("remote", "get-url", "--", remote).status:
             inside = git.ask("rev-parse", "--git-dir")
             if inside.status:
@@ -113,7 +137,7 @@ class StateRef:
                 f"there is no git remote {hide_credentials(remote)!r} to keep the state on",
                 hint=f"known: {known}; --state-remote and RUNNER_STATE_REMOTE take a remote's name",
             )
-        return cls(git, remote, name_ref(target))
+        return cls(git, remote, target)
 
     def __str__(self) -> str:
         return f"{self.name} on {self.remote}"
@@ -124,13 +148,12 @@ class StateRef:
         Raises:
             GitError: the remote cannot be asked.
         """
-        answer = self._git.ask("ls-remote", "--quiet", self.remote, self.name)
-        self._require_reached(answer)
-        lines = (line.split("\t") for line in answer.output.splitlines())
-        commit = next((commit for commit, name in lines if name == self.name), None)
-        if commit is not None:
-            self._format = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
-        return commit
+        try:
+            found = self.git.list_refs(self.remote, self.name, "HEAD")
+        except UnreachableError as error:
+            raise self._unusable(error.message) from None
+        self.head = found.get("HEAD")
+        return found.get(self.name)
 
     def read(self) -> Snapshot:
         """Return the ref's state.
@@ -140,23 +163,43 @@ class StateRef:
         """
         for _ in range(_TRIES):
             commit = self.find()
-            if commit is None:
-                return Snapshot()
-            if commit in self._listed or self._fetch(commit):
-                return Snapshot(commit, self._listed[commit])
+            snapshot = Snapshot() if commit is None else self.read_at(commit)
+            if snapshot is not None:
+                return snapshot
         raise StateRefError(f"{self} moves all the time", hint="run the same command again")
 
-    def load(self, blob: str) -> str:
-        """Return the text of a blob of a snapshot that was read here, or of a text that is to be written.
+    def read_at(self, commit: str) -> Snapshot | None:
+        """Return the ref's state at a commit that it had just now; None if it has moved on.
 
         Raises:
-            GitError: it is gone.
+            GitError: the remote cannot be asked.
         """
-        if blob not in self._texts:
-            answer = self._git.ask("cat-file", "blob", blob)
-            if answer.status:
-                raise StateRefError(f"{self} cannot be read: {answer.reason}")
-            self._texts[blob] = answer.output
+        self._format = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
+        if commit not in self._listed and not self._load_all(commit):
+            answer = self.git.fetch(self.remote, self.name)
+            if answer.status and self.find() == commit:
+                raise self._unusable(answer.reason)
+            if not self._load_all(commit):
+                return None
+        return Snapshot(commit, self._listed[commit])
+
+    def _load_all(self, commit: str) -> bool:
+        """Read all texts of a commit; return False if something of it is not here."""
+        # What a commit here is made of may be gone, as the clone's own refs do not lead to it.
+        entries = self.objects.list_folder(commit)
+        if entries is None:
+            return False
+        files = {name: blob for name, (blob, _) in entries.items()}
+        for blob in files.values():
+            text = self._texts.get(blob) or self.objects.load(blob)
+            if text is None:
+                return False
+            self._texts[blob] = text
+        self._listed[commit] = files
+        return True
+
+    def load(self, blob: str) -> str:
+        """Return the text of a blob of a snapshot that was read here, or of a text that is to be written."""
         return self._texts[blob]
 
     def store(self, text: str) -> str:
@@ -167,7 +210,7 @@ class StateRef:
         """
         data = text.encode()
         if self._format is None:
-            self._format = self._git.run("rev-parse", "--show-object-format")
+            self._format = self.git.run("rev-parse", "--show-object-format")
         blob = hashlib.new(self._format, b"blob %d\0" % len(data) + data).hexdigest()
         self._texts[blob] = self._waiting[blob] = text
         return blob
@@ -189,18 +232,10 @@ class StateRef:
         nothing = "0" * (_SHA256_DIGITS if self._format == "sha256" else _SHA1_DIGITS)
         lines += ["", "get-mark :1", f"reset {draft}", f"from {nothing}", ""]
         text = "\n".join(lines) + "\n"
-        commit = self._git.run("fast-import", "--quiet", "--date-format=now", text=text)
+        commit = self.git.run("fast-import", "--quiet", "--date-format=now", text=text)
         for blob in blobs:
             del self._waiting[blob]
         return commit
-
-    def count(self, commit: str) -> int:
-        """Return the number of commits up to one that was read or composed here.
-
-        Raises:
-            GitError: it is gone.
-        """
-        return int(self._git.run("rev-list", "--count", commit))
 
     def swap(self, old: str | None, new: str) -> None:
         """Move the ref from one commit to another; `old` is None for a missing ref.
@@ -211,7 +246,7 @@ class StateRef:
             RefMovedError: it was not at `old`.
             GitError: it has not moved, or nobody knows.
         """
-        answer = self._git.ask(
+        answer = self.git.ask(
             "push",
             "--porcelain",
             # The user's push settings and hooks are meant for branches.
@@ -237,57 +272,15 @@ class StateRef:
         if found != old or (rejection and _RACE.search(f"{rejection['reason']} {answer.complaint}")):
             raise RefMovedError(f"{self} was moved by another run", found)
         if rejection is None:
-            self._require_reached(answer)
-        reason = explain_refusal(rejection["reason"], answer.complaint) if rejection else answer.reason
+            raise self._unusable(answer.reason)
+        reason = explain_refusal(rejection["reason"], answer.complaint)
         raise StateRefError(
             f"the git remote {self.remote} refuses to move {self.name}: {reason}",
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
         )
 
-    def _fetch(self, commit: str) -> bool:
-        """Fetch the ref's objects; return False if it has moved on meanwhile."""
-        answer = self._git.ask(
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            "--no-auto-maintenance",
-            "--no-recurse-submodules",
-            # Fetched whole even in a partial clone.
-            "--no-filter",
-            # No local ref is to follow it.
-            "--refmap=",
-            self.remote,
-            self.name,
+    def _unusable(self, reason: str) -> StateRefError:
+        return StateRefError(
+            f"the git remote {self.remote} cannot be used: {reason}",
+            hint=f"check the network, and that this user may use the remote: git ls-remote {self.remote}",
         )
-        if answer.status and self.find() == commit:
-            self._require_reached(answer)
-        # By default git lists only the current folder, which may be below the top.
-        listed = self._git.ask("ls-tree", "-z", "--full-tree", commit)
-        if listed.status:
-            return False
-        entries = (line.split("\t", 1) for line in listed.output.split("\0")[:-1])
-        self._listed[commit] = {name: entry.split()[2] for entry, name in entries}
-        self._load_all(self._listed[commit].values())
-        return True
-
-    def _load_all(self, blobs: Iterable[str]) -> None:
-        """Read texts with one command; what it cannot tell is read one by one later."""
-        wanted = [blob for blob in dict.fromkeys(blobs) if blob not in self._texts]
-        answer = self._git.ask("cat-file", "--batch", text="".join(f"{blob}\n" for blob in wanted))
-        data, start = answer.output.encode(), 0
-        for blob in wanted:
-            head, _, _ = data[start:].partition(b"\n")
-            found = re.fullmatch(rb"([0-9a-f]+) blob ([0-9]+)", head)
-            if found is None or found[1].decode() != blob:
-                return
-            start += len(head) + 1
-            self._texts[blob] = data[start : start + int(found[2])].decode()
-            start += int(found[2]) + 1
-
-    def _require_reached(self, answer: GitAnswer) -> None:
-        if answer.status:
-            raise StateRefError(
-                f"the git remote {self.remote} cannot be used: {answer.reason}",
-                hint=f"check the network, and that this user may use the remote: git ls-remote {self.remote}",
-            )

@@ -103,11 +103,20 @@ def find_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def read_inputs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what somebody has filled in to start a job by hand (`workflow_dispatch`); else nothing."""
+    inputs = look_up(_read_event(environment), "inputs")
+    return {name: value for name, value in inputs.items() if isinstance(value, str)} if inputs else {}
+
+
 def _read_pull_request(environment: Mapping[str, str]) -> Any:
     """Return the pull request of the job's event as GitHub wrote it; None if there is none."""
+    return look_up(_read_event(environment), "pull_request")
+
+
+def _read_event(environment: Mapping[str, str]) -> Any:
     file = environment.get("GITHUB_EVENT_PATH")
     try:
-        event = json.loads(Path(file).read_text(encoding="utf-8")) if file else None
+        return json.loads(Path(file).read_text(encoding="utf-8")) if file else None
     except (OSError, ValueError):
         return None
-    return look_up(event, "pull_request")

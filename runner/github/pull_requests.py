@@ -100,7 +100,7 @@ def find_merged(repository: Repository, commit: str, branch: str) -> MergedPullR
 
 
 def find_last_change(
-    repository: Repository, commit: str, branch: str, is_meant: Callable[[str], bool], aside: str
+    repository: Repository, commit: str, branch: str, is_meant: Callable[[str], bool]
 ) -> MergedPullRequest | None:
     """Return the last merged pull request that changed certain files; None if there is none.
 
@@ -111,7 +111,6 @@ def find_last_change(
         commit: the job's.
         branch: the commit's.
         is_meant: returns whether a file is one of them.
-        aside: the branch that records are merged from.
 
     Raises:
         RefusedError: the token lacks the right.
@@ -120,7 +119,7 @@ def find_last_change(
     others = (sha for sha, is_record in _list_commits(repository, commit) if not is_record)
     for sha in islice(others, _MOST_OTHERS):
         merged = _find_merge(repository, sha, branch)
-        if merged is not None and merged.branch != aside and _changes(repository, merged, is_meant):
+        if merged is not None and _changes(repository, merged, is_meant):
             return merged
     return None
 

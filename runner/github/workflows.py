@@ -40,7 +40,7 @@ def place_workflow(text: str, below: PurePosixPath) -> str:
             rf"^      - {_FOLDER}/campaigns-(\w+)\.yml$",
             lambda found: f"      - {_quote(name_workflow(found[1], below))}",
         ),
-        (r"^( +group: campaigns)-", lambda found: f"{found[1]}-{make_slug(below)}-"),
+        (r"^(.*\bgroup: \"?campaigns)-", lambda found: f"{found[1]}-{make_slug(below)}-"),
     ):
         text = re.sub(pattern, write, text, flags=re.MULTILINE)
     before, mark, jobs = text.partition("\njobs:\n")
@@ -59,7 +59,7 @@ def list_folders(top: Path) -> list[Path]:
 
 def _place_job(job: str, below: PurePosixPath) -> str:
     # The other workflows have no such folder.
-    if "actions/checkout@" not in job:
+    if "checkout" not in job:
         return job
     defaults = f"    defaults:\n      run:\n        working-directory: {_quote(str(below))}\n"
     return _RUNS_ON.sub(lambda line: line[0] + defaults, job, count=1)

@@ -140,7 +140,7 @@ results = _table(
     Column("result_answer", LedgerText, nullable=False),
     Column("result_response", LedgerText, nullable=False),
     *_texts("created", "updated"),
-    # Why it answers nothing (`NonAnswer`); empty for an answer.
+    # Why it answers nothing: `NonAnswer`, or `stranger`: its phone was sent nothing; empty for an answer.
     Column("non_answer", LedgerString, nullable=False, server_default=""),
     # The last transaction that inserted or changed it: copies of results find newer rows by it.
     Column("revision", Integer, nullable=False, server_default="0"),

@@ -61,8 +61,8 @@ class AskedApproval(Part, frozen=True):
     Attributes:
         status: how far the plan is covered.
         reason: what goes beyond what was approved; None if nothing does.
-        request: as `runner approve` records it: how far each message goes, and digests of what is reviewed.
-            None without a RUNNER_STATE_KEY.
+        request: as `runner ci approve` records it: how far each message goes, and digests of what is
+            reviewed. None without a RUNNER_STATE_KEY.
         seal: proves, with the state key, that this plan asked for it; None without one.
     """
 

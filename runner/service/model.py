@@ -12,6 +12,8 @@ Record = TypeVar("Record")
 
 Guid: TypeAlias = str
 """The service's name for a thing: short visible ASCII."""
+Name: TypeAlias = str
+"""A name in any characters, at least one."""
 Phone: TypeAlias = str
 """A phone number with its leading `+`, and nothing else between its digits."""
 
@@ -138,7 +140,7 @@ class ResultRecord:
 
     kind: ClassVar[str] = "result"
 
-    result_guid: str
+    result_guid: Name
     project_launch_guid: Guid
     participant_phone_number: Author
     question_guid: Detail

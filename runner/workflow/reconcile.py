@@ -15,12 +15,11 @@ from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.reconcile.summary import ReconcileCounts
-from runner.telemetry.recording import measure, span
+from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.records.sharing import share_suppressions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -233,6 +232,15 @@ class ReconcileResult(Described):
         return len(self.campaigns)
 
     @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or not self.campaigns:
+            return None
+        if any(one.summary.results for one in self.campaigns):
+            return "`runner report` shows what people answered; `runner apply` sends follow-ups that are due"
+        return "`runner reconcile` again, once people have answered"
+
+    @property
     def left_out(self) -> tuple[Failure, ...]:
         """The campaigns that were left out, each with its error."""
         return self.failures.found
@@ -272,7 +280,7 @@ def reconcile_project(
         failures.total += len(gone)
         how = ReconcileOptions(full, accept, drops, scope.quiet)
         found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
-        share_suppressions(workspace, opened)
+        workspace.share_suppressions(opened)
     return ReconcileResult(
         campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in found.summaries.items()),
         account=found.account,

@@ -1,4 +1,4 @@
-"""`runner alert`, as the last step of a job runs it."""
+"""`runner ci alert`, as the last step of a job runs it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,8 @@ PAGE = "https://github.example/acme/campaigns"
 WORKFLOW = (
     f"in the workflow [Campaigns send]({PAGE}/actions/workflows/campaigns-send.yml), *Run workflow* with"
 )
-NO_GIT = (
-    "Not known here: whether the record waits to be merged (the current folder is not in a git repository)"
-)
 _HOLD = "UPDATE launches SET state = 'unknown', project_launch_guid = NULL WHERE id = "
-KEPT = "<sub>Kept up to date by `runner alert`, which closes it when all is done."
+KEPT = "<sub>Kept up to date by `runner ci alert`, which closes it when all is done."
 SAID = (
     "Wrong number!! call me at 415-555-0199 or ada@acme.example, see www.acme.example/ada " + "please " * 20
 )
@@ -62,9 +59,9 @@ def list_replies(folder: Path, run: Run) -> list[dict[str, str]]:
 def test_a_failed_job_opens_an_issue_and_a_good_one_closes_it(run: Run, sent: Path, github: GitHub) -> None:
     """The issue names the job with its run, and says how to start one; the next good job closes it."""
     job = name_job(github, sent)
-    done = run("alert", "--outcome", "success", cwd=sent, env=job)
+    done = run("ci", "alert", "--outcome", "success", cwd=sent, env=job)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "All is well: no issue is open\n")
-    done = run("alert", "--outcome", "failure", cwd=sent, env=job)
+    done = run("ci", "alert", "--outcome", "failure", cwd=sent, env=job)
     (issue,) = github.issues
     assert (done.returncode, done.stdout, done.stderr) == (0, "", f"Issue opened: {issue['html_url']}\n")
     assert issue["title"] == "Campaigns on sandbox: a run failed"
@@ -74,20 +71,22 @@ def test_a_failed_job_opens_an_issue_and_a_good_one_closes_it(run: Run, sent: Pa
         f'{MARKER}\n<!-- state {{"change":0,"jobs":{{"send":{failed}}}}} -->\n'
         "### Campaigns → sandbox: action needed\n\n"
         f"- [ ] **The job send failed**: [its run]({run_url})\n- [x] Nobody is held.\n"
-        f"- [x] No reply waits for a decision.\n- {NO_GIT}\n\n"
+        "- [x] No reply waits for a decision.\n\n"
         "#### A run failed\n\nIts summary and its log say why. The next run goes on where it ended, and nobody is "
         f"texted twice. To start one now: {WORKFLOW} the action `send`.\n\n\n"
         f"{KEPT} Last looked at by [this run]({run_url}).</sub>\n"
     )
-    assert run("alert", "--outcome", "failure", cwd=sent, env=job).stderr.startswith("Issue unchanged: http")
+    assert run("ci", "alert", "--outcome", "failure", cwd=sent, env=job).stderr.startswith(
+        "Issue unchanged: http"
+    )
     later = name_job(github, sent, run=43)
-    done = run("alert", "--outcome", "success", cwd=sent, env=later)
+    done = run("ci", "alert", "--outcome", "success", cwd=sent, env=later)
     assert done.stderr == f"Issue closed, all is well: {issue['html_url']}\n"
     assert (issue["state"], issue["title"]) == ("closed", "Campaigns on sandbox: all is well")
     assert [comment["body"] for comment in github.threads[issue["number"]]] == [
         f"<!-- change=1 -->\nAll is well. [The run]({PAGE}/actions/runs/43).\n"
     ]
-    assert run("alert", "--quiet", cwd=sent, env=later).stderr == ""
+    assert run("ci", "alert", "--quiet", cwd=sent, env=later).stderr == ""
 
 
 def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
@@ -96,27 +95,27 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     """Their number, the workflow's inputs and the commands that end it; a comment says what became worse."""
     hold(sent, 2)
     job = name_job(github, sent)
-    run("alert", cwd=sent, env=job)
+    run("ci", "alert", cwd=sent, env=job)
     (issue,) = github.issues
     assert issue["title"] == "Campaigns on sandbox: people are held"
     what = "they may have got a message, and are not texted until a person says"
     assert issue["body"].partition(" -->\n### ")[2] == (
         "Campaigns → sandbox: action needed\n\n"
-        f"- [ ] **2 recipients are held**: {what}\n- [x] No reply waits for a decision.\n"
-        f"- {NO_GIT}\n\n#### People are held\n\n"
+        f"- [ ] **2 recipients are held**: {what}\n- [x] No reply waits for a decision.\n\n"
+        "#### People are held\n\n"
         "| campaign | file | message | recipients | launches | why |\n|---|---|---|---|---|---|\n"
         "| pulse | campaigns/pulse.yaml | ask | 2 | 2 | about to be sent, and no answer proves whether it was |\n"
         f"\nSay what became of these launches {WORKFLOW} the campaign's file and `adopt-all` (they were sent) or "
         "`not-sent-all` (they were not sent by it), or with one launch's guid or key and `adopt` or `not-sent`. With "
-        "`pause` the campaign waits meanwhile.\n\nOr in a clone, after `runner record --fetch`: `runner resolve --target "
+        "`pause` the campaign waits meanwhile.\n\nOr in a clone, after `runner ci record --fetch`: `runner resolve --target "
         "sandbox` lists them, and takes `--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then "
-        "`runner record`.\n\n\n"
+        "`runner ci record`.\n\n\n"
         f"{KEPT} Last looked at by [this run]({PAGE}/actions/runs/42).</sub>\n"
     )
     hold(sent, 3)
-    run("alert", cwd=sent, env=job)
+    run("ci", "alert", cwd=sent, env=job)
     edit_ledger(sent, "UPDATE launches SET state = 'sent', project_launch_guid = id WHERE id > 1")
-    assert run("alert", "--outcome", "failure", cwd=sent, env=job).stderr.startswith("Issue edited: ")
+    assert run("ci", "alert", "--outcome", "failure", cwd=sent, env=job).stderr.startswith("Issue edited: ")
     assert "- [ ] **1 recipient is held**: " in issue["body"]
     failed = f"**The job send failed**: [its run]({PAGE}/actions/runs/42)"
     assert [comment["body"] for comment in github.threads[issue["number"]]] == [
@@ -125,7 +124,7 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     ]
     issue["locked"] = True
     hold(sent, 2)
-    done = run("alert", cwd=sent, env=job)
+    done = run("ci", "alert", cwd=sent, env=job)
     assert (done.returncode, done.stderr) == (
         0,
         (
@@ -134,7 +133,7 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
         ),
     )
     assert "**2 recipients are held**" in issue["body"]
-    done = run("alert", cwd=sent)
+    done = run("ci", "alert", cwd=sent)
     assert (done.returncode, done.stderr) == (0, "Warning: No issue: this is no job of GitHub\n")
     assert done.stdout.startswith(
         "### Campaigns → sandbox: action needed\n\n- [ ] **2 recipients are held**: "
@@ -146,10 +145,10 @@ def test_what_resolve_lists_is_what_is_held(run: Run, folder: Path, github: GitH
     """A launch that really is held by `apply` is counted, and no longer once a person has resolved it."""
     launch = make_partial(folder, run)
     assert run("apply", "--auto-approve", "--settle-window", "100ms", cwd=folder).returncode == 4
-    run("alert", cwd=folder, env=name_job(github, folder))
+    run("ci", "alert", cwd=folder, env=name_job(github, folder))
     assert "| pulse | campaigns/pulse.yaml | ask | 3 | 1 | " in github.issues[0]["body"]
     assert run("resolve", "--adopt", launch["project_launch_guid"], cwd=folder).returncode == 0
-    done = run("alert", cwd=folder, env=name_job(github, folder))
+    done = run("ci", "alert", cwd=folder, env=name_job(github, folder))
     assert done.stderr.startswith("Issue closed, all is well: ")
 
 
@@ -158,7 +157,7 @@ def test_people_whom_nobody_explains_are_counted(run: Run, sent: Path, github: G
     edit_ledger(sent, "UPDATE launches SET state = 'unexplained' WHERE id <= 2")
     edit_ledger(sent, "DELETE FROM deliveries WHERE launch_id = 1")
     (sent / LOCKFILE).unlink()
-    run("alert", cwd=sent, env=name_job(github, sent))
+    run("ci", "alert", cwd=sent, env=name_job(github, sent))
     row = "| pulse | campaigns/pulse.yaml | ask | 1 | 1 | the service lists launches that no record explains |\n"
     assert row in github.issues[0]["body"]
 
@@ -169,9 +168,9 @@ def test_a_deleted_campaign_still_holds_people(run: Run, sent: Path, github: Git
     text = (sent / "campaigns/pulse.yaml").read_text(encoding="utf-8")
     (sent / "campaigns/pulse.yaml").rename(sent / "pulse.txt")
     (sent / "campaigns/other.yaml").write_text(text.replace("name: pulse", "name: other"), encoding="utf-8")
-    run("alert", cwd=sent, env=name_job(github, sent))
+    run("ci", "alert", cwd=sent, env=name_job(github, sent))
     assert "| pulse | not in these folders | ask | 1 | 1 | " in github.issues[0]["body"]
-    done = run("alert", "campaigns/other.yaml", cwd=sent, env=name_job(github, sent))
+    done = run("ci", "alert", "campaigns/other.yaml", cwd=sent, env=name_job(github, sent))
     assert done.stderr.startswith("Issue closed, all is well: ")
 
 
@@ -183,13 +182,13 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
         say(sent, phone, "10", text)
     assert run("reconcile", cwd=sent).returncode == 0
     first, back = list_replies(sent, run)
-    run("alert", cwd=sent, env=job)
+    run("ci", "alert", cwd=sent, env=job)
     (issue,) = github.issues
     assert issue["title"] == "Campaigns on sandbox: replies wait for a decision"
     said = "for a decision**: their authors are not texted until a person decides"
     assert issue["body"].partition(" -->\n### ")[2] == (
         "Campaigns → sandbox: action needed\n\n"
-        f"- [x] Nobody is held.\n- [ ] **2 replies wait {said}\n- {NO_GIT}\n\n"
+        f"- [x] Nobody is held.\n- [ ] **2 replies wait {said}\n\n"
         "#### Replies wait for a decision\n\n"
         "| reply | asks | campaign | message | phone | read as | found |\n|---|---|---|---|---|---|---|\n"
         f"| `{first['reply']}` | for no more texts | pulse | ask | +14•••••••01 | en: wrong number | "
@@ -197,14 +196,14 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
         f"| `{back['reply']}` | for texts again | pulse | ask | +14•••••••03 | opt-in word | "
         f"{back['found_at'][:10]} |\n\n"
         f"Decide {WORKFLOW} the replies, with blanks between, and `confirm` (they opt out, or their authors are let "
-        "in again) or `dismiss` (they don't, or stay out).\n\nOr in a clone, by one key each: `runner record "
-        "--fetch`, `runner reconcile --target sandbox`, `runner optouts review --target sandbox`, `runner record`.\n\n"
+        "in again) or `dismiss` (they don't, or stay out).\n\nOr in a clone, by one key each: `runner ci record "
+        "--fetch`, `runner reconcile --target sandbox`, `runner optouts review --target sandbox`, `runner ci record`.\n\n"
         "What they say is not shown to everybody who may read this issue: a review shows it, and so does this "
         "issue where the repository's variable `CAMPAIGNS_REPLIES` is `true`, with digits and addresses "
         "masked.\n\n\n"
         f"{KEPT} Last looked at by [this run]({PAGE}/actions/runs/42).</sub>\n"
     )
-    run("alert", cwd=sent, env=job | {"CAMPAIGNS_REPLIES": "true"})
+    run("ci", "alert", cwd=sent, env=job | {"CAMPAIGNS_REPLIES": "true"})
     assert "Digits and addresses in them are masked." in issue["body"]
     shown = MarkdownIt().enable("table").render(issue["body"])
     words = "Wrong number!! call me at •••-•••-•••• or ••• see ••• please please please plea…"
@@ -216,7 +215,7 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
     assert run("reconcile", cwd=sent).returncode == 0
     people = sent / "campaigns/audience/people.csv"
     people.write_text(people.read_text(encoding="utf-8").replace("(415) 555-0102", "(415) 555-0112"))
-    run("alert", cwd=sent, env=job)
+    run("ci", "alert", cwd=sent, env=job)
     (third,) = [one for one in list_replies(sent, run) if one not in (first, back)]
     assert (
         f"| `{third['reply']}` | for no more texts | pulse | ask | not known | en: remove me | "
@@ -224,7 +223,7 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
     )
     for reply, command in ((first, "confirm"), (back, "confirm"), (third, "dismiss")):
         assert run("optouts", command, reply["reply"], cwd=sent).returncode == 0
-    done = run("alert", cwd=sent, env=job)
+    done = run("ci", "alert", cwd=sent, env=job)
     assert done.stderr == f"Issue closed, all is well: {issue['html_url']}\n"
     assert [comment["body"] for comment in github.threads[issue["number"]]] == [
         f"<!-- change=1 -->\n- **3 replies wait {said}\n\nWhat to do stands above.\n",
@@ -235,19 +234,19 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
 def test_without_a_ledger_nothing_is_claimed(run: Run, sent: Path, github: GitHub) -> None:
     """A machine that knows of nobody who is held, and of no reply, neither closes the issue nor says so."""
     hold(sent, 2)
-    run("alert", cwd=sent, env=name_job(github, sent))
+    run("ci", "alert", cwd=sent, env=name_job(github, sent))
     for file in (sent / ".runner").glob("ledger*"):
         file.unlink()
     for _ in range(2):
-        done = run("alert", "--outcome", "success", cwd=sent, env=name_job(github, sent))
+        done = run("ci", "alert", "--outcome", "success", cwd=sent, env=name_job(github, sent))
     assert done.stderr.startswith("Issue unchanged: ")
     why = "(there is no ledger on this machine: \\`runner apply\\` fills one)"
     gaps = f"- Not known here: whether people are held {why}\n"
     replies = f"- Not known here: whether replies wait for a decision {why}\n"
     body = github.issues[0]["body"]
     assert "- [ ] **2 recipients are held** when it was last known: they may have got a message" in body
-    assert f"{gaps}{replies}- {NO_GIT}\n" in body
-    printed = run("alert", cwd=sent).stdout
+    assert f"{gaps}{replies}" in body
+    printed = run("ci", "alert", cwd=sent).stdout
     assert printed.startswith(f"### Campaigns → sandbox: all is well\n\n{gaps}{replies}")
 
 
@@ -270,14 +269,14 @@ def test_an_issue_that_cannot_be_written_is_no_failure(run: Run, folder: Path, g
         ),
     ):
         github.faults[:] = [fault]
-        done = run("alert", "--outcome", "failure", cwd=folder, env=name_job(github, folder))
+        done = run("ci", "alert", "--outcome", "failure", cwd=folder, env=name_job(github, folder))
         assert (done.returncode, done.stdout) == (0, "")
         assert done.stderr == f"Warning: No issue{said}. The job's summary has everything\n"
         assert summary.read_text(encoding="utf-8").startswith(
             "### Campaigns → sandbox: action needed\n\n- [ ] **The job send failed**: "
         )
     github.requests.clear()
-    done = run("alert", cwd=folder, env=name_job(github, folder, GITHUB_TOKEN=""))
+    done = run("ci", "alert", cwd=folder, env=name_job(github, folder, GITHUB_TOKEN=""))
     assert (done.returncode, done.stderr) == (
         0,
         (
@@ -292,19 +291,19 @@ def test_broken_settings_and_ledgers_are_told_of(run: Run, sent: Path, github: G
     """A `targets.yaml` that broke the job does not silence the alert; an unreadable ledger fails it afterwards."""
     job = name_job(github, sent)
     (sent / "campaigns/targets.yaml").write_text("version: 2\n", encoding="utf-8")
-    done = run("alert", "--target", "live", "--outcome", "failure", cwd=sent, env=job)
+    done = run("ci", "alert", "--target", "live", "--outcome", "failure", cwd=sent, env=job)
     assert done.returncode == 0
     assert (
         "- Not known here: whether people are held (\\`targets.yaml\\` has errors, which the job's log shows)\n"
         in github.issues[0]["body"]
     )
     for options in (("--outcome", "failure"), ("--target", "a -->")):
-        done = run("alert", *options, cwd=sent, env=job)
+        done = run("ci", "alert", *options, cwd=sent, env=job)
         assert (done.returncode, len(github.issues)) == (1, 1)
     (sent / "campaigns/targets.yaml").unlink()
     for file in (sent / ".runner").glob("ledger*"):
         file.write_bytes(b"no database" * 100)
-    done = run("alert", "--outcome", "failure", cwd=sent, env=job)
+    done = run("ci", "alert", "--outcome", "failure", cwd=sent, env=job)
     assert done.returncode == 1
     assert done.stderr.splitlines()[1].startswith("Error: ")
     assert "- Not known here: whether people are held (" in github.issues[1]["body"]
@@ -322,7 +321,7 @@ def test_ten_thousand_campaigns_with_hostile_names_fit(run: Run, sent: Path, git
                 (row.lastrowid, name),
             )
         connection.commit()
-    done = run("alert", cwd=sent, env=name_job(github, sent))
+    done = run("ci", "alert", cwd=sent, env=name_job(github, sent))
     assert done.stderr.startswith("Issue opened: ")
     body = github.issues[0]["body"]
     assert count_units(body) <= LONGEST_BODY

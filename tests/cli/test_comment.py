@@ -1,4 +1,4 @@
-"""`runner comment`, as a pull request's job runs it."""
+"""`runner ci comment`, as a pull request's job runs it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def replace_in(file: Path, old: str, new: str) -> None:
 
 def test_the_plan_is_one_comment(run: Run, folder: Path, github: GitHub) -> None:
     """Counts come first, details are folded, the commit stands last; a second job changes nothing."""
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith(f"Commented: {github.url}/acme/campaigns/pull/7#issuecomment-")
     (body,) = github.bodies()
@@ -49,38 +49,38 @@ def test_the_plan_is_one_comment(run: Run, folder: Path, github: GitHub) -> None
     assert read_numbers(body) == numbers
     assert body.startswith(
         f"{MARKER}\n{write_numbers(numbers)}\n### Campaign plan → sandbox\n\n"
-        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
-        "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
-        "| campaign | recipients to send | deliveries | launches | segments |\n|---|---|---|---|---|\n"
-        "| pulse | 4 | 4 | 4 | 8 |\n"
-        "\n<details><summary>pulse: 4 recipients to send</summary>\n\ncampaigns/pulse.yaml\n\n| message |"
+        "Goes to the embedded sandbox, which texts nobody.\n\n"
+        "**1 campaign · 4 people to text · 8 to 16 segments · 0 errors**\n\n"
+        "| campaign | people to text | texts | segments |\n|---|--:|--:|--:|\n"
+        "| pulse | 4 | 4 | 8 to 16 |\n"
+        "\n<details><summary>pulse: 4 people to text</summary>\n\ncampaigns/pulse.yaml\n\n| message |"
     )
     assert body.endswith(f"\n</details>\n\n<sub>For commit {HEAD}</sub>\n")
     assert not (folder / "summary.md").exists()
-    again = run("comment", cwd=folder, env=github.job(folder))
+    again = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert again.stderr.startswith("Comment unchanged: ")
     assert github.writes() == ["POST"]
-    assert run("comment", "--quiet", cwd=folder, env=github.job(folder)).stderr == ""
+    assert run("ci", "comment", "--quiet", cwd=folder, env=github.job(folder)).stderr == ""
 
 
 def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: GitHub) -> None:
     """Errors take the place of an outdated plan, and the command exits with 1; mended, the plan is back."""
-    run("comment", cwd=folder, env=github.job(folder))
+    run("ci", "comment", cwd=folder, env=github.job(folder))
     replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 1
     assert done.stderr.endswith("Error: 1 error: nothing was sent\n")
     (body,) = github.bodies()
     assert body.startswith(
         f"{MARKER}\n### Invalid campaigns → sandbox\n\n"
-        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
+        "Goes to the embedded sandbox, which texts nobody.\n\n"
         "**1 error · 0 warnings**: nothing is planned.\n"
         "\n| severity | where | what | what to do |\n|---|---|---|---|\n"
         "| error | campaigns/pulse.yaml:1:10 | \\`version\\` is 2; this program reads 1 alone"
         " | write \\`version: 1\\` |\n"
     )
     replace_in(folder / "campaigns/pulse.yaml", "version: 2", "version: 1")
-    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 0
+    assert run("ci", "comment", cwd=folder, env=github.job(folder)).returncode == 0
     assert "### Campaign plan" in github.bodies()[0]
     assert github.writes() == ["POST", "PATCH", "PATCH"]
 
@@ -89,7 +89,7 @@ def test_changes_since_it_was_sent_are_shown(run: Run, folder: Path, github: Git
     """What is on record is compared with what would be sent now; phones in it are masked."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     replace_in(folder / "campaigns/pulse.yaml", '"Thank you!"', '"Thanks, @ada: +1 415 555 0199 </details>"')
-    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 0
+    assert run("ci", "comment", cwd=folder, env=github.job(folder)).returncode == 0
     (body,) = github.bodies()
     assert "<details><summary>pulse: changes since it was sent</summary>" in body
     assert "-conclusion: Thank you!\n+conclusion: Thanks, @ada: +1 ••• ••• ••99 </details>\n" in body
@@ -102,7 +102,7 @@ def test_no_phone_is_in_the_comment(run: Run, folder: Path, github: GitHub) -> N
     """Neither a plan nor an error shows a phone number."""
     bad = "first_name,mobile\nBob,415-555-0102 ext 7\nCy,14155550103.5\nDee,+1 415 555 01\nEve,1.4155E+10\n"
     (folder / "campaigns/audience/people.csv").write_text(bad, encoding="utf-8")
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 1
     (body,) = github.bodies()
     assert "4 errors" in body
@@ -116,7 +116,7 @@ def test_without_rights_the_summary_has_everything(
 ) -> None:
     """A fork's token may not comment: that is said, and is no failure."""
     github.faults.append(Fault("POST", "/comments", status, "Resource not accessible by integration"))
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 0
     assert done.stderr == (
         "Warning: No comment: the token has no right to "
@@ -130,7 +130,7 @@ def test_without_rights_the_summary_has_everything(
 def test_another_refusal_is_told_in_its_words(run: Run, folder: Path, github: GitHub) -> None:
     """A refusal that is not about rights is shown as it came, on one line."""
     github.faults.append(Fault("POST", "/comments", 422, "Validation\n::error::Failed"))
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 0
     assert done.stderr == (
         "Warning: No comment (422: Validation\\u000a::error::Failed). The job's summary has everything\n"
@@ -141,7 +141,7 @@ def test_without_rights_errors_are_errors(run: Run, folder: Path, github: GitHub
     """The exit code is that of the campaigns, comment or not."""
     github.faults.append(Fault("GET", "/comments", 404, "Not Found"))
     replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
-    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 1
+    assert run("ci", "comment", cwd=folder, env=github.job(folder)).returncode == 1
     assert "### Invalid campaigns" in (folder / "summary.md").read_text(encoding="utf-8")
 
 
@@ -149,7 +149,7 @@ def test_a_rate_limit_is_no_failure(run: Run, folder: Path, github: GitHub) -> N
     """A forge that cannot be asked costs a warning."""
     limit = {"X-RateLimit-Remaining": "0"}
     github.faults.append(Fault("GET", "/comments", 403, "API rate limit exceeded", limit))
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 0
     assert done.stderr == (
         f"Warning: No comment: {github.url} cannot be reached: its rate limit is reached. "
@@ -159,16 +159,16 @@ def test_a_rate_limit_is_no_failure(run: Run, folder: Path, github: GitHub) -> N
 
 def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None:
     """On a person's machine the comment goes to standard output."""
-    done = run("comment", cwd=folder)
+    done = run("ci", "comment", cwd=folder)
     assert done.returncode == 0
-    assert done.stdout.startswith("### Campaign plan → sandbox\n\nGoes to **the embedded sandbox**, which")
+    assert done.stdout.startswith("### Campaign plan → sandbox\n\nGoes to the embedded sandbox, which")
     assert "\n\n**1 campaign · " in done.stdout
     assert done.stderr == "Warning: No comment: this is no job of GitHub\n"
 
 
 def test_without_a_token_it_is_said(run: Run, folder: Path, github: GitHub) -> None:
     """A step that was not handed the token learns how to."""
-    done = run("comment", cwd=folder, env=github.job(folder, GITHUB_TOKEN=""))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder, GITHUB_TOKEN=""))
     assert done.returncode == 0
     assert done.stderr == (
         "Warning: No comment: there is no GITHUB_TOKEN: hand it to the step with "
@@ -181,13 +181,13 @@ def test_duplicates_and_overtaken_jobs_are_said(run: Run, folder: Path, github: 
     """What became of other comments, or of this one, is told."""
     github.add_comment(f"{MARKER}\na")
     github.add_comment(f"{MARKER}\nb")
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.stderr.startswith(
         "Warning: 1 more of this comment were there, as after two jobs at once, and were deleted\n"
         "Comment edited: http"
     )
     github.head = "e" * 40
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.stderr == (
         "The pull request has moved on to another commit, whose job comments: nothing was written\n"
     )
@@ -196,11 +196,11 @@ def test_duplicates_and_overtaken_jobs_are_said(run: Run, folder: Path, github: 
 def test_a_limit_is_shown_and_stops(run: Run, folder: Path, github: GitHub) -> None:
     """A plan beyond a limit is commented, and exits with 5 as `runner plan` does."""
     replace_in(folder / "campaigns/pulse.yaml", "messages:", "limits: {recipients: 1}\nmessages:")
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 5
     (body,) = github.bodies()
     assert "### Campaign plan: stopped by a limit → sandbox" in body
-    assert "\n- **Stopped:** pulse: " in body
+    assert "\n- **Stopped**: pulse: " in body
 
 
 TARGETS = """\
@@ -214,7 +214,7 @@ def test_no_credentials_are_needed(run: Run, folder: Path, github: GitHub) -> No
     """Nothing is asked of the service: a pull request's job has no credentials for it."""
     env = github.job(folder, PULSE_KEY=STATE_KEY)
     (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
-    assert run("comment", "--target", "live", cwd=folder, env=env).returncode == 0
+    assert run("ci", "comment", "--target", "live", cwd=folder, env=env).returncode == 0
     assert "### Campaign plan → live" in github.bodies()[0]
 
 
@@ -222,29 +222,29 @@ def test_where_it_goes_is_shown(run: Run, folder: Path, github: GitHub) -> None:
     """Address, `insecure` and the credentials' variables stand above the counts, and are no link."""
     file = folder / "campaigns/targets.yaml"
     file.write_text(TARGETS.replace(", state_key_env: PULSE_KEY", ""), encoding="utf-8")
-    assert run("comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
+    assert run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
     (body,) = github.bodies()
     assert (
-        "### Campaign plan → live\n\nGoes to **https:&#8203;//sms.example.com**, "
+        "### Campaign plan → live\n\nGoes to https:&#8203;//sms.example.com, "
         "with the credentials in RUNNER\\_USERNAME and RUNNER\\_API\\_KEY.\n\n**1 campaign · "
     ) in body
     replace_in(file, "https://sms.example.com", "http://SMS.example.com:80/v2/")
     replace_in(file, "live: {", "live: {insecure: true, api_key_env: RUNNER_EU_API_KEY, ")
-    assert run("comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
+    assert run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
     (body,) = github.bodies()
     assert (
-        "Goes to **http:&#8203;//sms.example.com/v2**, "
-        "**UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials** (`insecure: true`), "
-        "with the credentials in RUNNER\\_USERNAME and RUNNER\\_EU\\_API\\_KEY.\n"
+        "**Goes to http:&#8203;//sms.example.com/v2, "
+        "UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials (\\`insecure: true\\`), "
+        "with the credentials in RUNNER\\_USERNAME and RUNNER\\_EU\\_API\\_KEY.**\n"
     ) in body
 
 
 def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: GitHub) -> None:
     """Where a plan needs a secret, a fork's campaigns are valid or not; outside of jobs it is an error."""
     (folder / "campaigns/targets.yaml").write_text(TARGETS, encoding="utf-8")
-    assert run("comment", "--target", "live", cwd=folder).returncode == 1
+    assert run("ci", "comment", "--target", "live", cwd=folder).returncode == 1
     fork = {"head": {"sha": HEAD, "repo": {"full_name": "mallory/campaigns"}}}
-    done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
+    done = run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
     assert done.returncode == 0
     assert done.stderr.startswith(
         "Warning: not planned, since this pull request gets no secrets: the target 'live' has no key for its fingerprints\n"
@@ -252,7 +252,7 @@ def test_a_fork_without_secrets_is_validated(run: Run, folder: Path, github: Git
     (body,) = github.bodies()
     assert "The campaigns are valid, but no plan could be made here. The target 'live' has no key" in body
     replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
-    done = run("comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
+    done = run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder, event=fork))
     assert done.returncode == 1
     assert "### Invalid campaigns → live" in github.bodies()[0]
 
@@ -263,27 +263,27 @@ def test_without_the_key_of_the_record_its_people_are_counted(run: Run, folder: 
     assert run("apply", "--auto-approve", cwd=folder, env=key).returncode == 0
     # A new machine has the lockfile and no ledger.
     shutil.rmtree(folder / ".runner")
-    done = run("comment", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 0
     (body,) = github.bodies()
     assert "### Campaign plan → sandbox" in body
     assert "| pulse | ask | 5 | 4 | 0 |\n" in body
     assert "planned without knowing who was texted, since this pull request gets no secrets" in done.stderr
-    assert run("comment", cwd=folder).returncode == 1
+    assert run("ci", "comment", cwd=folder).returncode == 1
 
 
 def test_no_campaign_and_wrong_targets_are_commented(run: Run, folder: Path, github: GitHub) -> None:
     """An outdated plan doesn't stay when there is nothing left to plan, or no way to."""
-    run("comment", cwd=folder, env=github.job(folder))
+    run("ci", "comment", cwd=folder, env=github.job(folder))
     (folder / "campaigns/targets.yaml").write_text("targets: 3\n", encoding="utf-8")
-    assert run("comment", "--target", "sandbox", cwd=folder, env=github.job(folder)).returncode == 1
+    assert run("ci", "comment", "--target", "sandbox", cwd=folder, env=github.job(folder)).returncode == 1
     assert "### Invalid campaigns → sandbox" in github.bodies()[0]
     (folder / "campaigns/targets.yaml").unlink()
     (folder / "campaigns/pulse.yaml").unlink()
-    assert run("comment", cwd=folder, env=github.job(folder)).returncode == 0
+    assert run("ci", "comment", cwd=folder, env=github.job(folder)).returncode == 0
     assert github.bodies()[0].startswith(
         f"{MARKER}\n### No campaigns → sandbox\n\n"
-        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
+        "Goes to the embedded sandbox, which texts nobody.\n\n"
         "There is no campaign: nothing is sent.\n"
     )
 
@@ -304,12 +304,12 @@ def test_what_overflows_goes_to_the_summary(run: Run, folder: Path, github: GitH
     file.write_text(LONG, encoding="utf-8")
     assert run("apply", "--auto-approve", file, cwd=folder).returncode == 0
     replace_in(file, "word 0", "term 0")
-    done = run("comment", file, cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", file, cwd=folder, env=github.job(folder))
     assert done.returncode == 0, done.stderr
     (body,) = github.bodies()
     page = "[the job's summary](https://github.example/acme/campaigns/actions/runs/42)"
     assert f"\n> **Too long for here, see {page}:** long: changes since it was sent\n" in body
-    assert "<summary>long: 0 recipients to send</summary>" in body
+    assert "<summary>long: 0 people to text</summary>" in body
     summary = (folder / "summary.md").read_text(encoding="utf-8")
     assert "+text: term 0 1 2" in summary
     assert MARKER not in summary
@@ -322,14 +322,14 @@ def test_many_campaigns_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatc
     with workspace.open_ledger_for_reading() as ledger:
         planned = plan_on_record(workspace, Scope(), ledger, Failures())
     text = write_comment(PlanFindings("sandbox", planned=planned * 60, problems=Problems()))
-    assert text.head.endswith("| pulse | 4 | 4 | 4 | 8 |\n\n… and 10 more campaigns\n")
+    assert text.head.endswith("| pulse | 4 | 4 | 8 to 16 |\n\n… and 10 more rows\n")
 
 
 def test_the_token_is_nowhere(run: Run, folder: Path, github: GitHub) -> None:
     """The token is in no output, comment or summary."""
     github.faults.append(Fault("PATCH", "/comments", 403, "no"))
     github.add_comment(f"{MARKER}\nold")
-    done = run("comment", "-v", cwd=folder, env=github.job(folder))
+    done = run("ci", "comment", "-v", cwd=folder, env=github.job(folder))
     told = (
         done.stdout + done.stderr + (folder / "summary.md").read_text(encoding="utf-8") + str(github.bodies())
     )

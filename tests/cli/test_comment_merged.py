@@ -1,4 +1,4 @@
-"""`runner comment --merged`, as a job runs it after it has sent."""
+"""`runner ci comment --merged`, as a job runs it after it has sent."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_what_was_sent_is_one_comment_on_the_merged_pull_request(
 ) -> None:
     """It goes to the last one that changed campaigns, and later runs of the same merge edit it."""
     run("apply", "--auto-approve", "--limit", "1", cwd=folder)
-    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == f"Commented: {github.threads[9][0]['html_url']}\n"
     table = "| campaign | message | texted | launches | still to send |\n|---|---|---|---|---|\n"
@@ -70,14 +70,14 @@ def test_what_was_sent_is_one_comment_on_the_merged_pull_request(
         f"{HEAD}**1 text sent in 1 launch · 3 still to send**\n\n{table}| pulse | ask | 1 | 1 | 3 |\n\n\n{AS_OF}"
     )
     run("apply", "--auto-approve", cwd=folder)
-    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert done.stderr.startswith("Comment edited: ")
     table = "| campaign | message | texted | launches |\n|---|---|---|---|\n"
     assert read_comment(github) == (
         f"{HEAD}**4 texts sent in 4 launches**\n\n{table}| pulse | ask | 4 | 4 |\n\n\n{AS_OF}"
     )
     assert github.threads.keys() == {9}
-    assert run("comment", "--merged", "--quiet", cwd=folder, env=job(github, folder)).stderr == ""
+    assert run("ci", "comment", "--merged", "--quiet", cwd=folder, env=job(github, folder)).stderr == ""
 
 
 def test_a_machine_without_a_ledger_reads_the_lockfile(run: Run, folder: Path, github: GitHub) -> None:
@@ -85,7 +85,7 @@ def test_a_machine_without_a_ledger_reads_the_lockfile(run: Run, folder: Path, g
     run("apply", "--auto-approve", cwd=folder)
     for file in (folder / ".runner").glob("ledger*"):
         file.unlink()
-    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert "**4 texts sent in 4 launches**" in read_comment(github)
 
 
@@ -93,7 +93,7 @@ def test_what_was_sent_before_the_merge_is_told_apart(run: Run, folder: Path, gi
     """A pull request that came later is told what was sent since, and the rest in a column of its own."""
     run("apply", "--auto-approve", cwd=folder)
     edit_ledger(folder, "UPDATE launches SET outcome_at = '2026-11-20T12:00:00Z' WHERE id > 1")
-    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert (
         f"{HEAD}**1 text sent in 1 launch**\n\n| campaign | message | texted | launches | texted before |\n"
         "|---|---|---|---|---|\n| pulse | ask | 1 | 1 | 3 |\n"
@@ -110,7 +110,7 @@ def test_held_refused_and_deferred_people_are_told_of(run: Run, folder: Path, gi
     schedule = "schedule: {not_before: 2099-12-01T09:00, timezone: UTC}\n"
     with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
         stream.write(schedule)
-    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     body = read_comment(github)
     assert body.startswith(
         f"{HEAD}**0 texts sent in 0 launches · 3 deferred · 1 held · 1 refused**\n\n"
@@ -139,27 +139,27 @@ def test_who_approved_is_told(
     for secret, name in ((KEY, "ada"), ("f" * 32, "mallory")):
         approval = Approval(request, "d" * 32, "2026-11-21T09:00:00Z", (name,))
         shelf.record(file, [approval], TargetKey.of("sandbox", secret))
-    run("comment", "--merged", cwd=folder, env=job(github, folder, RUNNER_APPROVED_BY="@bo,<b>"))
+    run("ci", "comment", "--merged", cwd=folder, env=job(github, folder, RUNNER_APPROVED_BY="@bo,<b>"))
     tail = read_comment(github).rstrip().rpartition("\n")[2]
     assert tail == f"<sub>As of [the last run]({RUN}), approved by &lt;b&gt;, @&#8203;bo, ada.</sub>"
 
 
 def test_records_and_their_pull_requests_are_passed_over(run: Run, folder: Path, github: GitHub) -> None:
-    """A merged branch of records, an open pull request and one into another branch brought no campaign."""
+    """A merge of records alone, an open pull request and one into another branch brought no campaign."""
     for number, sha in enumerate(("d" * 40, "e" * 40, "f" * 40), start=20):
         github.add_commit(sha, "Merge it")
         github.add_pull(number, sha)
-    github.pulls["d" * 40][0]["head"]["ref"] = "runner/record"
+    github.files[20] = ["campaigns/pulse.live.lock.json"]
     github.pulls["e" * 40][0]["merged_at"] = None
     github.pulls["f" * 40][0]["base"]["ref"] = "feature"
-    run("comment", "--merged", cwd=folder, env=job(github, folder, GITHUB_SHA="f" * 40))
+    run("ci", "comment", "--merged", cwd=folder, env=job(github, folder, GITHUB_SHA="f" * 40))
     assert github.threads.keys() == {9}
 
 
 def test_without_a_merged_pull_request_the_summary_has_it(run: Run, folder: Path, github: GitHub) -> None:
     """What was pushed without one is told of in the job's summary."""
     github.pulls.clear()
-    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert (done.returncode, done.stderr) == (
         0,
         (
@@ -190,7 +190,7 @@ def test_a_job_that_cannot_comment_says_why(
     run: Run, folder: Path, github: GitHub, variables: dict[str, str], reason: str
 ) -> None:
     """What is missing is named, and is no failure."""
-    done = run("comment", "--merged", cwd=folder, env=job(github, folder) | variables)
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder) | variables)
     assert done.returncode == 0
     assert done.stderr == f"Warning: No comment: {reason}. The job's summary has everything\n"
 
@@ -201,7 +201,7 @@ def test_without_rights_nothing_fails(run: Run, folder: Path, github: GitHub) ->
     github.faults.append(Fault("GET", "/commits", 403, refused, times=1))
     github.faults.append(Fault("POST", "/comments", 403, refused))
     for _ in range(2):
-        done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+        done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
         assert (done.returncode, done.stderr) == (
             0,
             f"Warning: No comment: the token has no right to (403: {refused}). The job's summary has everything\n",
@@ -212,7 +212,7 @@ def test_a_broken_neighbour_is_told_of(run: Run, folder: Path, github: GitHub) -
     """What one campaign sent is told, and why another one is left out."""
     run("apply", "--auto-approve", cwd=folder)
     (folder / "campaigns/@ada.yaml").write_text("version: 2\n", encoding="utf-8")
-    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert done.returncode == 0
     body = read_comment(github)
     assert "| pulse | ask | 4 | 4 |\n" in body
@@ -220,9 +220,9 @@ def test_a_broken_neighbour_is_told_of(run: Run, folder: Path, github: GitHub) -
 
 
 def test_campaigns_of_which_none_is_valid(run: Run, folder: Path, github: GitHub) -> None:
-    """The errors are commented, and the command fails as `runner comment` does."""
+    """The errors are commented, and the command fails as `runner ci comment` does."""
     (folder / "campaigns/pulse.yaml").write_text("version: 2\n", encoding="utf-8")
-    done = run("comment", "--merged", cwd=folder, env=job(github, folder))
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     assert done.returncode == 1
     assert read_comment(github).startswith(f"{MARKER}\n### Invalid campaigns → sandbox\n")
 
@@ -238,7 +238,7 @@ def test_names_have_no_power_and_length_is_bounded(run: Run, folder: Path, githu
         (folder / f"campaigns/c{number}.yaml").write_text(named, encoding="utf-8")
     hostile = folder / "campaigns/@ada <img> `#1` | ](x) +14155550101.yaml"
     hostile.write_text("version: 2\n", encoding="utf-8")
-    run("comment", "--merged", cwd=folder, env=job(github, folder))
+    run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     body = read_comment(github)
     assert count_units(body) <= LONGEST_BODY
     assert "\n… and 51 more\n" in body
@@ -255,7 +255,7 @@ def test_it_is_another_comment_than_the_plan(run: Run, folder: Path, github: Git
     """What was said before the merge stays."""
     github.add_comment(f"{write_marker('sandbox')}\nthe plan", issue=9)
     for _ in range(2):
-        run("comment", "--merged", cwd=folder, env=job(github, folder))
+        run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
     markers = [comment["body"].split("\n")[0] for comment in github.threads[9]]
     assert markers == [write_marker("sandbox"), MARKER]
 
@@ -263,6 +263,6 @@ def test_it_is_another_comment_than_the_plan(run: Run, folder: Path, github: Git
 def test_outside_of_a_job_it_is_printed(run: Run, folder: Path) -> None:
     """On a person's machine the comment goes to standard output."""
     run("apply", "--auto-approve", cwd=folder)
-    done = run("comment", "--merged", cwd=folder)
+    done = run("ci", "comment", "--merged", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "Warning: No comment: this is no job of GitHub\n")
     assert done.stdout.startswith("### Campaigns sent → sandbox\n\n**4 texts sent in 4 launches**\n")

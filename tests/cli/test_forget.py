@@ -36,7 +36,7 @@ ALWAYS_UNREACHED = [
     "reports, exports, audience files and backups of the ledger: they are yours to write anew",
     (
         "ledgers of other machines keep what they have of them, though nobody texts them from there once "
-        "`runner record` has committed the file of suppressions: run `runner forget` there, too"
+        "`runner ci record` has committed the file of suppressions: run `runner forget` there, too"
     ),
 ]
 

@@ -75,8 +75,8 @@ def test_line_ends_make_no_difference(clones: list[Path], key: str) -> None:
         return said[1]
 
     lf, crlf = clones
-    assert "To send to sandbox: 2 recipients" in plan_both()
-    run(crlf, "approve", "--plan", "plan.json", "--by", "ada")
+    assert "To send to sandbox: 2 people now" in plan_both()
+    run(crlf, "ci", "approve", "--plan", "plan.json", "--by", "ada")
     if key:
         book = "campaigns/sandbox.approvals.json"
         (lf / book).write_bytes((crlf / book).read_bytes().replace(b"\n", b"\r\n"))

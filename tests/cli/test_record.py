@@ -1,29 +1,35 @@
-"""`runner record`: lockfiles get into the repository, whatever the clone and the remote look like."""
+"""`runner ci record`: lockfiles get into the repository, whatever the clone and the remote look like."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 import sys
+import time
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.git.clone import Clone
 from runner.git.command import Git, GitError
+from runner.git.lease import STATE_FILE, Clocks, GitLeaseTerms, State, dump_state, hold_lease
+from runner.git.state_ref import StateRef
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import PauseLine, dump_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KEY = TargetKey.of("live", None)
 LOCKFILE = "campaigns/coffee.live.lock.json"
+AT = "2026-12-01T10:00:00.000000Z"
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -55,12 +61,16 @@ def write(folder: Path, *numbers: int, name: str = "coffee", key: TargetKey = KE
     return file
 
 
-def list_launches(folder: Path, revision: str = "HEAD") -> set[int]:
-    """Return the numbers of the launches that a revision's lockfile has; it must be whole, and JSON."""
-    text = git(folder, "show", f"{revision}:{LOCKFILE}")
-    lockfile, is_merged = parse_lockfile(folder / LOCKFILE, text + "\n", KEY)
+def list_guids(text: str) -> set[int]:
+    """Return the numbers of the launches that a lockfile has; it must be whole, and JSON."""
+    lockfile, is_merged = parse_lockfile(Path(LOCKFILE), text, KEY)
     assert not is_merged
     return {int(launch.project_launch_guid[-12:]) for launch in lockfile.launches}
+
+
+def list_launches(folder: Path, revision: str = "HEAD") -> set[int]:
+    """Return the numbers of the launches that a revision's lockfile has."""
+    return list_guids(git(folder, "show", f"{revision}:{LOCKFILE}") + "\n")
 
 
 @pytest.fixture
@@ -116,7 +126,7 @@ def test_a_lockfile_is_committed_and_pushed(run: Run, remote: Path, tmp_path: Pa
         "GITHUB_RUN_ID": "42",
         "GITHUB_ACTOR": "ada",
     }
-    done = run("record", cwd=here, env=environment)
+    done = run("ci", "record", cwd=here, env=environment)
     commit = git(here, "rev-parse", "HEAD")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"Pushed to main of origin: Record 4 texts of coffee on live ({commit[:10]}).\n"
@@ -135,9 +145,9 @@ def test_recording_again_changes_nothing(run: Run, remote: Path, tmp_path: Path)
     """A second time there is nothing to say."""
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     before = git(remote, "rev-parse", "main")
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert (done.returncode, done.stdout) == (0, "Nothing to record: the lockfiles are unchanged.\n")
     assert git(remote, "rev-parse", "main") == before
 
@@ -146,7 +156,7 @@ def test_without_lockfiles_there_is_nothing_to_record(run: Run, remote: Path, tm
     """The first run of a repository may not have sent anything; the sandbox's lockfile is none to keep."""
     here = clone(remote, tmp_path / "here")
     (here / "campaigns/coffee.sandbox.lock.json").write_text("{}\n")
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert (done.returncode, done.stdout) == (0, "Nothing to record: there is no lockfile.\n")
 
 
@@ -158,7 +168,7 @@ def test_other_changes_stay_out_and_as_they_are(run: Run, remote: Path, tmp_path
     (here / "staged.txt").write_text("staged\n")
     git(here, "add", "staged.txt")
     (here / "new.txt").write_text("new\n")
-    assert run("record", cwd=here).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
     assert git(here, "show", "--format=", "--name-only", "origin/main") == LOCKFILE
     assert git(here, "status", "--porcelain").splitlines() == [
         "M campaigns/coffee.yaml",
@@ -175,7 +185,7 @@ def test_a_branch_that_has_moved_on_is_followed(run: Run, remote: Path, tmp_path
     git(other, "commit", "--quiet", "-m", "Ask how the tea was")
     git(other, "push", "--quiet")
     write(here, 1)
-    assert run("record", cwd=here).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
     assert git(remote, "log", "--format=%s", "main").splitlines() == [
         "Record 2 texts of coffee on live",
         "Ask how the tea was",
@@ -189,12 +199,12 @@ def test_what_two_machines_sent_is_united(run: Run, remote: Path, tmp_path: Path
     """Both went on from the same record: both sides count, in a file that is whole."""
     first = clone(remote, tmp_path / "first")
     write(first, 1)
-    run("record", cwd=first)
+    run("ci", "record", cwd=first)
     second = clone(remote, tmp_path / "second")
     write(first, 1, 2)
-    run("record", cwd=first)
+    run("ci", "record", cwd=first)
     write(second, 1, 3)
-    done = run("record", cwd=second)
+    done = run("ci", "record", cwd=second)
     assert "Record 2 texts of coffee on live" in done.stdout
     assert list_launches(remote, "main") == {1, 2, 3}
     assert list_launches(second) == {1, 2, 3}
@@ -205,11 +215,11 @@ def test_a_stale_clone_does_not_put_the_record_back(run: Run, remote: Path, tmp_
     """A re-run of an old commit has an old lockfile that it has not changed: the branch's is right."""
     stale = clone(remote, tmp_path / "stale")
     write(stale, 1)
-    run("record", cwd=stale)
+    run("ci", "record", cwd=stale)
     other = clone(remote, tmp_path / "other")
     write(other, 1, 2)
-    run("record", cwd=other)
-    assert run("record", cwd=stale).stdout == "Nothing to record: the lockfiles are unchanged.\n"
+    run("ci", "record", cwd=other)
+    assert run("ci", "record", cwd=stale).stdout == "Nothing to record: the lockfiles are unchanged.\n"
     assert list_launches(remote, "main") == {1, 2}
 
 
@@ -217,13 +227,13 @@ def test_a_lockfile_of_an_older_commit_undoes_nothing(run: Run, remote: Path, tm
     """What the checked out commit has on record stays, though an older file was put in its place."""
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     write(here, 1, 2)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     git(here, "checkout", "HEAD~1", "--", LOCKFILE)
-    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"
+    assert run("ci", "record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"
     write(here, 1, 3)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     assert list_launches(remote, "main") == {1, 2, 3}
 
 
@@ -232,7 +242,7 @@ def test_a_file_that_is_no_text_is_an_error(run: Run, remote: Path, tmp_path: Pa
     here = clone(remote, tmp_path / "here")
     file = write(here, 1)
     file.write_bytes(b"\xff")
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert done.returncode == 1
     assert done.stderr == f"Error: {file} is not UTF-8\n  restore it with git; nothing was recorded\n"
 
@@ -253,7 +263,7 @@ def test_a_lockfile_that_cannot_be_read_keeps_no_other_back(
     broken = write(here, 2, name="tea")
     broken.write_bytes(content)
     for expected in ("Pushed to main of origin: Record 2 texts of coffee on live", "Nothing to record: "):
-        done = run("record", cwd=here)
+        done = run("ci", "record", cwd=here)
         assert done.returncode == 3
         assert done.stdout.startswith(expected)
         assert done.stderr.startswith(f"Left out: {words.format(file=broken)}\n")
@@ -269,7 +279,7 @@ def test_what_git_has_merged_is_recorded_whole(run: Run, remote: Path, tmp_path:
     sides = [side.splitlines()[1:-1] for side in (ours, theirs)]
     text = "\n".join(["{", "<<<<<<< a", *sides[0], "=======", *sides[1], ">>>>>>> b", "}", ""])
     (here / LOCKFILE).write_text(text, encoding="utf-8")
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     assert list_launches(remote, "main") == {1, 2, 3}
     assert git(here, "status", "--porcelain") == ""
 
@@ -278,11 +288,11 @@ def test_what_the_remote_has_already_is_not_in_the_way(run: Run, remote: Path, t
     """A run that was killed behind its push, or another machine, has recorded it: `git pull` goes on."""
     here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")
     write(here, 1)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     write(here, 1, 2)
     write(there, 1, 2)
-    run("record", cwd=here)
-    assert run("record", cwd=there).stdout == "Nothing to record: the lockfiles are unchanged.\n"
+    run("ci", "record", cwd=here)
+    assert run("ci", "record", cwd=there).stdout == "Nothing to record: the lockfiles are unchanged.\n"
     assert git(there, "status", "--porcelain") == ""
     assert git(there, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
 
@@ -298,7 +308,7 @@ def test_a_shallow_clone_on_a_detached_head_will_do(run: Run, remote: Path, tmp_
     git(other, "push", "--quiet")
     write(here, 1)
     environment = {"GITHUB_REF_TYPE": "branch", "GITHUB_REF_NAME": "main"}
-    assert run("record", cwd=here, env=environment).returncode == 0
+    assert run("ci", "record", cwd=here, env=environment).returncode == 0
     assert git(remote, "log", "-2", "--format=%s", "main").splitlines() == [
         "Record 2 texts of coffee on live",
         "Ask how the tea was",
@@ -313,7 +323,12 @@ def test_gitlab_names_its_branch_too(run: Run, remote: Path, tmp_path: Path) -> 
     git(here, "checkout", "--quiet", "--detach")
     write(here, 1)
     url = "https://gitlab.example/acme/texts/-/jobs/9"
-    run("record", cwd=here, env={"CI_COMMIT_BRANCH": "main", "CI_JOB_URL": url, "GITLAB_USER_LOGIN": "bob"})
+    run(
+        "ci",
+        "record",
+        cwd=here,
+        env={"CI_COMMIT_BRANCH": "main", "CI_JOB_URL": url, "GITLAB_USER_LOGIN": "bob"},
+    )
     assert git(remote, "log", "-1", "--format=%(trailers:key=Triggered-By,valueonly)", "main") == "bob"
 
 
@@ -322,188 +337,126 @@ def test_a_detached_head_needs_a_branch(run: Run, remote: Path, tmp_path: Path) 
     here = clone(remote, tmp_path / "here")
     git(here, "checkout", "--quiet", "--detach")
     write(here, 1)
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert done.returncode == 64
     assert done.stderr == (
         "Error: the work tree is not on a branch (a detached HEAD)\n  name one with --branch\n"
     )
 
 
-def test_a_protected_branch_gets_the_record_through_another(run: Run, remote: Path, tmp_path: Path) -> None:
-    """The commit goes to a branch that is to be merged, and that is said."""
-    protect(remote, "refs/heads/main")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    done = run("record", cwd=here)
-    assert done.returncode == 0
-    assert done.stderr == (
-        "Warning: main of origin takes no push from here (hook declined (protected)). Record 2 texts of coffee on live: "
-        "it is on the branch runner/record, which is to be merged; until then the service tells the next run "
-        "what was sent\n"
-    )
-    assert list_launches(remote, "runner/record") == {1}
-    assert done.stdout == ""
-    again = run("record", cwd=here, env={"GITHUB_ACTIONS": "true"})
-    assert "what is new is already on the branch runner/record" in again.stderr
-    # A job that succeeds is not looked into: its page has to say it.
-    assert again.stdout.startswith("::warning title=The record must be merged::main of origin takes no push")
-
-
-def test_a_record_that_waits_is_gone_on_with(run: Run, remote: Path, tmp_path: Path) -> None:
-    """The next run starts from main, which does not have it: the branch ends with what both have sent."""
-    protect(remote, "refs/heads/main")
-    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
-    write(first, 1)
-    run("record", cwd=first)
-    write(second, 2)
-    assert run("record", cwd=second).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2}
-    assert git(remote, "log", "--format=%s", "main..runner/record").splitlines() == [
-        "Record 2 texts of coffee on live",
-        "Record 2 texts of coffee on live",
-    ]
-
-
-@pytest.mark.slow
-def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, tmp_path: Path) -> None:
-    """It has the same key then, so that what it sends can be united with what waits."""
-    protect(remote, "refs/heads/main")
-    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second", "--depth", "1")
-    write(first, 1)
-    run("record", cwd=first)
-    taken = run("record", "--fetch", cwd=second)
-    assert taken.stdout == f"Taken from the branch runner/record, which is to be merged: {LOCKFILE}.\n"
-    assert (second / LOCKFILE).read_bytes() == (first / LOCKFILE).read_bytes()
-    again = run("record", cwd=second)
-    assert "what is new is already on the branch runner/record" in again.stderr
-    write(second, 1, 2)
-    write(first, 1, 3)
-    run("record", cwd=second)
-    assert LOCKFILE in run("record", "--fetch", cwd=first).stdout
-    assert run("record", cwd=first).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2, 3}
-
-
-def test_a_record_that_was_squashed_makes_way(run: Run, remote: Path, tmp_path: Path) -> None:
-    """It stands on main as another commit: what comes next is put on that, so that it can be merged, too."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("record", "--no-push", cwd=here)
-    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
-    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
-    git(here, "push", "--quiet", "origin", "HEAD:main")
-    protect(remote, "refs/heads/main")
-    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
-    write(shallow, 1, 2)
-    assert run("record", cwd=shallow).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2}
-    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
-
-
-def test_a_squashed_record_that_must_not_be_replaced_is_gone_on_with(
+def test_a_branch_that_takes_no_push_is_an_error_where_nothing_else_has_the_record(
     run: Run, remote: Path, tmp_path: Path
 ) -> None:
-    """Where no branch may be forced, what is sent is still recorded."""
+    """What is new is in the files alone: they stay, and the remedies are named."""
+    protect(remote, "refs/heads/main")
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    run("record", "--no-push", cwd=here)
-    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
-    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
-    git(here, "push", "--quiet", "origin", "HEAD:main")
+    done = run("ci", "record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: main of origin takes no push from here (hook declined (protected)), and what is new is nowhere else\n"
+        "  have a ref keep the record (targets.yaml: `state_remote: origin`; `runner ci start`), or let this user, "
+        "or the job's token, push there, and meet the branch's rules, such as signed commits (git's "
+        "commit.gpgSign and user.signingKey). The files here have everything: keep them\n"
+    )
+    assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
+
+
+def put_on_ref(folder: Path, *numbers: int, **texts: str) -> None:
+    """Leave a free state ref on the remote, with a lockfile of these launches and other files."""
+    ref = StateRef.open(folder, "origin", "live")
+    files = {"coffee.lock.json": write(folder, *numbers).read_text(encoding="utf-8"), **texts}
+    (folder / LOCKFILE).unlink()
+    files[STATE_FILE] = dump_state(State())
+    ref.swap(ref.find(), ref.compose({name: ref.store(text) for name, text in files.items()}))
+
+
+def test_a_protected_branch_leaves_the_record_on_the_ref(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Nothing is lost and nothing waits: the next machine takes all of it from there; a branch can be had."""
     protect(remote, "refs/heads/main")
-    git(remote, "config", "receive.denyNonFastForwards", "true")
+    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second", "--depth", "1")
+    put_on_ref(first, 1, 2)
+    write(first, 1, 2, 3)
+    said = (
+        "main of origin takes no push from here (hook declined (protected)). The record is on refs/runner/live on "
+        "origin, where every command finds it; for people, `runner ci record --branch NAME` puts it on a branch "
+        "that can be merged.\n"
+    )
+    # The third launch is on the ref by now.
+    for _ in range(2):
+        done = run("ci", "record", cwd=first)
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", said)
+    taken = run("ci", "record", "--fetch", cwd=second)
+    assert taken.stdout == f"Copied from the state remote: {LOCKFILE}.\n"
+    assert (second / LOCKFILE).read_bytes() == (first / LOCKFILE).read_bytes()
+    assert run("ci", "record", "--fetch", cwd=second).stdout == "There is nothing to copy.\n"
+    # The remedy, for people.
+    assert run("ci", "record", "--branch", "to-merge", cwd=second).returncode == 0
+    assert list_launches(remote, "to-merge") == {1, 2, 3}
+
+
+def test_what_the_ref_has_is_copied_to_the_branch(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Also of campaigns that this machine did not send; to the place that each has, whatever it was called."""
+    here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")
+    write(here, 1)
+    run("ci", "record", cwd=here)
+    put_on_ref(there, 1, 2)
+    done = run("ci", "record", cwd=there)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Pushed to main of origin: Record 2 texts of coffee on live (")
+    assert list_launches(remote, "main") == {1, 2}
+    assert git(there, "status", "--porcelain") == ""
+
+
+def test_a_run_that_was_killed_between_its_two_pushes_loses_nothing(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """Its machine is gone with its files: the next one copies from the ref, whatever that one has sent."""
+    gone, here = clone(remote, tmp_path / "gone"), clone(remote, tmp_path / "here")
+    put_on_ref(gone, 1, 2)
+    shutil.rmtree(gone)
+    write(here, 3)
+    assert run("ci", "record", cwd=here).returncode == 0
+    assert list_launches(remote, "main") == {1, 2, 3}
+    ref = StateRef.open(here, "origin", "live")
+    assert list_guids(ref.load(ref.read().files["coffee.lock.json"])) == {1, 2, 3}
+
+
+def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Its holder writes what is sent; decisions of others are added all the same."""
+    here = clone(remote, tmp_path / "here")
+    put_on_ref(here, 1)
+    ref = StateRef.open(here, "origin", "live")
+    clocks = Clocks(time.monotonic, time.sleep)
     write(here, 1, 2)
-    assert run("record", cwd=here).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2}
-    assert "Squashed" not in git(remote, "log", "--format=%s", "runner/record")
+    book = here / "campaigns/live.suppressions.json"
+    pieces = dump_book("live", KEY.name, sign(KEY, "entry", "", [PauseLine("coffee", "", "paused", AT)]))
+    book.write_text("".join(pieces), encoding="utf-8")
+    with hold_lease(ref, "one", "1", GitLeaseTerms.lasting(60), clocks, print) as lease:
+        assert run("ci", "record", cwd=here).returncode == 0
+        lease.write(lease.files)
+        found = lease.files
+    assert list_guids(ref.load(found["coffee.lock.json"])) == {1}
+    other = StateRef.open(here, "origin", "live")
+    assert other.load(other.read().files[book.name]) == book.read_text(encoding="utf-8")
 
 
 def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path: Path) -> None:
     """An address that is given instead of a remote's name is shown without it."""
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    done = run("record", "--remote", "http://ann:pass@127.0.0.1:9/texts.git", cwd=here)
+    done = run("ci", "record", "--remote", "http://ann:pass@127.0.0.1:9/texts.git", cwd=here)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the remote http://127.0.0.1:9/texts.git cannot be reached: ")
     assert "pass@" not in done.stderr
 
 
-def test_nothing_may_wait(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Neither is there such a branch, nor is one that was merged taken."""
-    here = clone(remote, tmp_path / "here")
-    assert run("record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
-    git(here, "push", "--quiet", "origin", "main:runner/record")
-    assert run("record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
-
-
-def test_a_record_that_was_merged_long_ago_puts_nothing_back(run: Run, remote: Path, tmp_path: Path) -> None:
-    """A shallow clone does not see that it was merged, and main has more by now."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("record", cwd=here)
-    git(here, "push", "--quiet", "origin", "main:runner/record")
-    write(here, 1, 2)
-    run("record", cwd=here)
-    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
-    assert run("record", "--fetch", cwd=shallow).stdout == "Nothing waits on the branch runner/record.\n"
-    assert git(shallow, "status", "--porcelain") == ""
-
-
-def test_all_that_waits_is_taken(run: Run, remote: Path, tmp_path: Path) -> None:
+def test_everything_is_fetched(run: Run, remote: Path, tmp_path: Path) -> None:
     """A part of it would leave the rest with another key."""
     here = clone(remote, tmp_path / "here")
-    done = run("record", "--fetch", "campaigns", cwd=here)
+    done = run("ci", "record", "--fetch", "campaigns", cwd=here)
     assert done.returncode == 64
-    assert done.stderr == "Error: --fetch takes all that waits: PATH and --no-push don't go with it\n"
-
-
-def test_a_record_that_was_merged_is_of_the_past(run: Run, remote: Path, tmp_path: Path) -> None:
-    """After the merge the branch goes on from main, without anything being overwritten."""
-    protect(remote, "refs/heads/main")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("record", cwd=here)
-    git(remote, "update-ref", "refs/heads/main", "refs/heads/runner/record")
-    write(here, 1, 2)
-    run("record", cwd=here)
-    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
-    assert list_launches(remote, "runner/record") == {1, 2}
-
-
-def test_a_remote_that_takes_nothing_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Only then the command fails; nothing is lost by it."""
-    protect(remote, "*")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    done = run("record", cwd=here)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: the record could be pushed neither to main (hook declined (protected)) nor to "
-        "runner/record (hook declined (protected))\n"
-        "  let this user, or the job's token, write to the repository, and meet its rules, such as signed commits "
-        "(git's commit.gpgSign and user.signingKey); what was sent is on record at the service, and the next "
-        "`runner apply` finds it there\n"
-    )
-    assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
-
-
-def test_a_branch_in_the_way_of_the_records_own_is_named(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Git can have no branch runner/record beside one that is called runner: nothing is tried in vain."""
-    git(remote, "branch", "runner", "main")
-    protect(remote, "refs/heads/main")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    done = run("record", cwd=here)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: the record could not be pushed to main (hook declined (protected)), and the branch runner/record cannot be "
-        "made on origin: refs/heads/runner is in its way\n"
-        "  rename that one; what was sent is on record at the service, and the next `runner apply` finds it "
-        "there\n"
-    )
-    git(remote, "branch", "-m", "runner", "the-runner")
-    assert run("record", cwd=here).returncode == 0
-    assert list_launches(remote, "runner/record") == {1}
+    assert done.stderr == "Error: --fetch takes everything: PATH and --no-push don't go with it\n"
 
 
 @pytest.mark.slow
@@ -517,7 +470,7 @@ def test_of_two_at_once_in_one_clone_one_waits(
     hook = here / ".git/hooks/reference-transaction"
     hook.write_text('#!/bin/sh\n[ "$1" != prepared ] || ! grep -q " HEAD$" || sleep 2\n', encoding="utf-8")
     hook.chmod(0o755)
-    command = [sys.executable, "-m", "runner", "record", *options]
+    command = [sys.executable, "-m", "runner", "ci", "record", *options]
     processes = [
         subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -550,11 +503,11 @@ def test_a_clone_that_is_never_free_is_an_error(remote: Path, tmp_path: Path) ->
         process.stdout.readline()
         with pytest.raises(GitError) as caught, Clone(Git(here), here).hold(0.3):
             pass
-        assert caught.value.message == f"another `runner record` has been at work in {here} for 0.3 s"
+        assert caught.value.message == f"another `runner ci record` has been at work in {here} for 0.3 s"
         assert caught.value.hint == "wait until it has ended, or end it, then run the same command again"
         process.kill()
     with Clone(Git(here), here).hold(0):
-        assert list((here / ".git").glob("runner.lock"))
+        assert git(here, "status", "--porcelain") == ""
 
 
 def test_a_linked_work_tree_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -562,7 +515,7 @@ def test_a_linked_work_tree_will_do(run: Run, remote: Path, tmp_path: Path) -> N
     here = clone(remote, tmp_path / "here")
     git(here, "worktree", "add", "--quiet", "-b", "beside", str(tmp_path / "beside"))
     write(tmp_path / "beside", 1)
-    done = run("record", "--branch", "main", cwd=tmp_path / "beside")
+    done = run("ci", "record", "--branch", "main", cwd=tmp_path / "beside")
     assert (done.returncode, done.stderr) == (0, "")
     assert list_launches(remote, "main") == {1}
     assert git(here, "status", "--porcelain") == ""
@@ -572,7 +525,7 @@ def test_a_remote_that_is_gone_is_an_error(run: Run, remote: Path, tmp_path: Pat
     """The user hears of another way."""
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    done = run("record", "--remote", "nowhere", cwd=here)
+    done = run("ci", "record", "--remote", "nowhere", cwd=here)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the remote nowhere cannot be reached: fatal: 'nowhere' does not")
     assert done.stderr.endswith("name another one with --remote, or commit without it: --no-push\n")
@@ -591,7 +544,7 @@ def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_pat
     )
     hook.chmod(0o755)
     write(here, 1)
-    assert run("record", cwd=here).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
     assert git(remote, "log", "-2", "--format=%s", "main").splitlines() == [
         "Record 2 texts of coffee on live",
         "Ask how the tea was",
@@ -600,7 +553,7 @@ def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_pat
 
 @pytest.mark.slow
 def test_a_branch_that_never_rests_is_left_alone(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Who loses every race leaves the record on the other branch."""
+    """Who loses every race says so; the files stay."""
     here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
     hook = here / ".git/hooks/pre-push"
     hook.write_text(
@@ -609,17 +562,16 @@ def test_a_branch_that_never_rests_is_left_alone(run: Run, remote: Path, tmp_pat
     )
     hook.chmod(0o755)
     write(here, 1)
-    done = run("record", cwd=here)
-    assert done.returncode == 0
-    assert "main of origin takes no push from here (others pushed to it all the time)." in done.stderr
-    assert list_launches(remote, "runner/record") == {1}
+    done = run("ci", "record", cwd=here)
+    assert done.returncode == 1
+    assert "main of origin takes no push from here (others pushed to it all the time)" in done.stderr
 
 
 def test_a_commit_can_be_left_unpushed(run: Run, remote: Path, tmp_path: Path) -> None:
     """`--no-push` commits onto the current branch."""
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    done = run("record", "--no-push", cwd=here)
+    done = run("ci", "record", "--no-push", cwd=here)
     commit = git(here, "rev-parse", "HEAD")
     assert done.stdout == f"Committed: Record 2 texts of coffee on live ({commit[:10]}).\n"
     assert git(here, "log", "--format=%s", "origin/main..HEAD") == "Record 2 texts of coffee on live"
@@ -631,7 +583,7 @@ def test_commits_of_ones_own_stay_unpushed(run: Run, remote: Path, tmp_path: Pat
     here = clone(remote, tmp_path / "here")
     git(here, "commit", "--quiet", "--allow-empty", "-m", "Mine")
     write(here, 1)
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert done.returncode == 0
     assert done.stderr == (
         "This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.\n"
@@ -655,7 +607,7 @@ def test_changes_that_would_be_lost_keep_the_clone_where_it_is(
     git(other, "push", "--quiet")
     (here / "campaigns/coffee.yaml").write_text("version: 1\nname: mine\n")
     write(here, 1)
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert "git stash" in done.stderr
     assert (here / "campaigns/coffee.yaml").read_text() == "version: 1\nname: mine\n"
     assert list_launches(remote, "main") == {1}
@@ -678,7 +630,7 @@ def test_a_clone_that_names_nobody_has_a_bot_commit(
     (tmp_path / "gitconfig").write_text("")
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    assert run("record", cwd=here, env=environment).returncode == 0
+    assert run("ci", "record", cwd=here, env=environment).returncode == 0
     assert git(here, "log", "-1", "--format=%an <%ae>") == author
 
 
@@ -686,9 +638,9 @@ def test_keys_of_ones_own_cannot_be_united(run: Run, remote: Path, tmp_path: Pat
     """Two first sends without a common key: a person has to choose a side."""
     first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
     write(first, 1)
-    run("record", cwd=first)
+    run("ci", "record", cwd=first)
     write(second, 2, key=TargetKey.of("live", "f" * 32))
-    done = run("record", cwd=second)
+    done = run("ci", "record", cwd=second)
     assert done.returncode == 1
     assert "is there under two keys, and one version may have people that the other lacks" in done.stderr
 
@@ -698,7 +650,7 @@ def test_what_is_named_is_recorded_alone(run: Run, remote: Path, tmp_path: Path)
     here = clone(remote, tmp_path / "here")
     write(here, 1)
     write(here, 2, name="tea")
-    done = run("record", "campaigns/coffee.yaml", cwd=here)
+    done = run("ci", "record", "campaigns/coffee.yaml", cwd=here)
     assert done.returncode == 0
     assert git(here, "status", "--porcelain") == "?? campaigns/tea.live.lock.json"
 
@@ -707,9 +659,9 @@ def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tm
     """As when a person has said that a launch is not the campaign's."""
     here = clone(remote, tmp_path / "here")
     file = write(here, 1)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     save_lockfile(file, LockfileContents("coffee", KEY, [make_launch(1)], dismissed={"guid"}))
-    assert "Bring the record of coffee on live up to date" in run("record", cwd=here).stdout
+    assert "Bring the record of coffee on live up to date" in run("ci", "record", cwd=here).stdout
 
 
 def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
@@ -718,11 +670,11 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     """Its new lockfile has everything, and the old one, which was recorded, is still there."""
     here = clone(remote, tmp_path / "here")
     write(here, 1, 2)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     launches = sorted((make_launch(number) for number in (1, 2, 3)), key=lambda launch: launch.key)
     contents = LockfileContents("espresso", KEY, launches, former_names={"coffee"})
     save_lockfile(here / "campaigns/espresso.live.lock.json", contents)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
 
 
@@ -742,18 +694,18 @@ def test_what_a_moved_campaign_had_sent_is_not_counted_again(run: Run, remote: P
     """Its lockfile stands in another folder, where everything in it is new to git; the old one may be gone."""
     here = clone(remote, tmp_path / "here")
     old = write(here, 1, 2)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     (here / "campaigns/winter").mkdir()
     new = here / "campaigns/winter/coffee.live.lock.json"
     shutil.copy(write(here, 1, 2, 3), new)
     git(here, "checkout", "--quiet", "--", str(old.relative_to(here)))
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     git(here, "rm", "--quiet", str(old.relative_to(here)))
     git(here, "commit", "--quiet", "-m", "Remove what was left behind")
     git(here, "push", "--quiet", "origin", "HEAD:main")
     shutil.copy(write(here, 1, 2, 3, 4), new)
     old.unlink()
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
         "Record 4 texts of coffee on live"
     ]
@@ -764,7 +716,7 @@ def test_two_lockfiles_of_one_campaign_are_counted_once(run: Run, remote: Path, 
     here = clone(remote, tmp_path / "here")
     (here / "campaigns/winter").mkdir()
     shutil.copy(write(here, 1, 2), here / "campaigns/winter")
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     assert read_subjects(here) == ["Record 4 texts of coffee on live"]
 
 
@@ -772,7 +724,7 @@ def test_a_lost_lockfile_is_restored(run: Run, remote: Path, tmp_path: Path) -> 
     """It was deleted, or put back to an older version, and is whole again."""
     here = clone(remote, tmp_path / "here")
     write(here, 1, 2)
-    run("record", cwd=here)
+    run("ci", "record", cwd=here)
     for version, told in (((1, 2, 3), 3), ((1, 2, 3, 4), 4)):
         if told == 3:
             git(here, "rm", "--quiet", LOCKFILE)
@@ -782,24 +734,9 @@ def test_a_lost_lockfile_is_restored(run: Run, remote: Path, tmp_path: Path) -> 
         git(here, "push", "--quiet", "origin", "HEAD:main")
         job = clone(remote, tmp_path / f"job{told}", "--depth=1")
         write(job, *version)
-        assert run("record", cwd=job).returncode == 0
+        assert run("ci", "record", cwd=job).returncode == 0
         git(here, "pull", "--quiet", "origin", "main")
         assert list_launches(here) == set(version)
-
-
-def test_what_waits_counts_what_main_was_not_told(run: Run, remote: Path, tmp_path: Path) -> None:
-    """A record that goes on from one that waits counts neither what that one tells, nor what main does."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("record", cwd=here)
-    protect(remote, "refs/heads/main")
-    write(here, 1, 2)
-    run("record", cwd=here)
-    write(here, 1, 2, 3)
-    run("record", cwd=here)
-    git(here, "fetch", "--quiet", "origin", "runner/record")
-    subjects = git(here, "log", "--format=%s", "--grep=^Record", "FETCH_HEAD").splitlines()
-    assert subjects == ["Record 2 texts of coffee on live"] * 3
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -807,7 +744,7 @@ def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> N
     here = clone(remote, tmp_path / "here")
     for number, name in enumerate(("coffee", "tea", "cake")):
         write(here, number, name=name)
-    assert "Record 6 texts of 3 campaigns on live" in run("record", cwd=here).stdout
+    assert "Record 6 texts of 3 campaigns on live" in run("ci", "record", cwd=here).stdout
     assert git(here, "log", "-1", "--format=%b", "origin/main").splitlines()[:3] == [
         "cake, taste: 2 texts in 1 launch",
         "coffee, taste: 2 texts in 1 launch",
@@ -819,7 +756,7 @@ def test_lockfiles_of_another_repository_are_refused(run: Run, remote: Path, tmp
     """What is outside cannot be committed here."""
     here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
     file = write(other, 1)
-    done = run("record", str(other / "campaigns"), cwd=here)
+    done = run("ci", "record", str(other / "campaigns"), cwd=here)
     assert done.returncode == 64
     assert done.stderr == f"Error: {file} is outside the git repository of the current folder\n"
 
@@ -827,7 +764,7 @@ def test_lockfiles_of_another_repository_are_refused(run: Run, remote: Path, tmp
 def test_outside_a_repository_there_is_nowhere_to_record(run: Run, tmp_path: Path) -> None:
     """The user is told where to run it."""
     (tmp_path / "campaigns").mkdir()
-    done = run("record", cwd=tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
+    done = run("ci", "record", cwd=tmp_path, env={"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
     assert done.returncode == 1
     assert done.stderr == (
         "Error: the current folder is not in a git repository\n"
@@ -840,7 +777,7 @@ def test_a_repository_without_a_commit_has_nothing_to_record_on(run: Run, tmp_pa
     git(tmp_path, "init", "--quiet", "-b", "main")
     (tmp_path / "campaigns").mkdir()
     write(tmp_path, 1)
-    done = run("record", "--no-push", cwd=tmp_path)
+    done = run("ci", "record", "--no-push", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == ("Error: there is no commit yet to record on\n  commit the campaigns first\n")
 
@@ -859,7 +796,7 @@ def test_commits_are_signed_as_git_is_set_up(run: Run, remote: Path, tmp_path: P
     (remote / "hooks/pre-receive").chmod(0o755)
     here = clone(remote, tmp_path / "here")
     write(here, 1)
-    done = run("record", cwd=here)
+    done = run("ci", "record", cwd=here)
     assert done.returncode == 1
     assert "(pre-receive hook declined (Commits must have verified signatures.))" in done.stderr
     assert "signed commits (git's commit.gpgSign and user.signingKey)" in done.stderr
@@ -867,11 +804,11 @@ def test_commits_are_signed_as_git_is_set_up(run: Run, remote: Path, tmp_path: P
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     for setting in ("commit.gpgSign=yes", "gpg.format=ssh", f"user.signingKey={key}.pub"):
         git(here, "config", *setting.split("=", 1))
-    assert run("record", cwd=here).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
     assert list_launches(remote, "main") == {1}
     git(here, "config", "user.signingKey", str(tmp_path / "lost"))
     write(here, 2)
-    unsigned = run("record", cwd=here)
+    unsigned = run("ci", "record", cwd=here)
     assert unsigned.returncode == 1
     assert "`git commit-tree` failed: " in unsigned.stderr
 
@@ -883,8 +820,8 @@ def test_filters_of_git_apply_to_the_record(run: Run, remote: Path, tmp_path: Pa
     for side in ("clean", "smudge"):
         git(here, "config", f"filter.swap.{side}", "tr a-zA-Z n-za-mN-ZA-M")
     write(here, 1)
-    assert run("record", cwd=here).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
     assert '"pnzcnvta": "pbssrr"' in git(remote, "show", f"main:{LOCKFILE}")
     # Committed as it is here: git finds nothing changed, and neither does the next recording.
     assert git(here, "status", "--porcelain") == "?? .gitattributes"
-    assert run("record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"
+    assert run("ci", "record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"

@@ -78,12 +78,12 @@ def test_gits_remedy_for_a_repository_of_another_user_is_shown(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(place / "gitconfig"))
     subprocess.run(["git", "init", "-q"], cwd=place, check=True)
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
-    done = run("record", "--no-push", cwd=place)
+    done = run("ci", "record", "--no-push", cwd=place)
     assert "dubious ownership" in done.stderr
     _, mark, remedy = done.stderr.rpartition("if you trust its owner: `")
     assert mark
     subprocess.run(remedy.strip().removesuffix("`"), cwd=place, check=True, shell=True)  # noqa: S602  git's
-    assert "dubious" not in run("record", "--no-push", cwd=place).stderr
+    assert "dubious" not in run("ci", "record", "--no-push", cwd=place).stderr
 
 
 def test_a_campaign_file_with_too_long_a_name_is_named(run: Run, place: Path) -> None:

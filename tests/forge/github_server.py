@@ -3,7 +3,7 @@
 https://docs.github.com/rest/issues, https://docs.github.com/rest/pulls, https://docs.github.com/rest/commits,
 https://docs.github.com/rest/actions/workflow-runs,
 https://docs.github.com/rest/using-the-rest-api/using-pagination-in-the-rest-api. A test of a whole job uses it
-as `with running_github() as github: run("comment", cwd=…, env=github.job(tmp_path))`.
+as `with running_github() as github: run("ci", "comment", cwd=…, env=github.job(tmp_path))`.
 """
 
 from __future__ import annotations

@@ -186,12 +186,13 @@ class Run:
                 "server_url": "https://github.example",
                 "token": "ghs_token-of-the-job",
             },
-            "inputs": self._fill_in(),
+            "inputs": self.fill_in(),
             "vars": self.forge.variables,
             "needs": {name: {"outputs": job.outputs, "result": job.result} for name, job in needs.items()},
         }
 
-    def _fill_in(self) -> dict[str, str]:
+    def fill_in(self) -> dict[str, str]:
+        """Return what somebody has filled in, with the defaults."""
         if self.event.name != "workflow_dispatch":
             return {}
         # YAML 1.1 reads the key `on` as true.

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tests.gitops.forge import Run
 
-SHELLS = {"bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"]}
+SHELL = ["bash", "-e"]
+"""What GitHub runs scripts with that name no shell."""
 _PATIENCE_S = 250
 PATH = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 
@@ -34,7 +35,6 @@ class Machine:
     def __init__(self, run: Run, name: str, secrets: Mapping[str, str]) -> None:
         definition = run.workflow["jobs"][name]
         self._run, self._forge, self._name, self._definition = run, run.forge, name, definition
-        self._shell = run.workflow["defaults"]["run"]["shell"]
         self._working_directory = definition.get("defaults", {}).get("run", {}).get("working-directory", ".")
         self._job = Job()
         self._is_well = True
@@ -58,7 +58,8 @@ class Machine:
         for name in ("temp", "home", "work"):
             (self._folder / name).mkdir(parents=True)
         event_file = self._folder / "event.json"
-        event_file.write_text(json.dumps(self._run.event.payload), encoding="utf-8")
+        event = {**self._run.event.payload, "inputs": self._run.fill_in()}
+        event_file.write_text(json.dumps(event), encoding="utf-8")
         for definition in self._definition["steps"]:
             self._run_step(definition)
         self._job.result = self._state["status"]
@@ -103,7 +104,7 @@ class Machine:
         output, variables = self._folder / "output", self._folder / "variables"
         output.touch()
         with subprocess.Popen(
-            [*SHELLS[self._shell], str(script)],
+            [*SHELL, str(script)],
             cwd=self._folder / "work" / self._working_directory,
             env=self._environment(definition.get("env", {})),
             stdin=subprocess.DEVNULL,

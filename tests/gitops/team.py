@@ -255,7 +255,8 @@ class Team:
         """Have jobs wait for seconds until a machine that is lost must have stopped."""
         file = self.workflow("send")
         text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace("runner apply", f"runner apply {LEASE}"), encoding="utf-8")
+        text = re.sub(r"exec runner ci \w+", rf"\g<0> {LEASE}", text)
+        file.write_text(text, encoding="utf-8")
 
     def workflow(self, name: str) -> Path:
         kind = name if self.place == "." else f"{name}-{self.place}"

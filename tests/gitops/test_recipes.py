@@ -160,11 +160,11 @@ def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
     gitlab = GitLab(clone.parent, git(clone, "remote", "get-url", "origin"), environment)
     reviewed = gitlab.run("review")
     assert "Valid: 1 campaign" in reviewed
-    assert "To send to sandbox: 2 recipients in 2 launches" in reviewed
+    assert "To send to sandbox: 2 people now, " in reviewed
 
     planned = gitlab.run("send", code=5, ref="main~1")
     assert "coffee is not approved: nothing was approved yet" in planned
-    sent = gitlab.run("approve")
+    sent = gitlab.run("ci", "approve")
     assert "coffee: 2 recipients texted in 2 launches." in sent
     recorded = git(clone.parent / "remote.git", "log", "-1", "--format=%B", "main")
     assert {"Run: https://gitlab.example/acme/texts/-/jobs/9", "Triggered-By: ada"} <= {
@@ -182,7 +182,7 @@ def test_the_recipe_for_cron_sends_what_somebody_has_approved(
     environment["RUNNER_TARGET"] = "live"
     planned = run_script(script, clone, environment, code=5)
     assert "coffee is not approved: nothing was approved yet" in planned
-    run_script(["runner approve --plan plan.json --by ada"], clone, environment)
+    run_script(["runner ci approve --plan plan.json --by ada"], clone, environment)
     sent = run_script(script, clone, environment)
     assert "coffee: 2 recipients texted in 2 launches." in sent
     assert git(clone, "log", "-1", "--format=%s", "origin/main") == "Record 2 texts of coffee on live"
@@ -213,13 +213,13 @@ def test_cron_hears_a_pause_that_waits_to_be_merged(clone: Path, environment: di
     """On a protected main it stands on the branch for records alone; the plan knows it, and the job goes well."""
     environment["RUNNER_TARGET"] = "live"
     run_script(read_recipe("cron.md", "send.sh").splitlines(), clone, environment, code=5)
-    run_script(["runner approve --plan plan.json --by ada", "runner record"], clone, environment)
+    run_script(["runner ci approve --plan plan.json --by ada", "runner ci record"], clone, environment)
     hook = clone.parent / "remote.git/hooks/pre-receive"
     hook.write_text("#!/bin/sh\nwhile read o n ref; do [ $ref = refs/heads/main ] && exit 1; done; exit 0\n")
     hook.chmod(0o755)
     other = clone.parent / "other"
     git(clone.parent, "clone", "--quiet", str(clone.parent / "remote.git"), str(other))
-    run_script(["runner pause coffee --reason wrong", "runner record"], other, environment)
+    run_script(["runner pause coffee --reason wrong", "runner ci record"], other, environment)
     for _ in range(2):
         said = run_script([f"sh -c '{read_script()}'"], clone, environment)
         assert "texted" not in said

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Command
 from runner.errors import UsageError
 from runner.source.normalize import suggest
 

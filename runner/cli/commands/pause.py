@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose, show
-from runner.cli.options import Command, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope
 from runner.workflow.records.pausing import change_pauses
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ def command(scope: Scope, campaigns: tuple[str, ...], format_: str, reason: str)
     apply` sends the other campaigns, and exits with 7 if it held back something. `runner reconcile` still
     reads answers and opt-outs.
 
-    Pauses are stored in campaigns/<target>.suppressions.json: commit it with `runner record`, so that other
-    machines know. `runner resume` ends a pause.
+    Pauses are stored in campaigns/<target>.suppressions.json: commit it with `runner ci record`, so that
+    other machines know. `runner resume` ends a pause.
     """
     show(change_pauses(scope, campaigns, reason), format_, {"human": write_pauses})
     return 0

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.commands.pause import CAMPAIGNS, write_pauses
 from runner.cli.console import show
-from runner.cli.options import Command, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope
 from runner.workflow.records.pausing import change_pauses
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=Command,
     epilog="\b\nExamples:\n  runner resume customer-pulse\n"
-    "  runner resume campaigns/customer-pulse.yaml --target live && runner record",
+    "  runner resume campaigns/customer-pulse.yaml --target live && runner ci record",
 )
 @CAMPAIGNS
 @ledger_scope
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def command(scope: Scope, campaigns: tuple[str, ...], format_: str) -> int:
     """Resume campaigns that are paused: the next `runner apply` sends what is due.
 
-    CAMPAIGN is the name of a campaign, or its file. Commit the change with `runner record`, so that other
+    CAMPAIGN is the name of a campaign, or its file. Commit the change with `runner ci record`, so that other
     machines know.
     """
     show(change_pauses(scope, campaigns, None), format_, {"human": write_pauses})

@@ -202,9 +202,9 @@ def _find_key_name(file: Path, text: str, *, is_book: bool) -> str:
 def _moved_apart(file: Path) -> SuppressionsError:
     return SuppressionsError(
         f"{file} is there under two keys, and one version may have people that the other lacks",
-        hint="was it moved by `runner key rotate`? If the branch runner/record of before is still there, and "
-        "was merged, delete it: git push origin --delete runner/record. If a machine with the old key wrote "
-        "it since, enter its opt-outs again with `runner optouts add` or `import` first",
+        hint="was it moved by `runner key rotate`? Then keep that one (git checkout --ours or --theirs). If "
+        "a machine with the old key wrote it since, enter its opt-outs again with `runner optouts add` or "
+        "`import` first",
     )
 
 

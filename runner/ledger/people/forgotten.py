@@ -199,7 +199,8 @@ class Forgotten:
             "reports, exports, audience files and backups of the ledger: they are yours to write anew",
             (
                 "ledgers of other machines keep what they have of them, though nobody texts them from there "
-                "once `runner record` has committed the file of suppressions: run `runner forget` there, too"
+                "once `runner ci record` has committed the file of suppressions: run `runner forget` there, "
+                "too"
             ),
         ]
         if self.log_keeps:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
@@ -47,18 +48,18 @@ _SUMMED = {
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return their number."""
     total, revision = 0, begin_revision(connection)
+    names = [*StoredResult._fields, "revision"]
     for group in divide(rows, _BULK):
-        _STORE_RESULTS.run(connection, [_write_result(row, revision) for row in group])
+        # One look at all texts: hardly any needs to be changed.
+        is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
+        clear = group if is_clean else [[*map(_clean_value, row)] for row in group]
+        _STORE_RESULTS.run(connection, [dict(zip(names, (*row, revision), strict=True)) for row in clear])
         total += len(group)
     return total
 
 
-def _write_result(row: StoredResult, revision: int) -> dict[str, object]:
-    values: dict[str, object] = {**row._asdict(), "revision": revision}
-    # One look for all texts: hardly any needs to be changed.
-    if _UNSTORABLE.search("".join(map(str, row))):
-        return {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
-    return values
+def _clean_value(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value
 
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
@@ -92,10 +93,22 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
             renew_edition(connection)
 
 
-def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
-    """Return the fingerprints of a launch's recipients."""
-    is_theirs = and_(deliveries.c.launch_id == launch_id, deliveries.c.released.is_(False))
-    return frozenset(connection.execute(select(deliveries.c.fingerprint).where(is_theirs)).scalars())
+def find_texted(
+    connection: Connection, campaign_id: int, fingerprints: Collection[str]
+) -> set[tuple[int, str]]:
+    """Return the launches of a campaign that went to some people, each with the person's fingerprint."""
+    # By the primary key, which begins with campaign and message.
+    messages = select(launches.c.message).where(launches.c.campaign_id == campaign_id).distinct()
+    query = select(deliveries.c.launch_id, deliveries.c.fingerprint).where(
+        deliveries.c.campaign_id == campaign_id,
+        deliveries.c.message.in_(messages),
+        deliveries.c.released.is_(False),
+    )
+    return {
+        (row.launch_id, row.fingerprint)
+        for group in divide(set(fingerprints), _GROUP)
+        for row in connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
+    }
 
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:

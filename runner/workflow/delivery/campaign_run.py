@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.model import FileRecipients
-from runner.delivery.delivery_summary import DeliverySummary, LeftOut
+from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
@@ -15,6 +15,7 @@ from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.text.include import include_folder
+from runner.timing.zone import load_zone
 from runner.workflow.campaigns import TARGETS_FILE
 
 if TYPE_CHECKING:
@@ -85,13 +86,22 @@ class CampaignRun:
         waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
         return self.sends_several_each or waiting > 1
 
+    def say_due(self) -> str:
+        """Return until when the first of the deferred recipients wait, by their clocks; empty if unknown."""
+        plan = self.planned.plan
+        due = [one for message in plan.messages for one in message.due]
+        if not due or plan.pause is not None:
+            return ""
+        moment, zone = min(due)
+        first = ", the first" if any(other > moment for other, _ in due) else ""
+        return f"{first} until {moment.astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M} ({zone})"
+
     def count_left(self) -> dict[str, int]:
         """Return the planned texts that were not sent, by reason (`runner.reasons.LEFT`).
 
         They were left by the plan or by the run; `not_tried` had no launch, since the run ended early.
         """
-        summary = self.summary
-        by_run = {one.name: getattr(summary, one.name) for one in fields(LeftOut)}
+        summary, by_run = self.summary, self.summary.left_out
         left = {
             "not_tried": self.to_send - summary.recipients_tried - sum(by_run.values()),
             **{name: by_run.get(name, 0) for name in LEFT if name != "not_tried"},

@@ -6,8 +6,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
+from runner.delivery.comparison import digest_definition
 from runner.delivery.intent_log import make_intent
-from runner.delivery.verdict import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
@@ -48,6 +48,8 @@ class RemoteIntents:
         self._ledger = ledger
         self._state: StateRemote | None = workspace.state
         self._is_held = False
+        # The campaigns that the ref had a record of before this run.
+        self._recorded: frozenset[str] = frozenset()
         self._begun: set[str] = set()
 
     @property
@@ -61,24 +63,26 @@ class RemoteIntents:
         timeout_s: float,
         *,
         settle_window_s: float | None = None,
+        makes_ref: bool = True,
         quiet: bool = False,
     ) -> bool:
         """Hold the target's ref, for all campaigns of the run, until the stack is closed.
 
-        Returns True if it was not held before. Call this before locking any campaign: a fixed order prevents
-        deadlocks.
+        Returns True if it was not held before, and is now. Call this before locking any campaign: a fixed
+        order prevents deadlocks.
 
         Args:
             stack: releases the ref.
             timeout_s: longest wait for another run, in seconds.
             settle_window_s: longest time until a launch is listed, in seconds; None for the target's own.
+            makes_ref: wait until a ref that is not there may be made; otherwise nothing is held then.
             quiet: hide messages about waiting.
 
         Raises:
             StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        if self._state is None or self._is_held:
+        if self._state is None or self._is_held or not (makes_ref or self._state.exists()):
             return False
         holder = describe_this_run(utc_now(), self._workspace.environ)
         run, ref = secrets.token_hex(8), self._state.ref.name
@@ -101,7 +105,12 @@ class RemoteIntents:
         )
         stack.enter_context(held)
         self._is_held = True
+        self._recorded = frozenset(self._state.list_campaigns())
         return True
+
+    def has_record(self, campaign: str) -> bool:
+        """Return whether the ref had a campaign's record before this run: then it lacks no machine's runs."""
+        return campaign in self._recorded
 
     def _is_own(self, run: str) -> bool:
         with self._ledger.reading() as connection:
@@ -134,7 +143,7 @@ class RemoteIntents:
         ledger and lockfile are complete, and the next run looks up the reservations. The run must hold the
         campaign's lock.
         """
-        if self._state is None:
+        if self._state is None or not self._is_held:
             return
         identity = self._workspace.identify(campaign)
         self._begun.discard(campaign.name)

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.cluster.audience_scatter import CutAudience
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
     from runner.cluster.worker_environment import WorkerEnvironment
@@ -91,17 +90,11 @@ class ClusterPlanning:
     keeps_launches: bool
     environment: WorkerEnvironment
     quiet: bool
-    _audiences: dict[str, CutAudience] = field(default_factory=dict, init=False)
     _partitions: int = field(default=0, init=False)
 
     def begin(self, campaigns: Sequence[Campaign]) -> MakePlan:
         """Split the audiences of all campaigns into the same partitions; return what plans each."""
-        with Stages(quiet=self.quiet) as stages:
-            self._audiences = {
-                campaign.name: cut_audience(self.cluster.of_campaign(campaign.name), campaign, stages.observe)
-                for campaign in campaigns
-            }
-        self._partitions = choose_partitions(self._audiences.values())
+        self._partitions = choose_partitions(campaigns)
         return self.make_plan
 
     def make_plan(
@@ -120,7 +113,6 @@ class ClusterPlanning:
             target.name,
             options,
             context,
-            self._audiences[campaign.name],
             self._partitions,
             self._ask(campaign, record, context),
             tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
@@ -242,7 +234,5 @@ def plan_files_on_cluster(
         RunnerError: the cluster or the folder cannot be used.
     """
     with Stages(quiet=quiet) as stages:
-        audience = cut_audience(cluster, campaign, stages.observe)
-        partitions = choose_partitions([audience])
-        request = PlanRequest(campaign, "", PlanOptions(), None, audience, partitions)
+        request = PlanRequest(campaign, "", PlanOptions(), None, choose_partitions([campaign]))
         return CampaignPlanner(cluster, folder, stages.observe).make_plan(request, problems)

@@ -68,7 +68,7 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
     approve()
     with workspace.open_ledger() as ledger, ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
-        remote_intents.hold(stack, lock_timeout_s, quiet=scope.quiet)
+        remote_intents.hold(stack, lock_timeout_s, makes_ref=False, quiet=scope.quiet)
         stack.enter_context(_hold_locks(workspace, ledger, campaigns, lock_timeout_s))
         done, rewritten = _forget(workspace, ledger, campaigns, phone, remote_intents, quiet=scope.quiet)
     unreached = [
@@ -133,7 +133,7 @@ def _forget(
         key = TargetKey.of(other, secret)
         files = RecordFiles.find([one.file for one in campaigns], key)
         if files.write_suppressions(ledger) and other != SANDBOX and not quiet:
-            note(f"`runner record` commits {files.places[0]}: other machines learn of it there.")
+            note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
     rewritten = []
@@ -183,7 +183,7 @@ def _list_other_lockfiles(
 def _list_states(workspace: Workspace, campaigns: Sequence[Campaign], done: Forgotten) -> Iterator[str]:
     """Yield sentences on the state remote's history, and on campaigns only it knows."""
     state = workspace.state
-    if state is None:
+    if state is None or not state.exists():
         return
     if state.is_behind:
         yield (

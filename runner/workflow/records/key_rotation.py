@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.renumbering import list_forms
 from runner.errors import ConfigurationError, MissingKeyError, RunnerError
-from runner.git.command import Git, find_work_tree, hide_credentials
-from runner.git.recording import ASIDE
 from runner.ledger.database import find_absorbed
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, digest_text, read_campaign_name, read_key_name
 from runner.ledger.fingerprint import TargetKey
@@ -34,11 +31,11 @@ from runner.workflow.delivery.gone import make_stand_in
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.records.phones import PhoneReading, iterate_phones
-from runner.workflow.records.record_push import find_branch, list_waiting
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
@@ -85,31 +82,15 @@ def rotate_key(
     """
     workspace = Workspace.open(scope)
     old = _find_old_key(workspace)
-    _require_merged(scope)
     campaigns = scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
     phones = listed.read(quiet=scope.quiet)
     with workspace.open_bare_ledger() as ledger, ExitStack() as stack:
         remote_intents = RemoteIntents(workspace, ledger)
-        remote_intents.hold(stack, lock_timeout_s, quiet=scope.quiet)
+        remote_intents.hold(stack, lock_timeout_s, makes_ref=False, quiet=scope.quiet)
         _hold_locks(stack, workspace, ledger, campaigns, lock_timeout_s)
         rotation = _Rotation(workspace, ledger, campaigns, old, remote_intents)
         changed = rotation.run(phones, approve)
     return RotatedKey(workspace.target.name, changed, remote_intents.is_behind)
-
-
-def _require_merged(scope: Scope) -> None:
-    """Refuse to rotate while an unmerged record would stay under the old key."""
-    remote = scope.state_remote or "origin"
-    root = find_work_tree(Path.cwd())
-    if root is None or Git(root).ask("remote", "get-url", "--", remote).status:
-        return
-    branch = find_branch(scope.environ)
-    if list_waiting(scope.environ, remote, branch):
-        raise RunnerError(
-            f"nothing was changed: a record waits on the branch {ASIDE} of {hide_credentials(remote)}, and "
-            "versions under two keys cannot be united",
-            hint=f"merge it into {branch}, `git pull`, and run this again",
-        )
 
 
 def _find_old_key(workspace: Workspace) -> TargetKey:

@@ -6,21 +6,29 @@ Launches are new if no lockfile on the branch has them, not even one of the camp
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import re
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from runner.errors import CampaignError, RunnerError, SuppressionsError, UsageError
-from runner.git.clone import Clone
-from runner.git.command import Git, find_work_tree, hide_credentials
-from runner.git.recording import Recorded, RecordedFile, Recorder, find_what_waits, take_what_waits
-from runner.ledger.files.comparison import Advance, find_suppression_gain, lacks_lines, unite_files
+from runner.atomic_write import save_text
+from runner.campaign.load import read_names
+from runner.errors import CampaignError, LockfileError, RunnerError, SuppressionsError, UsageError
+from runner.git.clone import Clone, read_text
+from runner.git.command import Git, GitError, find_work_tree, hide_credentials
+from runner.git.lease import append, read_state
+from runner.git.recording import Recorded, RecordedFile, Recorder, RefusedPushError
+from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
+from runner.github.job import find_git_settings
+from runner.ledger.files.comparison import Advance, find_suppression_gain
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.plan.approval import ENDING as APPROVALS
-from runner.plan.approval import find_latest, lacks_approvals, read_approvals, unite_approvals
+from runner.plan.approval import find_latest, read_approvals
 from runner.service.target import (
     STATE_KEY,
     TargetsProblemError,
@@ -31,115 +39,301 @@ from runner.service.target import (
 from runner.source.normalize import normalize_guid
 from runner.source.storage import repository_root
 from runner.wording import count_words
-from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, find_targets_file, show_path
 from runner.workflow.delivery.campaign_run import find_actor
 from runner.workflow.failures import Failures
+from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import list_homes
+from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
+from runner.workflow.workspace.state_remote import NO_REMOTE, name_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from runner.git.recording import WaitingCommit
     from runner.ledger.files.comparison import LockfileDiff, SuppressionGain
     from runner.plan.approval import Approval
     from runner.workflow.scope import Scope
 
 
-_LOCKFILE = ".lock.json"
-_ENDINGS = (_LOCKFILE, SUPPRESSIONS_SUFFIX, APPROVALS)
 _NAMED = 2
 """The most campaigns named in a subject; more are counted."""
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
 _NOBODY = "runner", "runner@localhost"
-_GUID = '"project_launch_guid":"[^"]*"'
+_GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
 class PushedRecord:
     """A record that is committed.
 
-    `recorded` is the commit, None without a file to record; `place` names branch and remote.
+    Attributes:
+        recorded: the commit; None without a file to record.
+        place: the branch and its remote, in words.
+        has_files: whether there is anything to record.
+        code: the exit code.
+        refusal: the reason of the branch for not taking what the state remote has; None if it did.
+        refs: the refs of state remotes, in words, that have the record.
     """
 
     recorded: Recorded | None
     place: str
     has_files: bool
     code: int
+    refusal: str | None = None
+    refs: tuple[str, ...] = ()
 
 
-def fetch_record(scope: Scope, remote: str, branch: str | None) -> Sequence[str]:
-    """Copy unmerged files from the branch for records into the work tree; return the files.
-
-    `branch` is None for the current one, or the job's.
+def fetch_record(scope: Scope, remote: str) -> Sequence[str]:
+    """Bring what state remotes have into the work tree; return the files that changed, from the top.
 
     Raises:
-        RunnerError: there is no repository, the remote cannot be reached, or the record cannot be read.
+        RunnerError: there is no repository, a remote cannot be reached, or the record cannot be read.
     """
-    clone = _find_clone()
+    clone = _find_clone(scope.environ)
     with clone.hold():
-        branch = branch or _choose_branch(clone.git, scope.environ)
-        return take_what_waits(clone, remote, branch, _ENDINGS, partial(_unite, clone.root, scope.environ))
+        copies = RecordCopies(clone, scope, remote)
+        return copies.fetch(clone.list_refs(copies.remote, f"{NAMESPACE}/*"))
 
 
 def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> PushedRecord:
-    """Commit the record of campaigns, and push it if `is_pushed`.
+    """Commit the record of campaigns, and push it if `is_pushed`, with all that state remotes have.
 
-    `branch` is None for the current one, or the job's.
+    `branch` is None for the current one, or the job's. Decisions that a state remote lacks are brought there
+    before. Where it has all that is new, a branch may refuse the push.
 
     Raises:
         RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
-    clone = _find_clone()
+    clone = _find_clone(scope.environ)
     with clone.hold():
-        return _push(clone, scope, remote, branch, is_pushed=is_pushed)
+        current = clone.read_branch()
+        if not is_pushed:
+            return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
+        branch = branch or _choose_branch(current, scope.environ)
+        copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
+        patterns = (f"{NAMESPACE}/*",) if copies.remote == remote else ()
+        tips = clone.list_refs(remote, ref, *patterns)
+        copies.fetch(tips if patterns else clone.list_refs(copies.remote, f"{NAMESPACE}/*"), branch=ref)
+        files = _list_files(clone, scope)
+        copies.share(files)
+        try:
+            pushed = _record(
+                clone, scope, current, files, lambda one: one.push(remote, branch, tips.get(ref))
+            )
+        except RefusedPushError as error:
+            if not all(map(copies.has, error.changes)):
+                raise
+            pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
+        place = f"{branch} of {hide_credentials(remote)}"
+        return replace(pushed, place=place, refs=copies.names)
 
 
-def _push(clone: Clone, scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> PushedRecord:
-    failures = Failures()
-    recorder = _make_recorder(clone, scope, failures)
-    if recorder is None:
+def _record(
+    clone: Clone,
+    scope: Scope,
+    current: str | None,
+    files: Sequence[Path],
+    commit: Callable[[Recorder], Recorded],
+) -> PushedRecord:
+    if not files:
         return PushedRecord(None, "", has_files=False, code=0)
-    if is_pushed:
-        branch = branch or _choose_branch(clone.git, scope.environ)
-        recorded = recorder.push(remote, branch)
-    else:
-        recorded = recorder.commit()
+    failures = Failures()
+    failures.total = len(files)
+    recorded = commit(_make_recorder(clone, scope.environ, current, files, failures))
     code = failures.find_exit_code(None if failures.is_total else 0)
-    place = f"{branch} of {hide_credentials(remote)}"
-    return PushedRecord(None if failures.is_total else recorded, place, has_files=True, code=code)
+    return PushedRecord(None if failures.is_total else recorded, "", has_files=True, code=code)
 
 
-def _find_clone() -> Clone:
+def _find_clone(environment: Mapping[str, str]) -> Clone:
     root = find_work_tree(Path.cwd())
     if root is None:
         raise RunnerError(
             "the current folder is not in a git repository",
             hint="run it where the campaigns are kept, or make a repository with `runner init`",
         )
-    return Clone(Git(root), root)
+    return Clone(Git(root, settings=find_git_settings(environment)), root)
 
 
-def _make_recorder(clone: Clone, scope: Scope, failures: Failures) -> Recorder | None:
-    """Return the recorder of the campaigns' files; None if there are none."""
-    git, root, environ = clone.git, clone.root, scope.environ
+class RecordCopies:
+    """The record as the refs of a state remote have it, and its files in a work tree.
+
+    A ref names its files by campaign and target; in the work tree they stand beside the campaigns.
+    """
+
+    def __init__(self, clone: Clone, scope: Scope, remote: str) -> None:
+        self._clone = clone
+        self._scope = scope
+        named = name_remote(scope, None)
+        self.remote = remote if named in (None, NO_REMOTE) else named
+        self._refs: dict[str, StateRef] = {}
+        self._found: dict[str, Snapshot] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The refs that were found, in words."""
+        return tuple(map(str, self._refs.values()))
+
+    def fetch(self, tips: Mapping[str, str], *, branch: str | None = None) -> list[str]:
+        """Bring the lines of refs, of which `tips` has the commits, into the work tree; return the paths.
+
+        `branch` is fetched with them if it is not here.
+
+        Raises:
+            RunnerError: they cannot be fetched, or read.
+        """
+        refs = {name: commit for name, commit in tips.items() if name.startswith(f"{NAMESPACE}/")}
+        wanted = [name for name in tips if name == branch or name in refs]
+        missing = [name for name in wanted if self._clone.objects.read(tips[name]) is None]
+        if missing and (answer := self._clone.git.fetch(self.remote, *missing)).status:
+            raise GitError(f"`git fetch` failed: {answer.reason}")
+        changed = []
+        for name, commit in sorted(refs.items()):
+            target = read_target(name)
+            ref = StateRef(self._clone.git, self.remote, target)
+            snapshot = ref.read_at(commit) or ref.read()
+            self._refs[target], self._found[target] = ref, snapshot
+            places = _Places(self._scope.paths, target)
+            for file, blob in sorted(snapshot.files.items()):
+                place = places.find(file)
+                if place is not None and self._bring(place, ref, ref.load(blob)):
+                    changed.append(place.relative_to(self._clone.root).as_posix())
+        return changed
+
+    def share(self, files: Sequence[Path]) -> None:
+        """Bring decisions to the refs that lack them, and launches to those that nobody holds.
+
+        Raises:
+            RunnerError: a ref cannot be read or moved.
+        """
+        for target, ref in self._refs.items():
+            texts = [(file, *_read_named(file)) for file in files if name_target(file) == target]
+            append(ref, partial(self._add, ref, texts), self._found[target])
+
+    def _add(
+        self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], there: Mapping[str, str]
+    ) -> Mapping[str, str]:
+        found, is_free = dict(there), read_state(ref, Snapshot("", there)).holder is None
+        for file, name, text in texts:
+            # A campaign that is not on the ref is looked for at the service; a holder writes its own.
+            is_asked = not file.name.endswith(LOCKFILE_SUFFIX) or (name in there and is_free)
+            if name is None or not is_asked:
+                continue
+            # Of a file that cannot be read there is an error below.
+            with suppress(SuppressionsError, LockfileError):
+                known = None if name not in found else ref.load(found[name])
+                found[name] = ref.store(self._unite(file, text, known))
+        return found
+
+    def has(self, change: RecordedFile) -> bool:
+        """Return whether a ref has everything in a changed file."""
+        file = self._clone.root / change.path
+        ref, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
+        blob = None if ref is None or name is None else ref.read().files.get(name)
+        if ref is None or blob is None:
+            return False
+        return not lacks_records(file, change.after, ref.load(blob), _secret_of(file, self._scope.environ))
+
+    def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
+        try:
+            ours = read_text(place) if place.is_file() else None
+            after = self._unite(place, theirs, ours)
+        except RunnerError as error:
+            warn(f"{show_path(place)}: what {ref} has is not brought there: {error.message}")
+            return False
+        if after == ours:
+            return False
+        place.parent.mkdir(parents=True, exist_ok=True)
+        save_text(place, after)
+        return True
+
+    def _unite(self, file: Path, text: str, known: str | None) -> str:
+        """Return the one of two versions that has all of the other, or else their union."""
+        secret = _secret_of(file, self._scope.environ)
+        if known is None:
+            return text
+        if not lacks_records(file, text, known, secret):
+            return known
+        return unite_records(file, known, text, secret) if lacks_records(file, known, text, secret) else text
+
+
+class _Places:
+    """The places in the work tree of the files of one target's ref."""
+
+    def __init__(self, paths: tuple[Path, ...], target: str) -> None:
+        self._paths = paths
+        self._target = target
+        files = [file for file in _iterate_files(paths or (DEFAULT_FOLDER,)) if name_target(file) == target]
+        self._lockfiles = {
+            name: file.resolve()
+            for file, name in ((file, _read_named(file)[0]) for file in files)
+            if file.name.endswith(LOCKFILE_SUFFIX)
+        }
+
+    def find(self, name: str) -> Path | None:
+        """Return the place of a file; None if it is no record, or of another campaign than was asked for."""
+        if name.endswith((SUPPRESSIONS_SUFFIX, APPROVALS)):
+            homes = [home / name for home in list_homes(self._paths)]
+            return next((file for file in homes if file.exists()), homes[0])
+        if not name.endswith(LOCKFILE_SUFFIX) or name in self._lockfiles:
+            return self._lockfiles.get(name)
+        campaign = name.removesuffix(LOCKFILE_SUFFIX)
+        paths = [path for path in self._paths or (DEFAULT_FOLDER,) if path.exists()]
+        for file in find_campaign_files(paths) if paths else ():
+            if campaign in read_names(file, current=Path.cwd()):
+                return lockfile_path(file.resolve(), self._target)
+        # Nobody's any more, but to be kept.
+        return None if self._paths else DEFAULT_FOLDER.absolute() / lockfile_name(campaign, self._target)
+
+
+def _read_named(file: Path) -> tuple[str | None, str]:
+    """Return the name that a record file has on a ref, None if it cannot be read, and its text."""
+    try:
+        text = read_text(file)
+    except LockfileError:
+        return None, ""
+    return _name_on_ref(file, text), text
+
+
+def _name_on_ref(file: Path, text: str) -> str | None:
+    if not file.name.endswith(LOCKFILE_SUFFIX):
+        return file.name
+    campaign = read_campaign_name(text)
+    return None if campaign is None else f"{campaign}{LOCKFILE_SUFFIX}"
+
+
+def name_target(file: PurePath) -> str:
+    """Return the name of the target that a record file is of."""
+    ending = next(ending for ending in RECORD_ENDINGS if file.name.endswith(ending))
+    return file.name.removesuffix(ending).rpartition(".")[2]
+
+
+def _list_files(clone: Clone, scope: Scope) -> list[Path]:
+    """Return the record files to commit: those below the scope's paths that git does not ignore."""
     paths = scope.paths or (DEFAULT_FOLDER,)
-    files = _leave_out_ignored(git, root, [_place_below(root, file) for file in _iterate_files(paths)])
-    if not files:
-        return None
-    failures.total = len(files)
-    head = git.ask("rev-parse", "--verify", "--quiet", "HEAD").output.strip()
-    named = git.ask("config", "user.email").status == 0 or "GIT_COMMITTER_EMAIL" in environ
-    author = {} if named else choose_author(environ)
-    describe = partial(_describe, clone, environ, head)
+    return _leave_out_ignored(clone, [_place_below(clone.root, file) for file in _iterate_files(paths)])
+
+
+def _make_recorder(
+    clone: Clone,
+    environ: Mapping[str, str],
+    current: str | None,
+    files: Sequence[Path],
+    failures: Failures,
+) -> Recorder:
+    root = clone.root
+    listed = clone.git.ask("config", "--get-regexp", r"^(user\.email|commit\.gpgsign)$").output
+    config = dict(line.lower().split(" ", 1) for line in listed.splitlines() if " " in line)
+    is_named = "user.email" in config or "GIT_COMMITTER_EMAIL" in environ
     return Recorder(
         clone,
         files,
         partial(_unite, root, environ),
         partial(_is_older, root, environ),
-        describe,
-        _ENDINGS,
+        partial(_describe, clone, environ),
         partial(_attempt, failures),
-        author,
+        {} if is_named else choose_author(environ),
+        signs=config.get("commit.gpgsign") in ("true", "yes", "on", "1"),
+        current=current,
     )
 
 
@@ -155,54 +349,23 @@ def _attempt(failures: Failures, file: Path, find: Callable[[], RecordedFile | N
     return failures.attempt_file(file, None, find_apart)
 
 
-def list_waiting(environment: Mapping[str, str], remote: str, branch: str) -> list[WaitingCommit]:
-    """Return unmerged commits of the record, the latest first.
-
-    Raises:
-        RunnerError: there is no repository, the remote cannot be reached, or the record cannot be read.
-    """
-    clone = _find_clone()
-    return find_what_waits(clone, remote, branch, _ENDINGS, partial(_is_older, clone.root, environment))
-
-
-def find_branch(environment: Mapping[str, str]) -> str:
-    """Return the branch of this clone's record: the current one, or in CI the job's.
-
-    Raises:
-        RunnerError: there is no repository, or no branch.
-    """
-    return _choose_branch(_find_clone().git, environment)
-
-
 def _unite(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> str:
-    if path.endswith(APPROVALS):
-        return unite_approvals(name_target(path), ours, theirs)
-    return unite_files(root / path, ours, theirs, _secret_of(root / path, environment))
+    return unite_records(root / path, ours, theirs, _secret_of(root / path, environment))
 
 
 def _is_older(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> bool:
-    if path.endswith(APPROVALS):
-        return lacks_approvals(before=theirs, after=ours)
-    return lacks_lines(root / path, theirs, ours, _secret_of(root / path, environment))
+    return lacks_records(root / path, theirs, ours, _secret_of(root / path, environment))
 
 
 def _secret_of(file: Path, environment: Mapping[str, str]) -> Callable[[], str | None]:
     """Return a function that returns the secret of a record file's target."""
-    ending = SUPPRESSIONS_SUFFIX if file.name.endswith(SUPPRESSIONS_SUFFIX) else _LOCKFILE
-    target = file.name.removesuffix(ending).rpartition(".")[2]
-    return lambda: find_secret(file, target, environment)
+    return lambda: find_secret(file, name_target(file), environment)
 
 
-def _describe(
-    clone: Clone,
-    environment: Mapping[str, str],
-    head: str,
-    tips: Sequence[str],
-    changes: Sequence[RecordedFile],
-) -> str:
-    lockfiles = [one for one in changes if one.path.endswith(_LOCKFILE)]
+def _describe(clone: Clone, environment: Mapping[str, str], tip: str, changes: Sequence[RecordedFile]) -> str:
+    lockfiles = [one for one in changes if one.path.endswith(LOCKFILE_SUFFIX)]
     advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
-    known = _find_recorded(clone, tips) if any(one.list_fresh() for one in advances) else set()
+    known = _find_recorded(clone, tip) if any(one.list_fresh() for one in advances) else set()
     gains = []
     for advance in advances:
         gains.append(advance.find_gain(known))
@@ -214,7 +377,7 @@ def _describe(
         if one.path.endswith(SUPPRESSIONS_SUFFIX)
     ]
     approvals = list_approvals(clone.root, changes, gains, environment)
-    return write_message(gains, suppressions, approvals, head, environment)
+    return write_message(gains, suppressions, approvals, clone.read_head(), environment)
 
 
 def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -224,14 +387,14 @@ def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if path.is_dir():
-            for file in sorted(one for ending in _ENDINGS for one in path.rglob(f"*{ending}")):
+            for file in sorted(one for ending in RECORD_ENDINGS for one in path.rglob(f"*{ending}")):
                 if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
                     yield file
         else:
             yield from (
                 file
                 for file in sorted(path.parent.iterdir())
-                if file.name.startswith(f"{path.stem}.") and file.name.endswith(_LOCKFILE)
+                if file.name.startswith(f"{path.stem}.") and file.name.endswith(LOCKFILE_SUFFIX)
             )
     for home in list_homes(paths):
         yield from sorted(home.glob(f"*{SUPPRESSIONS_SUFFIX}"))
@@ -245,18 +408,19 @@ def _place_below(root: Path, file: Path) -> Path:
     return real
 
 
-def _leave_out_ignored(git: Git, root: Path, files: Sequence[Path]) -> list[Path]:
+def _leave_out_ignored(clone: Clone, files: Sequence[Path]) -> list[Path]:
     """Return the files not ignored by git, which ignores the sandbox's lockfiles."""
-    names = [file.relative_to(root).as_posix() for file in dict.fromkeys(files)]
+    names = [file.relative_to(clone.root).as_posix() for file in dict.fromkeys(files)]
+    if not names:
+        return []
     listed = "".join(f"{name}\0" for name in names)
-    ignored = git.ask("check-ignore", "-z", "--stdin", text=listed).output.split("\0")
-    return [root / name for name in names if name not in ignored]
+    ignored = clone.git.ask("check-ignore", "-z", "--stdin", text=listed).output.split("\0")
+    return [clone.root / name for name in names if name not in ignored]
 
 
-def _choose_branch(git: Git, environment: Mapping[str, str]) -> str:
-    current = git.ask("symbolic-ref", "--quiet", "--short", "HEAD")
-    if current.status == 0:
-        return current.output.strip()
+def _choose_branch(current: str | None, environment: Mapping[str, str]) -> str:
+    if current is not None:
+        return current
     if environment.get("GITHUB_REF_TYPE") == "branch" and environment.get("GITHUB_REF_NAME"):
         return environment["GITHUB_REF_NAME"]
     if environment.get("CI_COMMIT_BRANCH"):
@@ -346,7 +510,7 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
 
 
 def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield trailers that name the approvers, from approvals and from `runner approve` in this job."""
+    """Yield trailers that name the approvers, from approvals and from `runner ci approve` in this job."""
     people = list_approving(environment)
     pages = _split(environment, "RUNNER_PULL_REQUEST")
     reviewers = _split(environment, "RUNNER_REVIEWED_BY")
@@ -361,7 +525,7 @@ def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str
 
 
 def list_approving(environment: Mapping[str, str]) -> set[str]:
-    """Return the approvers that `runner approve` has passed on in this job."""
+    """Return the approvers that `runner ci approve` has passed on in this job."""
     return _split(environment, "RUNNER_APPROVED_BY")
 
 
@@ -389,15 +553,10 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _find_recorded(clone: Clone, tips: Sequence[str]) -> set[str]:
-    """Return the guids of all launches in the lockfiles of some commits."""
-    texts = (one for tip in tips for one in clone.search(tip, _GUID, _LOCKFILE))
-    return {normalize_guid(json.loads(one.partition(":")[2])) for one in texts}
-
-
-def name_target(path: str) -> str:
-    """Return the target's name of a file of approvals."""
-    return PurePosixPath(path).name.removesuffix(APPROVALS)
+def _find_recorded(clone: Clone, tip: str) -> set[str]:
+    """Return the guids of all launches in the lockfiles of a commit."""
+    texts = (clone.objects.load(blob) or "" for blob in clone.list_files(tip, (LOCKFILE_SUFFIX,)).values())
+    return {normalize_guid(json.loads(guid)) for text in texts for guid in _GUID.findall(text)}
 
 
 def find_books(path: Path) -> list[Path]:
@@ -418,7 +577,7 @@ def list_approvals(
     """
     found: dict[str, Approval] = {}
     for change in changes:
-        key = _find_key(root / change.path, name_target(change.path), environment)
+        key = _find_key(root / change.path, name_target(PurePath(change.path)), environment)
         if change.path.endswith(APPROVALS) and key is not None:
             before = set(map(repr, read_approvals(change.before or "", key).approvals))
             new = (one for one in read_approvals(change.after, key).approvals if repr(one) not in before)

@@ -49,6 +49,10 @@ _REVIEW_FIRST = (
 )
 
 
+class DeniedError(LimitError):
+    """A plan that somebody denied, which is recorded."""
+
+
 class _Asked(NamedTuple):
     """A campaign of the plan to approve, with its entry; `request` is None without a state key."""
 
@@ -81,10 +85,20 @@ class PlanApproval:
     campaigns: tuple[str, ...]
     digest: str
     is_kept: bool
+    pull_request: str | None = None
+    reviewers: tuple[str, ...] = ()
+
+    def describe(self) -> dict[str, str]:
+        """Return variables with which the record's commits name the approvers."""
+        return {
+            "RUNNER_APPROVED_BY": ",".join(self.people),
+            "RUNNER_PULL_REQUEST": self.pull_request or "",
+            "RUNNER_REVIEWED_BY": ",".join(self.reviewers),
+        }
 
 
 def approve_run() -> tuple[str, ...]:
-    """Return the approvers of this job's workflow run, and pass them on to later steps.
+    """Return the approvers of this job's workflow run.
 
     Raises:
         LimitError: nobody approved, or the run was run again: GitHub doesn't say which attempt was approved.
@@ -94,7 +108,6 @@ def approve_run() -> tuple[str, ...]:
     names, denied_by = read_decisions(None, _BY_HAND)
     if not names:
         raise LimitError(f"{', '.join(denied_by)} denied it: nothing was recorded")
-    _hand_over(_Approvers(names))
     return names
 
 
@@ -111,7 +124,8 @@ def approve_plan(
         is_by_merge: count the approving review of the merged pull request.
 
     Raises:
-        LimitError: nobody approved, somebody denied it (which is recorded), or the merge is not sufficient.
+        DeniedError: somebody denied it.
+        LimitError: nobody approved, or the merge is not sufficient.
         RunnerError: the plan cannot be read, or does not match.
     """
     saved = read_saved_plan(plan_file)
@@ -125,17 +139,24 @@ def approve_plan(
     if not asked:
         return None
     approvers = _find_word(saved, asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
-    _hand_over(approvers)
     _record(saved, asked, approvers, store)
     if approvers.denied_by:
-        raise LimitError(
+        append_variables({DENIED_VARIABLE: ",".join(approvers.denied_by)})
+        raise DeniedError(
             f"{', '.join(approvers.denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
             "nobody is asked again until it changes",
-            hint="change it; or have it approved all the same: `runner plan --out FILE` and `runner approve "
-            "--plan FILE --by NAME` in a clone, then `runner record`",
+            hint="change it; or have it approved all the same: `runner plan --out FILE` and `runner ci "
+            "approve --plan FILE --by NAME` in a clone, then `runner ci record`",
         )
     campaigns = tuple(one.campaign.name for one in asked)
-    return PlanApproval(approvers.names, campaigns, saved.digest, is_kept=store.key is not None)
+    return PlanApproval(
+        approvers.names,
+        campaigns,
+        saved.digest,
+        store.key is not None,
+        approvers.pull_request,
+        approvers.reviewers,
+    )
 
 
 def _clean(names: Sequence[str]) -> tuple[str, ...]:
@@ -213,7 +234,7 @@ def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approv
         raise LimitError(
             f"the pull request #{number} has no comment with the numbers of its plan: what was reviewed is "
             "not known",
-            hint="have `runner comment` run in the pull request's job, or say who approved it with --by",
+            hint="have `runner ci comment` run in the pull request's job, or say who approved it with --by",
         )
     growth = {}
     for one in asked:
@@ -261,18 +282,6 @@ def _find_moment(approvals: Iterable[Approval]) -> str:
     """Return the time of a new approval: after all earlier ones, even if clocks were wrong."""
     known = (datetime.fromisoformat(one.approved_at) + timedelta(seconds=1) for one in approvals)
     return format_moment(max([datetime.now(UTC), *known]))
-
-
-def _hand_over(approvers: _Approvers) -> None:
-    """Pass the approvers on to later steps of this job; `runner record` adds them to the commit."""
-    append_variables(
-        {
-            "RUNNER_APPROVED_BY": ",".join(approvers.names),
-            "RUNNER_PULL_REQUEST": approvers.pull_request or "",
-            "RUNNER_REVIEWED_BY": ",".join(approvers.reviewers),
-            **({DENIED_VARIABLE: ",".join(approvers.denied_by)} if approvers.denied_by else {}),
-        }
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from urllib.parse import quote
 
-from runner.git.recording import ASIDE
 from runner.github.comments import Count, convert
 from runner.optout.reply import classify
 from runner.wording import Markdown, count_words, escape_markdown, write_table
@@ -24,14 +21,12 @@ from runner.workflow.review.publishing import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.git.recording import WaitingCommit
     from runner.ledger.people.replies import ReplyText, WaitingReply
     from runner.ledger.record.unsettled import HeldCount
 
 
 Outcome = Literal["success", "failure", "cancelled"]
 _MOST_JOBS = 20
-_MOST_COMMITS = 10
 _LONGEST_REASON = 500
 _LONGEST_REPLY = 80
 _UNKNOWN = "not known"
@@ -69,14 +64,12 @@ class Checklist:
         jobs: those that have failed, by their ids in the workflow; empty if unknown.
         held: the number of held people, over all messages.
         replies: the number of replies to decide.
-        is_waiting: whether the record waits to be merged.
         denied_by: the people who denied the plan.
     """
 
     jobs: dict[str, FailedJob] = field(default_factory=dict)
     held: Count = 0
     replies: Count = 0
-    is_waiting: bool = False
     denied_by: tuple[str, ...] = ()
 
     @classmethod
@@ -122,18 +115,6 @@ class ReplyQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingRecord:
-    """Unmerged commits of the record, latest first, and the branch to merge them into.
-
-    `gap` says why they are unknown, or is empty.
-    """
-
-    commits: tuple[WaitingCommit, ...] = ()
-    branch: str = ""
-    gap: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Sight:
     """What one job has seen.
 
@@ -147,7 +128,6 @@ class Sight:
     outcome: Outcome | None
     held: HeldPeople
     replies: ReplyQueue
-    record: WaitingRecord
     denied_by: tuple[str, ...] | None = None
 
 
@@ -158,7 +138,6 @@ def update_checklist(before: Checklist, sight: Sight, url: str = "") -> Checklis
         _update_jobs(before.jobs, sight, url),
         max(held, before.held) if sight.held.gap else held,
         max(replies, before.replies) if sight.replies.gap else replies,
-        before.is_waiting if sight.record.gap else bool(sight.record.commits),
         before.denied_by if sight.denied_by is None else sight.denied_by,
     )
 
@@ -238,14 +217,6 @@ def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlac
             _write_replies(sight.target, sight.replies, place),
             sight.replies.gap,
         ),
-        Item(
-            "the record waits to be merged",
-            _say_record(sight.record.commits) if now.is_waiting else "",
-            "No record waits to be merged.",
-            now.is_waiting and not before.is_waiting,
-            _write_record(sight.record, place),
-            sight.record.gap,
-        ),
         Item("a plan was denied", denial if names else "", "", bool(names and not before.denied_by)),
     ]
 
@@ -259,7 +230,7 @@ def write_checklist(target: str, items: Sequence[Item], place: IssuePlace) -> Co
     """Return the issue's text."""
     run = write_page("this run", place.run_url)
     seen = f" Last looked at by {run}." if run else ""
-    tail = f"<sub>Kept up to date by `runner alert`, which closes it when all is done.{seen}</sub>"
+    tail = f"<sub>Kept up to date by `runner ci alert`, which closes it when all is done.{seen}</sub>"
     left = [item for item in items if item.said]
     head = f"### Campaigns → {escape_markdown(target)}: {'action needed' if left else 'all is well'}\n\n"
     pieces = [
@@ -324,8 +295,8 @@ def write_resolving(target: str, place: IssuePlace) -> str:
         f"Say what became of these launches {say_workflow(place)} the campaign's file and `adopt-all` "
         "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key "
         "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
-        f"Or in a clone, after `runner record --fetch`: `runner resolve {options}` lists them, and takes "
-        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner "
+        f"Or in a clone, after `runner ci record --fetch`: `runner resolve {options}` lists them, and takes "
+        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner ci "
         "record`.\n"
     )
 
@@ -345,8 +316,8 @@ def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
     return (
         f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
         "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
-        f"Or in a clone, by one key each: `runner record --fetch`, `runner reconcile --target {target}`, "
-        f"`runner optouts review --target {target}`, `runner record`.\n\n{words}\n"
+        f"Or in a clone, by one key each: `runner ci record --fetch`, `runner reconcile --target {target}`, "
+        f"`runner optouts review --target {target}`, `runner ci record`.\n\n{words}\n"
     )
 
 
@@ -373,30 +344,3 @@ def _hide_personal(text: str) -> str:
     """Return the beginning of a personal text, without digits and addresses."""
     shown = _DIGIT.sub("•", _ADDRESS.sub("•••", text))
     return shown if len(shown) <= _LONGEST_REPLY else f"{shown[: _LONGEST_REPLY - 1]}…"
-
-
-def _say_record(commits: Sequence[WaitingCommit]) -> str:
-    if not commits:
-        return f"**The record waits to be merged** on the branch {ASIDE}"
-    words = count_words(len(commits), "commit waits", "commits wait")
-    since = _write_minute(commits[-1].at)
-    return f"**The record waits to be merged:** {words} on the branch {ASIDE}, since {since}"
-
-
-def _write_record(record: WaitingRecord, place: IssuePlace) -> str:
-    url = f"{place.repository_url}/compare/{quote(record.branch)}...{quote(ASIDE)}?expand=1"
-    page = (write_page("open a pull request", url) if record.branch else "") or "open a pull request"
-    body = f"{escape_markdown(record.branch) or 'The branch'} took no push from the run. "
-    body += f"Merge {ASIDE} into it: {page}. Until then runs go on from {ASIDE}.\n"
-    # As it is: ten digits without a letter would be masked like a phone number.
-    rows = [(Markdown(one.commit[:10]), _write_minute(one.at), one.subject) for one in record.commits]
-    return body + (
-        f"\n{write_table(('commit', 'made', 'what it records'), rows, _MOST_COMMITS)}" if rows else ""
-    )
-
-
-def _write_minute(at: str) -> str:
-    try:
-        return f"{datetime.fromisoformat(at).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-    except ValueError:
-        return escape_markdown(at)

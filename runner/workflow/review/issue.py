@@ -1,4 +1,4 @@
-"""`runner alert`: one issue a target, open while there is something for a person to do."""
+"""`runner ci alert`: one issue a target, open while there is something for a person to do."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ from runner.ledger.record.unsettled import HeldCount, count_held
 from runner.source.diagnostic import Problems
 from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, load_campaigns, show_path
 from runner.workflow.records.opt_outs import read_view, reading_filled
-from runner.workflow.records.record_push import find_branch, list_waiting
 from runner.workflow.review.checklist import (
     Checklist,
     HeldPeople,
     Outcome,
     ReplyQueue,
     Sight,
-    WaitingRecord,
     list_items,
     update_checklist,
     write_checklist,
@@ -53,16 +51,12 @@ _NO_LEDGER = "there is no ledger on this machine: `runner apply` fills one"
 _BAD_TARGETS = "`targets.yaml` has errors, which the job's log shows"
 
 
-def keep_issue(
-    scope: Scope, outcome: Outcome | None, remote: str, branch: str | None, *, shows_words: bool
-) -> None:
+def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> None:
     """Look for what a person must do, and open, edit or close the target's issue.
 
     Args:
         scope: of the command.
         outcome: the job's so far, if given.
-        remote: the git remote that keeps the record.
-        branch: of the record; None for the current one, or the job's.
         shows_words: whether the issue shows the texts of replies.
 
     Raises:
@@ -77,7 +71,6 @@ def keep_issue(
         outcome,
         held,
         replace(replies, shows_words=shows_words),
-        _find_record(remote, branch),
         None if denied is None else tuple(filter(None, denied.split(","))),
     )
     _publish(sight, _find_place(scope, held), quiet=scope.quiet)
@@ -165,14 +158,6 @@ def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCou
             launches[place] = launches.get(place, 0) + 1
             people.setdefault(place, set()).update(launch.recipients)
     return [HeldCount(*place, count, len(people[place])) for place, count in sorted(launches.items())]
-
-
-def _find_record(remote: str, branch: str | None) -> WaitingRecord:
-    try:
-        branch = branch or find_branch(os.environ)
-        return WaitingRecord(tuple(list_waiting(os.environ, remote, branch)), branch)
-    except RunnerError as error:
-        return WaitingRecord(branch=branch or "", gap=error.message)
 
 
 def _read_files(scope: Scope) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`runner comment --merged`: deliveries since the merge, as a comment on the pull request."""
+"""`runner ci comment --merged`: deliveries since the merge, as a comment on the pull request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
 from runner.git.command import find_work_tree
-from runner.git.recording import ASIDE
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, read_github_job
 from runner.github.pull_requests import find_last_change
@@ -37,6 +36,7 @@ from runner.workflow.review.publishing import (
     write_problem_text,
 )
 from runner.workflow.workspace.folders import name_folder
+from runner.workflow.workspace.record_union import RECORD_ENDINGS
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def comment_merged(scope: Scope) -> None:
             raise NoJobError("GITHUB_SHA doesn't say which commit this job is for")
         repository, is_meant = open_repository(job), _make_check(scope.paths)
         branch = os.environ.get("GITHUB_REF_NAME", "")
-        pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant, ASIDE))
+        pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant))
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name_folder(), kind="sent")
@@ -122,7 +122,7 @@ def _count(
 
 def _list_approvers(workspace: Workspace, sent: Sequence[_Sent]) -> list[str]:
     """Return the approvers of deliveries, as far as this machine can verify them."""
-    store, found = ApprovalStore(workspace.target), list_approving(os.environ)
+    store, found = ApprovalStore(workspace.target), list_approving(workspace.environ)
     key = store.key
     for item, counts in sent:
         if key is not None:
@@ -134,11 +134,13 @@ def _list_approvers(workspace: Workspace, sent: Sequence[_Sent]) -> list[str]:
 
 
 def _make_check(paths: Sequence[Path]) -> Callable[[str], bool]:
-    """Return a test for GitHub's file names that belong to the campaigns."""
+    """Return a test for GitHub's file names of the campaigns; records, which jobs write, are none."""
     top = (find_work_tree(Path.cwd()) or Path.cwd()).resolve()
     folders = [(path if path.is_dir() else path.parent).resolve() for path in paths or [DEFAULT_FOLDER]]
     below = [folder.relative_to(top) for folder in folders if folder.is_relative_to(top)]
-    return lambda file: any(Path(file).is_relative_to(folder) for folder in below)
+    return lambda file: (
+        any(Path(file).is_relative_to(folder) for folder in below) and not file.endswith(RECORD_ENDINGS)
+    )
 
 
 def _write_text(

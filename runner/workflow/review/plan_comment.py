@@ -1,4 +1,4 @@
-"""`runner comment`: the plan of a pull request's campaigns, or the reason why there is none, as a comment."""
+"""`runner ci comment`: the plan of a pull request's campaigns as a comment, or why there is none."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.errors import LimitError, MissingKeyError, RunnerError
-from runner.git.recording import ASIDE
+from runner.git.command import GitError
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, is_of_pull_request, lacks_secrets, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
@@ -49,7 +49,7 @@ class PlanFindings:
     Attributes:
         target_name: empty if it is not known.
         target: the plan's target; None if it cannot be opened.
-        remarks: Markdown on the pull request's changes beside the plan, and on the unmerged record.
+        remarks: Markdown on the pull request's changes beside the plan.
         planned: the plans, if any could be made.
         differences: between campaigns and what they have sent.
         texted: without the key, the number of people on record by message (None if not known), for each plan.
@@ -76,12 +76,11 @@ class PlanFindings:
 def find_plan(scope: Scope, remote: str) -> PlanFindings:
     """Validate and plan the campaigns of a pull request; errors are part of the findings."""
     findings = PlanFindings(scope.target or os.environ.get("RUNNER_TARGET") or "")
-    review = _describe_changes(findings, scope, remote)
+    _describe_changes(findings, scope, remote)
     try:
         workspace = Workspace.open(scope)
         findings.target, findings.target_name = workspace.target, workspace.target.name
-        if review is not None:
-            _count_waiting(findings, review, workspace)
+        _read_remote(findings, workspace)
         _plan(findings, workspace, scope)
     except InvalidCampaignError as error:
         findings.problems = error.problems
@@ -109,25 +108,26 @@ def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool)
     publish("comment", lambda: text, keep)
 
 
-def _describe_changes(findings: PlanFindings, scope: Scope, remote: str) -> Review | None:
-    """Add the pull request's changes to the remarks; return the clone, if it can be read."""
-    review = None
+def _describe_changes(findings: PlanFindings, scope: Scope, remote: str) -> None:
+    """Add the pull request's changes to the remarks."""
     try:
-        review = Review.open(remote, os.environ)
-        findings.remarks.append(review.describe_changes(scope.paths))
+        findings.remarks.append(Review.open(remote, os.environ).describe_changes(scope.paths))
     except RunnerError as error:
         what = "what this pull request changes of targets, records and the names of campaigns"
         findings.remarks.append(write_unknown(what, error))
-    return review
 
 
-def _count_waiting(findings: PlanFindings, review: Review, workspace: Workspace) -> None:
-    """Make a workspace count the record that waits to be merged."""
+def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
+    """Read the state remote, and add to the remarks if it cannot be reached."""
+    state = workspace.files.state
+    if state is None:
+        return
     try:
-        findings.remarks.append(review.read_waiting(workspace))
-    except RunnerError as error:
-        what = f"what waits on the branch {ASIDE}. People it tells of count as not texted yet"
+        state.read_record_texts()
+    except GitError as error:
+        what = "what the state remote has. People that only it tells of count as not texted yet"
         findings.remarks.append(write_unknown(what, error))
+        state.leave_out()
 
 
 def plan_on_record(

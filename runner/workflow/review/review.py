@@ -1,4 +1,4 @@
-"""The state of git in a pull request: unmerged records, and changes beside the plan."""
+"""The changes of a pull request beside the plan."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Any
 from runner.errors import LockfileError, RunnerError
 from runner.git.clone import Clone, find_base, list_changes
 from runner.git.command import Git, find_work_tree, hide_credentials
-from runner.git.recording import ASIDE, read_what_waits
-from runner.github.job import find_git_settings, is_of_pull_request
+from runner.github.job import find_git_settings
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.source.json_schema import find_problems
 from runner.source.yaml import YamlProblemError, read_yaml
 from runner.wording import count_words, escape_markdown
-from runner.workflow.campaigns import DEFAULT_FOLDER, TARGETS_FILE, show_path
-from runner.workflow.observer import warn
-from runner.workflow.workspace.record_files import RECORD_ENDINGS
+from runner.workflow.campaigns import DEFAULT_FOLDER, TARGETS_FILE
+from runner.workflow.workspace.record_union import RECORD_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.git.clone import FileChange
-    from runner.workflow.workspace.workspace import Workspace
 
 
 _LONGEST = 200
@@ -95,23 +92,6 @@ class Review:
         git = None if root is None else Git(root, settings=find_git_settings(environment))
         return cls(None if git is None or root is None else Clone(git, root), remote, environment)
 
-    def read_waiting(self, workspace: Workspace) -> str:
-        """Add the unmerged record to a workspace; return Markdown about it. The work tree is unchanged.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
-        clone = self.clone
-        if clone is None or clone.git.ask("remote", "get-url", "--", self.remote).status:
-            return ""
-        texts = read_what_waits(clone, self.remote, RECORD_ENDINGS)
-        places = {path: Path(show_path(clone.root / path)) for path in texts}
-        workspace.files.waiting.update({places[path]: text for path, text in texts.items()})
-        if not texts:
-            return ""
-        files = count_words(len(texts), "file")
-        return f"What waits on the branch {ASIDE} counts as if it were merged: {files}."
-
     def describe_changes(self, paths: Sequence[Path]) -> str:
         """Return Markdown about the pull request's changes beside the plan; empty if there are none.
 
@@ -128,16 +108,6 @@ class Review:
         changes = list_changes(self.clone, base)
         sections = _Sections(self.clone, base, changes, [_place(self.clone.root, path) for path in paths])
         return sections.write()
-
-
-def read_waiting_in_job(workspace: Workspace, environment: Mapping[str, str]) -> None:
-    """In a pull request's job, add the unmerged record to a workspace; elsewhere do nothing."""
-    if not is_of_pull_request(environment) and not any(map(environment.get, _ANY_PULL_REQUEST)):
-        return
-    try:
-        Review.open("origin", environment).read_waiting(workspace)
-    except RunnerError as error:
-        warn(f"what waits on the branch {ASIDE} is not counted, since it cannot be read: {error.message}")
 
 
 def write_unknown(what: str, error: RunnerError) -> str:

@@ -1,9 +1,8 @@
 """The files of a target's record in the repository, and the ledger that is filled from all of them.
 
 What one machine has learned, the next one knows: launches of every campaign, opt-outs, pauses and holds, from
-lockfiles and files of suppressions wherever they lie, from a branch that waits to be merged, and from the
-state remote. Every command fills the ledger first, and then asks only the ledger. Files that it has read are
-known by their digests.
+lockfiles and files of suppressions wherever they lie, and from the state remote. Every command fills the
+ledger first, and then asks only the ledger. Files that it has read are known by their digests.
 """
 
 from __future__ import annotations
@@ -45,14 +44,13 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
+    from runner.workflow.workspace.state_remote import StateRemote
 
-RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, ".approvals.json")
-"""The endings of files that commands write."""
 _DIGEST_SIZE = 16
 
 
@@ -64,9 +62,7 @@ class RecordFiles:
         key: of the target's fingerprints and seals.
         paths: the command's.
         places: files of suppressions; the first is written to.
-        waiting: texts of files that wait to be merged, by future path.
-        read_shared: returns texts of the state remote, by place.
-        advise: changes the hint of an error about a file, if it lies on the state remote.
+        state: the state remote, which has the same files; None without one.
         skips_other_keys: leave out files that were written with another key.
         campaigns: the campaigns that lockfiles are of, by absolute path.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
@@ -75,9 +71,7 @@ class RecordFiles:
     key: TargetKey
     paths: tuple[Path, ...]
     places: tuple[Path, ...]
-    waiting: dict[Path, str] = field(default_factory=dict)
-    read_shared: Callable[[], Mapping[Path, str]] = dict
-    advise: Callable[[Path, RunnerError], None] = lambda _file, _error: None
+    state: StateRemote | None = None
     skips_other_keys: bool = False
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
@@ -130,7 +124,8 @@ class RecordFiles:
             with connection.begin_nested():
                 absorb_lockfile(connection, file, lockfile, self.key)
         except RunnerError as error:
-            self.advise(file, error)
+            if self.state is not None:
+                self.state.advise(file, error)
             if not file.name.endswith(LOCKFILE_SUFFIX):
                 raise
             self.unread[file] = (read_campaign_name(text), error)
@@ -185,20 +180,15 @@ class RecordFiles:
             GitError: the state remote cannot be read, and it `needs_shared`.
             SuppressionsError: a file of suppressions cannot be read.
         """
-        name = f"{self.key.target}{SUPPRESSIONS_SUFFIX}"
         books = (_read_suppressions(place) for place in self.places)
         texts = {book.file: book.text for book in books if book is not None}
         texts.update(self._read_lockfiles())
-        ending = f".{self.key.target}{LOCKFILE_SUFFIX}"
-        for file, text in self.waiting.items():
-            if file.name == name or file.name.endswith(ending):
-                # The file at the same path in the work tree counts as well.
-                texts[file.parent / "(waiting to be merged)" / file.name] = text
         try:
-            texts.update(self.read_shared())
+            texts.update({} if self.state is None else self.state.read_record_texts())
         except GitError as error:
-            if needs_shared:
+            if needs_shared or self.state is None:
                 raise
+            self.state.leave_out()
             warn(f"what other machines recorded may be missing: {error.message}")
         if self.skips_other_keys:
             own = [file for file in texts if read_key_name(texts[file]) == self.key.name]

@@ -1,8 +1,7 @@
-"""Suppressions that other machines have recorded on a git remote.
+"""Suppressions that other machines have recorded on a git remote, before a run and while it sends.
 
 Pauses, opt-outs entered by hand, decisions and forgotten people are carried by git alone: the service knows
-nothing of them. A clone that was not updated lacks them, and so does every clone while they wait on the
-branch for records to be merged.
+nothing of them. They are on the state remote, and on branches; a clone that was not updated lacks them.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.git.clone import Clone
-from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.git.recording import ASIDE
+from runner.git.command import Git, GitError, hide_credentials
+from runner.git.objects import ObjectReader
 from runner.github.job import find_git_settings
 from runner.ledger.files.suppressions import BookText
 from runner.service.target import SANDBOX
@@ -26,10 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.ledger.database import Ledger
-    from runner.workflow.workspace.record_files import RecordFiles
     from runner.workflow.workspace.workspace import Workspace
 
-REMOTE_VARIABLE = "RUNNER_RECORD_REMOTE"
 NO_REMOTE = "none"
 """The name that has no remote asked."""
 POLL_S = 5.0
@@ -39,53 +35,67 @@ _TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class RecordRemote:
-    """A remote with the record of a target, as its default branch, the current one and `ASIDE` have it."""
+    """What a target's state remote, and a remote's branches, have of its suppressions.
 
-    clone: Clone
-    name: str
-    files: RecordFiles
-    _seen: set[str] = field(default_factory=set, init=False)
+    Attributes:
+        workspace: that of the run.
+        name: the remote whose default branch is read, and the current one; None for none.
+    """
+
+    workspace: Workspace
+    name: str | None
+    _git: Git = field(init=False)
+    _root: Path = field(init=False)
+    _seen: set[str | None] = field(default_factory=lambda: {None}, init=False)
+
+    def __post_init__(self) -> None:
+        self._root = repository_root(Path.cwd())
+        settings = find_git_settings(self.workspace.environ)
+        self._git = Git(self._root, timeout_s=_TIMEOUT_S, settings=settings)
 
     @classmethod
     def find(cls, workspace: Workspace, name: str | None) -> RecordRemote | None:
-        """Return a remote of the current folder's repository; None if there is none, or none is to be asked.
+        """Return what can be looked at; None if there is nothing.
 
-        `name` is None for that of the environment, or `origin`.
+        `name` is None for `origin`.
 
         Raises:
             GitError: git cannot be run.
         """
-        name = name or workspace.environ.get(REMOTE_VARIABLE) or "origin"
-        is_clone = (repository_root(Path.cwd()) / ".git").exists()
-        if name == NO_REMOTE or workspace.target.name == SANDBOX or not is_clone:
-            return None
-        try:
-            root = find_work_tree(Path.cwd())
-            git = (
-                None
-                if root is None
-                else Git(root, timeout_s=_TIMEOUT_S, settings=find_git_settings(workspace.environ))
-            )
-            if root is None or git is None or git.ask("remote", "get-url", "--", name).status:
-                return None
-        except GitError as error:
-            raise _describe_failure(name, error) from None
-        return cls(Clone(git, root), name, workspace.files)
+        state = workspace.state
+        remote = cls(workspace, name or "origin")
+        is_clone = (remote._root / ".git").exists()
+        if remote.name == NO_REMOTE or workspace.target.name == SANDBOX or not is_clone:
+            remote.name = None
+        elif state is None or state.ref.remote != remote.name:
+            try:
+                if remote._git.ask("remote", "get-url", "--", str(remote.name)).status:
+                    remote.name = None
+            except GitError as error:
+                raise _describe_failure(str(remote.name), error) from None
+        return None if remote.name is None and state is None else remote
 
-    def absorb(self, ledger: Ledger) -> None:
+    def absorb(self, ledger: Ledger, *, is_first: bool = True) -> None:
         """Add the remote's suppressions to the ledger; files of the work tree stay as they are.
+
+        At first, what the state remote has is in the ledger already.
 
         Raises:
             GitError: the remote cannot be asked.
             LedgerError: the ledger cannot be written, or its key is missing.
             SuppressionsError: a file's signature is invalid.
         """
+        state = self.workspace.state
         try:
-            texts = [*self._read_texts()]
+            added = {} if state is None or is_first else state.read_added()
+            texts = [BookText(file, text) for file, text in added.items()]
+            texts += self._read_branches()
         except GitError as error:
-            raise _describe_failure(self.name, error) from None
+            raise _describe_failure(str(self.name), error) from None
         for text in texts:
-            self.files.absorb_text(ledger, text)
+            self.workspace.files.absorb_text(ledger, text)
+        if state is not None:
+            state.note_known(added)
 
     @contextmanager
     def watching(self, ledger: Ledger) -> Iterator[None]:
@@ -95,7 +105,7 @@ class RecordRemote:
         def watch() -> None:
             while not ended.wait(POLL_S):
                 with suppress(RunnerError):
-                    self.absorb(ledger)
+                    self.absorb(ledger, is_first=False)
 
         thread = threading.Thread(target=watch, name="record", daemon=True)
         thread.start()
@@ -105,27 +115,40 @@ class RecordRemote:
             ended.set()
             thread.join()
 
-    def _read_texts(self) -> Iterator[BookText]:
+    def _read_branches(self) -> Iterator[BookText]:
         """Yield the texts of files in commits that were not read before."""
-        paths = [(Path.cwd() / place).resolve() for place in self.files.places]
-        paths = [path.relative_to(self.clone.root) for path in paths if path.is_relative_to(self.clone.root)]
+        if self.name is None:
+            return
+        paths = [(Path.cwd() / place).resolve() for place in self.workspace.files.places]
+        paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
+        state = self.workspace.state
+        objects = ObjectReader(self._git) if state is None else state.ref.objects
+        # Its process starts if there is a file to read, as git would write it into the work tree.
+        files = ObjectReader(self._git, is_filtered=True)
         for ref, commit in self._list_tips().items():
-            if commit in self._seen:
+            if commit in self._seen or commit is None:
                 continue
-            self.clone.bring(self.name, commit)
-            for path in paths:
-                text = self.clone.read(commit, path.as_posix())
+            if objects.list_folder(commit) is None:
+                answer = self._git.fetch(self.name, ref)
+                if answer.status and objects.list_folder(commit) is None:
+                    raise GitError(answer.reason)
+            for path in map(Path.as_posix, paths):
+                blob = objects.find(commit, path)
+                text = None if blob is None else files.load(blob, path)
                 if text is not None:
                     yield BookText(Path(f"{self.name}:{ref}", path), text)
             self._seen.add(commit)
 
-    def _list_tips(self) -> dict[str, str]:
+    def _list_tips(self) -> dict[str, str | None]:
         """Return the commits of the branches that may have the record, by ref."""
-        branch = self.clone.git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
-        refs = dict.fromkeys(["HEAD", f"refs/heads/{ASIDE}", *([branch] if branch else [])])
-        listed = self.clone.git.run("ls-remote", "--", self.name, *refs)
-        found = (line.split("\t") for line in listed.splitlines())
-        return {ref: commit for commit, ref in found if ref in refs}
+        state = self.workspace.state
+        if state is not None and state.ref.remote == self.name:
+            # Looked for together with the ref, just now.
+            return {"HEAD": state.ref.head}
+        branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
+        refs = dict.fromkeys(["HEAD", *([branch] if branch else [])])
+        found = self._git.list_refs(str(self.name), *refs)
+        return {ref: commit for ref, commit in found.items() if ref in refs}
 
 
 def _describe_failure(name: str, error: GitError) -> GitError:

@@ -1,25 +1,27 @@
-"""`--state-remote`: a git remote as lock of all machines and record of launches being sent.
+"""`--state-remote`: a git remote as lock of all machines, and record of everything that they send.
 
 Each target has a ref (see `runner.git.state_ref`) with its holder and these files:
 
 - `<campaign>.lock.json`: the campaign's lockfile after the last run;
-- `<target>.suppressions.json`: opt-outs, pauses and holds after the last run;
+- `<target>.suppressions.json`: opt-outs, pauses and holds; `<target>.approvals.json`: approvals;
 - `<campaign>.<number>.reserved.json`: launches reserved before the first of them is sent, still without an
   outcome.
 
 So a machine learns of sends that are on no branch yet: after a re-run of an old commit, a push refused by a
-protected branch, or a run killed before its commit.
+protected branch, or a run killed before its commit. Only the holder writes what was sent. Decisions about
+people are sets of lines, which any machine adds at any time; a holder unites them with its own.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.errors import LockfileError
+from runner.errors import LockfileError, RunnerError
+from runner.git.command import GitError
 from runner.git.lease import (
     STATE_FILE,
     Clocks,
@@ -28,56 +30,92 @@ from runner.git.lease import (
     State,
     advise_removal,
     advise_timeout,
+    append,
     dump_state,
     hold_lease,
     read_state,
 )
-from runner.git.state_ref import StateRef
+from runner.git.state_ref import Snapshot, StateRef
+from runner.github.job import find_git_settings
+from runner.ledger.engine import find_sqlite_file
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, read_clock
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
+from runner.plan.approval import ENDING as APPROVALS_SUFFIX
+from runner.service.target import leads_elsewhere
+from runner.source.storage import repository_root
 from runner.workflow.observer import note, warn
+from runner.workflow.workspace.record_union import unite_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runner.errors import RunnerError
     from runner.git.lease import Lease
     from runner.ledger.model import Reservation
     from runner.service.target import Target
+    from runner.workflow.scope import Scope
 
+NO_REMOTE = "none"
+"""The state remote of a target that one machine alone sends to."""
+ORIGIN = "origin"
+"""The state remote of a target on another machine that names none, if the repository has it."""
 _RESERVED = re.compile(r"(?P<campaign>.+)\.(?P<number>[0-9]+)\.reserved\.json", re.DOTALL)
+_ADDED = (SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
 _CLOCKS = Clocks(read_clock, time.sleep)
 
 
 class StateRemote:
     """The state of one target's campaigns on the remote, for one command.
 
-    `key` must have sealed the state; `is_behind` is True if the last update of the remote failed.
+    `is_behind` is True if the last update of the remote failed.
     """
 
-    def __init__(self, ref: StateRef, terms: GitLeaseTerms, key: TargetKey) -> None:
+    def __init__(self, ref: StateRef, terms: GitLeaseTerms, target: Target) -> None:
         self.ref = ref
         self._terms = terms
-        self._key = key
+        # The key that has sealed the state.
+        self._key = TargetKey.of(target.name, target.state_key)
+        self._secret = target.state_key
         self._lease: Lease | None = None
-        self._seen: Mapping[str, str] | None = None
-        self._texts: dict[str, str] = {}
+        self._seen: Snapshot | None = None
+        # Decisions that other machines have added while this run holds the ref.
+        self._added: dict[str, str] = {}
+        # The texts of suppressions that the ledger has.
+        self._known: set[str] = set()
         self._reservations: dict[str, tuple[str, Reservation]] = {}
         self.is_behind = False
 
     @classmethod
-    def open(cls, remote: str, target: Target, lease_s: float) -> StateRemote:
-        """Return the state of a target on a remote of the current folder's repository.
+    def choose(cls, scope: Scope, target: Target, ledger_url: str) -> StateRemote | None:
+        """Return the state remote of a command; None if it has none.
 
-        A hold lasts `lease_s` seconds unless renewed.
+        Options and `targets.yaml` name it. Otherwise it is `origin` for a target on another machine, if the
+        repository has that, and no ledger on a server is what machines share.
+
+        Raises:
+            GitError: the remote that was named is not there.
+        """
+        remote = name_remote(scope, target.state_remote)
+        if remote is not None:
+            return None if remote == NO_REMOTE else cls.open(remote, target, scope)
+        is_clone = (repository_root(Path.cwd()) / ".git").exists()
+        if not leads_elsewhere(target) or not is_clone or find_sqlite_file(ledger_url) is None:
+            return None
+        # Without git, or without an `origin`, this machine is alone.
+        with suppress(GitError):
+            return cls.open(ORIGIN, target, scope)
+        return None
+
+    @classmethod
+    def open(cls, remote: str, target: Target, scope: Scope) -> StateRemote:
+        """Return the state of a target on a remote of the current folder's repository.
 
         Raises:
             GitError: there is no git, no repository, or no such remote.
         """
-        ref = StateRef.open(Path.cwd(), remote, target.name)
-        return cls(ref, GitLeaseTerms.lasting(lease_s), TargetKey.of(target.name, target.state_key))
+        ref = StateRef.open(Path.cwd(), remote, target.name, find_git_settings(scope.environ))
+        return cls(ref, GitLeaseTerms.lasting(scope.state_lease_s), target)
 
     def read_record_texts(self) -> dict[Path, str]:
         """Return the texts of lockfiles and suppressions, by place.
@@ -88,8 +126,14 @@ class StateRemote:
             GitError: the remote cannot be asked, or its state cannot be read.
         """
         endings = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX)
-        files = self._read_files().items()
-        return {self._place(name): self._load(blob) for name, blob in files if name.endswith(endings)}
+        files = {name: blob for name, blob in self._read_files().items() if name.endswith(endings)}
+        texts = {self._place(name): self.ref.load(blob) for name, blob in files.items()}
+        self.note_known(texts)
+        return texts
+
+    def leave_out(self) -> None:
+        """Go on without the remote, which cannot be reached, in a command that only reads or decides."""
+        self._seen = Snapshot()
 
     def advise(self, file: Path, error: RunnerError) -> None:
         """Have an error about a damaged file on the ref say what to do about the ref."""
@@ -112,6 +156,14 @@ class StateRemote:
     def is_held(self) -> bool:
         """True while this run holds the ref, so that no other sends the reserved launches."""
         return self._lease is not None
+
+    def exists(self) -> bool:
+        """Return whether the remote had the ref when it was last read.
+
+        Raises:
+            GitError: as for `read_record_texts`.
+        """
+        return bool(self._read_files())
 
     def list_campaigns(self) -> list[str]:
         """Return the names of the campaigns with state on the remote.
@@ -163,13 +215,15 @@ class StateRemote:
             self._note_unreleased,
             has_died=has_died,
             patience=LeasePatience(timeout_s, settle_s, observe),
+            seen=self._seen,
+            unite=self._take_in,
         )
         with held as lease:
             self._lease = lease
             try:
                 yield
             finally:
-                self._seen, self._lease = lease.files, None
+                self._seen, self._lease = Snapshot(None, lease.files), None
 
     def start(self) -> bool:
         """Make the ref, free, for somebody who knows that nothing is being sent; return False if it is there.
@@ -206,25 +260,20 @@ class StateRemote:
         Raises:
             RunnerError: the ref is lost, or cannot be moved.
         """
-        files = {name: blob for name, blob in self._list_files().items() if not _is_of(name, names)}
-        if lockfile is not None:
-            files[f"{names[0]}{LOCKFILE_SUFFIX}"] = self.ref.store(lockfile)
-        if suppressions is not None:
-            files[f"{self._key.target}{SUPPRESSIONS_SUFFIX}"] = self.ref.store(suppressions)
-        for number, text in enumerate(reserved):
-            files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
-        if files != self._list_files():
-            lease = self._require_lease()
-            (lease.write if is_urgent else lease.stage)(files)
-
-    def write_suppressions(self, text: str) -> None:
-        """Replace the file of suppressions on the ref, when it is let go.
-
-        Raises:
-            RunnerError: the ref is lost.
-        """
-        name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
-        self._require_lease().stage({**self._list_files(), name: self.ref.store(text)})
+        lease = self._require_lease()
+        with lease.turn:
+            before = _leave_out_state(lease.files)
+            files = {name: blob for name, blob in before.items() if not _is_of(name, names)}
+            if lockfile is not None:
+                files[f"{names[0]}{LOCKFILE_SUFFIX}"] = self.ref.store(lockfile)
+            if suppressions is not None:
+                name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
+                files[name] = self._unite(name, self.ref.store(suppressions))
+                self._known.add(suppressions)
+            for number, text in enumerate(reserved):
+                files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
+            if files != before:
+                (lease.write if is_urgent else lease.stage)(files)
 
     def add(self, name: str, reserved: str) -> None:
         """Put a further reservation on the ref.
@@ -232,9 +281,46 @@ class StateRemote:
         Raises:
             RunnerError: the ref is lost, or cannot be moved.
         """
-        files = self._list_files()
-        number = sum(_is_reserved(file, [name]) for file in files)
-        self._require_lease().write({**files, f"{name}.{number}.reserved.json": self.ref.store(reserved)})
+        lease = self._require_lease()
+        with lease.turn:
+            number = sum(_is_reserved(file, [name]) for file in lease.files)
+            file = f"{name}.{number}.reserved.json"
+            lease.write({**_leave_out_state(lease.files), file: self.ref.store(reserved)})
+
+    def append(self, texts: Mapping[str, str]) -> bool:
+        """Add the lines of record files, by name, to those on the ref; return False if there is no ref.
+
+        Another run may hold it, on any machine, and hears of them.
+
+        Raises:
+            RunnerError: the ref cannot be read or moved, or was written with another key.
+        """
+
+        def add(there: Mapping[str, str]) -> Mapping[str, str]:
+            files = dict(there)
+            for name, text in texts.items():
+                known = None if name not in there else self.ref.load(there[name])
+                files[name] = self.ref.store(self._unite_texts(name, text, known))
+            return files
+
+        return append(self.ref, add)
+
+    def read_added(self) -> dict[Path, str]:
+        """Look at the ref again, and return the texts of suppressions that are not known (`note_known`).
+
+        Raises:
+            GitError: the remote cannot be asked.
+        """
+        commit = self.ref.find()
+        snapshot = None if commit is None else self.ref.read_at(commit)
+        files = (snapshot.files if snapshot else {}).items()
+        books = {name: blob for name, blob in files if name.endswith(SUPPRESSIONS_SUFFIX)}
+        texts = {self._place(name): self.ref.load(blob) for name, blob in books.items()}
+        return {file: text for file, text in texts.items() if text not in self._known}
+
+    def note_known(self, texts: Mapping[Path, str]) -> None:
+        """Note that the ledger has these texts of suppressions."""
+        self._known.update(texts.values())
 
     def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
         """Return all reservations, each with its campaign's name, and the holder of the ref.
@@ -262,17 +348,31 @@ class StateRemote:
             raise ValueError("the ref is not held")
         return self._lease
 
-    def _list_files(self) -> dict[str, str]:
-        return {name: blob for name, blob in self._require_lease().files.items() if name != STATE_FILE}
-
     def _read_files(self) -> Mapping[str, str]:
         if self._lease is not None:
             return self._lease.files
         if self._seen is None:
             snapshot = self.ref.read()
             read_state(self.ref, snapshot)
-            self._seen = snapshot.files
-        return self._seen
+            self._seen = snapshot
+        return self._seen.files
+
+    def _take_in(self, name: str, ours: str | None, theirs: str) -> str | None:
+        """Unite what another machine has added while this run holds the ref; the rest is the holder's."""
+        if not name.endswith(_ADDED):
+            return ours
+        self._added[name] = self.ref.load(theirs)
+        return theirs if ours is None else self._unite(name, ours)
+
+    def _unite(self, name: str, blob: str) -> str:
+        if name not in self._added:
+            return blob
+        return self.ref.store(self._unite_texts(name, self.ref.load(blob), self._added[name]))
+
+    def _unite_texts(self, name: str, ours: str, theirs: str | None) -> str:
+        return (
+            ours if theirs is None else unite_records(self._place(name), ours, theirs, lambda: self._secret)
+        )
 
     def _read_reservation(self, name: str, blob: str, key: TargetKey | None = None) -> Reservation:
         if name not in self._reservations or self._reservations[name][0] != blob:
@@ -286,11 +386,6 @@ class StateRemote:
                 raise LockfileError(error.message, hint=advise_removal(self.ref)) from None
             self._reservations[name] = (blob, reservation)
         return self._reservations[name][1]
-
-    def _load(self, blob: str) -> str:
-        if blob not in self._texts:
-            self._texts[blob] = self.ref.load(blob)
-        return self._texts[blob]
 
     def _place(self, name: str) -> Path:
         return Path(f"{self.ref.remote}:{self.ref.name}", name)
@@ -313,6 +408,15 @@ class StateRemote:
             f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
             f"you know that nothing is being sent, `{command}` makes it, and ends this wait."
         )
+
+
+def name_remote(scope: Scope, setting: str | None) -> str | None:
+    """Return the state remote that options, the environment or `setting` name, `none` included; else None."""
+    return scope.state_remote or scope.environ.get("RUNNER_STATE_REMOTE") or setting
+
+
+def _leave_out_state(files: Mapping[str, str]) -> dict[str, str]:
+    return {name: blob for name, blob in files.items() if name != STATE_FILE}
 
 
 def _is_reserved(file: str, names: Sequence[str]) -> bool:

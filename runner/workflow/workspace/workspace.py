@@ -19,7 +19,8 @@ from runner.ledger.engine import show_url
 from runner.ledger.files.lockfile import lockfile_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
-from runner.ledger.model import format_moment
+from runner.ledger.model import SUPPRESSIONS_SUFFIX, format_moment
+from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import (
     CampaignRecord,
     Identity,
@@ -58,6 +59,7 @@ from runner.workflow.workspace.folders import (
     state_folder,
 )
 from runner.workflow.workspace.record_files import RecordFiles
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -70,12 +72,9 @@ if TYPE_CHECKING:
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.client import ServiceClient
     from runner.workflow.scope import Scope
-    from runner.workflow.workspace.state_remote import StateRemote
 
 
 MANY_LAUNCHES = 100_000
-NO_REMOTE = "none"
-"""The state remote of a target that one machine alone sends to."""
 _CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
 
@@ -107,17 +106,17 @@ def describe_this_run(since: str, environment: Mapping[str, str]) -> LockHolder:
 class Workspace:
     """The target of a command, with its service, ledger, record files and state remote.
 
-    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; `state` is None if there
-    is no state remote.
+    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; `is_alone` is True if a
+    person has said that no other machine sends.
     """
 
     target: Target
     ledger_url: str
     files: RecordFiles
     targets: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    state: StateRemote | None = None
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     stamps: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
+    is_alone: bool = False
     _said: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @classmethod
@@ -140,15 +139,15 @@ class Workspace:
             raise
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
-            refuse_committed_state()
-        remote = scope.state_remote or target.state_remote
-        state = _open_state(remote, target, scope) if remote not in (None, NO_REMOTE) else None
+            scope.share(refuse_committed_state, refuse_committed_state)
+        ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
-        if state is not None:
-            files.read_shared, files.advise = state.read_record_texts, state.advise
-        workspace = cls(
-            target, scope.ledger or default_ledger_url(), files, targets, state, scope.environ, stamps
+        # Looked at once, however many use cases a process has.
+        files.state = scope.share(
+            (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
         )
+        is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
+        workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")
         return workspace
@@ -221,6 +220,11 @@ class Workspace:
         return format_moment(self.now())
 
     @property
+    def state(self) -> StateRemote | None:
+        """The state remote; None if there is none."""
+        return self.files.state
+
+    @property
     def key(self) -> TargetKey:
         """The key of the target's fingerprints and seals."""
         return self.files.key
@@ -254,32 +258,31 @@ class Workspace:
             self.files.write_suppressions(ledger)
 
     @contextmanager
-    def open_ledger_for_reading(self, *, needs_shared: bool = True) -> Iterator[Ledger]:
+    def open_ledger_for_reading(self) -> Iterator[Ledger]:
         """Open the ledger, filled from all record files; a temporary one if there is none yet.
 
-        `needs_shared` is as in `RecordFiles.fill`.
+        A state remote that cannot be reached is named and left out: nothing is sent by what is read here.
 
         Raises:
-            GitError: the state remote cannot be read.
             LedgerError: it cannot be read, or has to be filled and cannot be written.
         """
         with self.open_ledger_if_present() as present:
             if present is not None:
-                self.files.fill(present, needs_shared=needs_shared)
+                self.files.fill(present, needs_shared=False)
                 yield present
                 return
-        with self.open_temporary_ledger(needs_shared=needs_shared) as ledger:
+        with self.open_temporary_ledger() as ledger:
             yield ledger
 
     @contextmanager
-    def open_temporary_ledger(self, *, needs_shared: bool = True) -> Iterator[Ledger]:
+    def open_temporary_ledger(self) -> Iterator[Ledger]:
         """Open a ledger of what record files have, which is removed at the end."""
         with (
             TemporaryDirectory(prefix="runner-") as folder,
             Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger,
         ):
             ledger.prepare()
-            self.files.fill(ledger, needs_shared=needs_shared)
+            self.files.fill(ledger, needs_shared=False)
             yield ledger
 
     @contextmanager
@@ -415,13 +418,34 @@ class Workspace:
                 f"{variable} is not set: whoever reads the record can find out whose phones are in it, and "
                 "change it unnoticed. `runner key new` makes a key.",
             )
-        is_shared = self.target.state_remote == NO_REMOTE or self.state is not None or ledger.file is None
-        if not is_shared:
+        is_known = self.is_alone or ledger.file is None
+        if self.state is None and not is_known:
             self._say_once(
                 note,
                 "Only this machine's ledger knows what is being sent: two clones that apply at once text "
-                f"everybody twice. Set `state_remote: origin` for {self.target.name} in targets.yaml, or "
-                "`state_remote: none` if one machine alone sends.",
+                "everybody twice. Have the campaigns in a git repository with a remote `origin`, or set "
+                f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends.",
+            )
+
+    def share_suppressions(self, ledger: Ledger) -> None:
+        """Bring what this machine has learned of people to the state remote, if there is one.
+
+        It is written to the file of suppressions all the same, and a later run brings it: a failure is only
+        told.
+        """
+        if self.state is None:
+            return
+        with ledger.reading() as connection:
+            text = compose_suppressions(connection, self.key)
+        try:
+            if text is not None:
+                # Without a ref everybody would wait until nobody can be sending: `apply` does.
+                self.state.append({f"{self.target.name}{SUPPRESSIONS_SUFFIX}": text})
+        except RunnerError as error:
+            warn(f"what was decided here could not be brought to {self.state.ref}: {error.message}")
+            note(
+                "  the next command that can brings it; until then other machines do not know it, unless "
+                "`runner ci record` commits it"
             )
 
     def _say_once(self, say: Callable[[str], None], text: str) -> None:
@@ -499,13 +523,6 @@ def _say_left_behind(identity: Identity, file: Path) -> str:
     if own.exists():
         return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
     return f"{said}`git mv` it along, to {show_path(own)}"
-
-
-def _open_state(remote: str, target: Target, scope: Scope) -> StateRemote:
-    # Imported here: slow to import, and rarely needed.
-    from runner.workflow.workspace.state_remote import StateRemote
-
-    return StateRemote.open(remote, target, scope.state_lease_s)
 
 
 def ca_bundle(environment: Mapping[str, str]) -> bool | str:

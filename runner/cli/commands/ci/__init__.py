@@ -1,0 +1,53 @@
+"""`runner ci`: the jobs of CI's workflows, and their parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.command import Group
+from runner.cli.commands.ci.alert import alert, replies
+from runner.cli.commands.ci.approve import approve
+from runner.cli.commands.ci.comment import comment
+from runner.cli.commands.ci.jobs import act, finish, plan, review, send
+from runner.cli.commands.ci.record import record
+from runner.cli.console import print_prose
+from runner.cli.options import ledger_scope
+from runner.workflow.workspace.state_remote import StateRemote
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from runner.workflow.scope import Scope
+
+
+@click.group(cls=Group, epilog="\b\nExample:\n  runner ci plan --out ci && runner ci finish")
+def command() -> None:
+    """Run the jobs of CI, and their parts.
+
+    `review` is the job of a pull request; `plan`, `send` and `act` work on the main branch, and `finish` is
+    the last step of each. They do what the other commands do, in the right order, and go on with the other
+    campaigns if one fails.
+    """
+
+
+@command.command(epilog="\b\nExample:\n  runner ci start --target live")
+@ledger_scope
+@click.option(
+    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to make it on."
+)
+def start(scope: Scope, remote: str) -> int:
+    """Make the ref of a state remote, once, while nothing is sent anywhere.
+
+    A run that finds no ref cannot know whether there never was one, or whether it was deleted while another
+    machine sends. So it waits until no other run can be sending any more, for some minutes. You know that
+    nothing is running: then nobody has to wait. A ref that is there is left as it is.
+    """
+    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
+    is_new = state.start()
+    print_prose(f"Made {state.ref}." if is_new else f"{state.ref} is there already.")
+    return 0
+
+
+for part in (review, plan, send, act, finish, comment, approve, record, alert, replies):
+    command.add_command(part)

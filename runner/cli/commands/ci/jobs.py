@@ -1,0 +1,189 @@
+"""`runner ci review|plan|send|act|finish`: the jobs of CI."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import click
+
+from runner.cli.command import Command, SpecialOption, setting_option
+from runner.cli.commands.apply import describe_run, describe_settled
+from runner.cli.commands.ci.alert import REPLIES_OPTION
+from runner.cli.commands.ci.comment import keep_comment
+from runner.cli.commands.ci.record import show_fetched, show_recorded
+from runner.cli.commands.plan import show_plan
+from runner.cli.commands.reconcile import write_reconciled
+from runner.cli.console import print_prose
+from runner.cli.encoding import print_command
+from runner.cli.main import show_error
+from runner.cli.options import ledger_scope
+from runner.cli.output.problems import job_notice, write_github
+from runner.cli.output.report import add_to_summary, choose_documents, save_reports
+from runner.settings import SETTLE_WINDOW
+from runner.workflow.review.checklist import Outcome
+from runner.workflow.review.jobs import Job, choose_live
+from runner.workflow.validate import validate_campaigns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.errors import RunnerError
+    from runner.workflow.apply import ApplyResult
+    from runner.workflow.plan import ProjectPlan
+    from runner.workflow.reconcile import ReconcileResult
+    from runner.workflow.records.record_push import PushedRecord
+    from runner.workflow.report import ProjectReport
+    from runner.workflow.scope import Scope
+
+_SETTLE_WINDOW = setting_option(SETTLE_WINDOW, cls=SpecialOption)
+_OUT = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="The folder for the plan (DIR/plan) and the reports (DIR/reports).",
+)
+
+
+class _View:
+    """Shows the results of a job's steps: in the log, in the job's summary, and as its outputs."""
+
+    def show_fetched(self, files: Sequence[str]) -> None:
+        show_fetched(files)
+
+    def show_applied(self, result: ApplyResult, *, is_settled: bool) -> None:
+        for run in result.runs:
+            print_prose(describe_settled(run) if is_settled else describe_run(run))
+
+    def show_reconciled(self, result: ReconcileResult) -> None:
+        write_reconciled(result)
+
+    def show_plan(self, plan: ProjectPlan) -> None:
+        show_plan(plan, "github")
+
+    def show_recorded(self, pushed: PushedRecord) -> None:
+        show_recorded(pushed)
+
+    def show_reports(self, made: ProjectReport, folder: Path) -> None:
+        reports = [one.report for one in made]
+        documents = choose_documents(("md", "html", "json"), None)
+        add_to_summary(reports, documents.pop("md"))
+        save_reports(reports, documents, folder, quiet=True)
+        if len(reports) == 1:
+            # A single campaign needs no index, but a page does.
+            page = folder / f"{reports[0].campaign}.html"
+            (folder / "index.html").write_bytes(page.read_bytes())
+
+    def show_nothing(self, words: str) -> None:
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            print_command(job_notice("Nothing is sent", words))
+        else:
+            print_prose(f"{words}: nothing is sent.")
+
+    def show_error(self, error: RunnerError) -> None:
+        show_error(error)
+
+
+@click.command(cls=Command, epilog="\b\nExample:\n  runner ci review")
+@ledger_scope
+def review(scope: Scope) -> int:
+    """Check the campaigns of a pull request, and comment what merging it would send.
+
+    Does what `runner validate` and `runner ci comment` do. A merge queue gets the check only. Takes no
+    secrets: without the state key it is known how many people were texted, and not who. Outside of GitHub the
+    comment is printed.
+    """
+    found = validate_campaigns(scope)
+    write_github(found)
+    if os.environ.get("GITHUB_EVENT_NAME") == "merge_group":
+        return 0 if found.is_valid else 1
+    code = keep_comment(choose_live(scope), "origin")
+    return code if found.is_valid else 1
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner ci plan --out ci\n  runner ci plan --out ci --target live",
+)
+@ledger_scope
+@_OUT
+@click.option("--campaign", metavar="FILE", help="Plan only this campaign. Default: the one of the dispatch.")
+@_SETTLE_WINDOW
+def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float | None) -> int:
+    """Catch up, plan, send what was approved before, record, and report.
+
+    Catching up: takes the record that waits to be merged, finds what runs that were lost have sent, and reads
+    replies. The plan is saved to DIR/plan/plan.json. What people have approved before is sent; in a GitHub
+    job, a plan that is approved as a whole is left to the job that sends. Reports are written to DIR/reports.
+
+    In a GitHub job it sets the outputs `to-send` (recipients), `approval` (`covered`, `needed` or `none`;
+    `waiting` if another run waits for the same plan's approval, `denied` if it was denied), `plan-digest`
+    and `reports` (whether there are any), and writes the job's summary. Elsewhere it exits with 5 until the
+    plan is approved: `runner ci approve`.
+
+    Exits with 3, 4 or 5 if some campaigns were left out. A paused campaign is no failure.
+    """
+    return Job(scope, _View(), settle_window_s).plan(out, campaign)
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner ci send --out ci --expect-digest 0123456789abcdef0123456789abcdef\n"
+    "  runner ci send --out ci --by ada",
+)
+@ledger_scope
+@_OUT
+@click.option("--expect-digest", metavar="DIGEST", help="Send the plan only if it has this digest.")
+@click.option(
+    "--by",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="A person who approved the plan; may be repeated. Default: GitHub is asked.",
+)
+@_SETTLE_WINDOW
+def send(
+    scope: Scope, out: Path, expect_digest: str | None, names: tuple[str, ...], settle_window_s: float | None
+) -> int:
+    """Send the plan in DIR/plan that people have approved.
+
+    Catches up as `runner ci plan` does. Records the approval, pushes it, and then sends exactly this plan. If
+    somebody has opted out or answered meanwhile, what is left is planned anew, and sent as far as it is
+    approved. At last it records, reports to DIR/reports, and comments on the merged pull request.
+
+    GitHub is asked who approved. With CAMPAIGNS_APPROVAL=merge, the approving review of the merged pull
+    request counts. A denial is recorded. Exits with 5 if nobody approved.
+    """
+    is_by_merge = os.environ.get("CAMPAIGNS_APPROVAL") == "merge"
+    return Job(scope, _View(), settle_window_s).send(out, expect_digest, names, is_by_merge=is_by_merge)
+
+
+@click.command(cls=Command, epilog="\b\nExample:\n  runner ci act")
+@ledger_scope
+@_SETTLE_WINDOW
+def act(scope: Scope, settle_window_s: float | None) -> int:
+    """Do what somebody has asked for by *Run workflow*, and record it.
+
+    The actions: `pause` and `resume` a campaign; `adopt`, `adopt-all`, `not-sent` and `not-sent-all` say what
+    became of launches that are held; `confirm` and `dismiss` decide replies. All but `pause` take a
+    reviewer's consent, and only in a run's first attempt: else it exits with 5.
+    """
+    return Job(scope, _View(), settle_window_s).act()
+
+
+@click.command(cls=Command, epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure")
+@ledger_scope
+@click.option(
+    "--outcome",
+    type=click.Choice(get_args(Outcome)),
+    help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
+)
+@REPLIES_OPTION
+def finish(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
+    """Push what is not recorded yet, and keep the target's issue: the last step of every job.
+
+    Does what `runner ci record` and `runner ci alert` do. Run it whether the steps before succeeded or not.
+    """
+    return Job(scope, _View()).finish(outcome, shows_words=show_replies)

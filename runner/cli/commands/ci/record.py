@@ -1,0 +1,97 @@
+"""`runner ci record`: commits of lockfiles, suppressions and approvals, and their push."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.command import Command
+from runner.cli.console import print_prose
+from runner.cli.options import path_scope
+from runner.errors import UsageError
+from runner.workflow.observer import note
+from runner.workflow.records.record_push import fetch_record, push_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from runner.git.recording import Recorded
+    from runner.workflow.records.record_push import PushedRecord
+    from runner.workflow.scope import Scope
+
+
+@click.command(
+    cls=Command,
+    epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
+    "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
+)
+@path_scope
+@click.option(
+    "--push/--no-push",
+    "is_pushed",
+    default=True,
+    show_default=True,
+    help="Push the commit, or keep it local.",
+)
+@click.option(
+    "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to push to."
+)
+@click.option(
+    "--branch", metavar="NAME", help="The branch to commit to. Default: the current one; in CI, the job's."
+)
+@click.option(
+    "--fetch",
+    "is_fetched",
+    is_flag=True,
+    help="Instead, copy what the state remote has into the work tree.",
+)
+def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fetched: bool) -> int:
+    """Commit the record, and push it: lockfiles, suppressions and approvals, nothing else.
+
+    Run it after every `runner apply`, even if that failed. What the state remote has is copied to the branch,
+    for people: git's log tells what was sent, when, and by which run. If the branch has moved on, the commit
+    is made on its new tip. A branch that takes no push is left as it is, if the state remote has everything;
+    without one that is an error. A file that cannot be read is left out, with exit code 3.
+    """
+    if is_fetched and (scope.paths or not is_pushed):
+        raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
+    if is_fetched:
+        show_fetched(fetch_record(scope, remote))
+        return 0
+    pushed = push_record(scope, remote, branch, is_pushed=is_pushed)
+    show_recorded(pushed)
+    return pushed.code
+
+
+def show_fetched(files: Sequence[str]) -> None:
+    """Write which files were taken from the state remote."""
+    print_prose(
+        f"Copied from the state remote: {', '.join(files)}." if files else "There is nothing to copy."
+    )
+
+
+def show_recorded(pushed: PushedRecord) -> None:
+    """Write what was recorded, and where."""
+    if not pushed.has_files:
+        print_prose("Nothing to record: there is no lockfile.")
+    if pushed.refusal is not None:
+        print_prose(
+            f"{pushed.place} takes no push from here ({pushed.refusal}). The record is on "
+            f"{', '.join(pushed.refs)}, where every command finds it; for people, `runner ci record --branch "
+            "NAME` puts it on a branch that can be merged."
+        )
+    elif pushed.recorded is not None:
+        _report(pushed.recorded, pushed.place)
+
+
+def _report(recorded: Recorded, place: str) -> None:
+    subject = recorded.message.partition("\n")[0]
+    if recorded.commit is None:
+        print_prose("Nothing to record: the lockfiles are unchanged.")
+    elif recorded.branch is None:
+        print_prose(f"Committed: {subject} ({recorded.commit[:10]}).")
+    else:
+        print_prose(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")
+        if not recorded.is_followed:
+            note("This clone has commits or changes of its own: `git stash`, `git pull`, `git stash pop`.")

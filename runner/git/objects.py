@@ -1,0 +1,157 @@
+"""Git's objects, read from one process that answers many questions (`git cat-file --batch`)."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, NamedTuple
+
+from runner.git.command import GitError
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from runner.git.command import Git
+
+_BLOCK = 1 << 16
+_FOLDER = b"40000"
+_SUBMODULE = b"160000"
+
+
+class GitObject(NamedTuple):
+    """An object: its id, its kind (`commit`, `tree`, `blob` or `tag`), and its content."""
+
+    id: str
+    kind: str
+    data: bytes
+
+
+class ObjectReader:
+    """A reader of a repository's objects, for any thread. Its process starts with the first question.
+
+    Args:
+        git: commands in the repository.
+        is_filtered: return files as git writes them into a work tree: with its line ends and filters.
+    """
+
+    def __init__(self, git: Git, *, is_filtered: bool = False) -> None:
+        self._git = git
+        self._options = ("--filters",) if is_filtered else ()
+        self._turn = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._held = bytearray()
+        self._folders: dict[str, dict[str, tuple[str, bool]]] = {}
+
+    def read(self, name: str, path: str = "-") -> GitObject | None:
+        """Return an object by its id or another name without blanks; None if it is not there.
+
+        `path` chooses the filters of a file.
+
+        Raises:
+            GitError: git cannot be run, or does not answer.
+        """
+        question = f"{name} {path}" if self._options else name
+        with self._turn:
+            process = self._process or self._start()
+            try:
+                return self._ask(process, question.encode())
+            except (OSError, ValueError) as error:
+                process.kill()
+                self._process, self._held = None, bytearray()
+                raise GitError(f"`git cat-file` failed: {error}") from None
+
+    def load(self, blob: str, path: str = "-") -> str | None:
+        """Return the text of a blob; None if it is not there."""
+        found = self.read(blob, path)
+        return None if found is None else found.data.decode(errors="replace")
+
+    def list_folder(self, name: str) -> dict[str, tuple[str, bool]] | None:
+        """Return the id of each entry of a commit or tree, and whether it is a folder; None without it."""
+        if name not in self._folders:
+            tree = self.read(f"{name}^{{tree}}")
+            if tree is None:
+                return None
+            self._folders[name] = dict(_split_tree(tree))
+        return self._folders[name]
+
+    def find(self, commit: str, path: str) -> str | None:
+        """Return the blob of a file in a commit, by its path from the top; None if there is none."""
+        *folders, last = path.split("/")
+        place = commit
+        for folder in folders:
+            below, is_folder = (self.list_folder(place) or {}).get(folder, ("", False))
+            if not is_folder:
+                return None
+            place = below
+        blob, is_folder = (self.list_folder(place) or {}).get(last, (None, False))
+        return None if is_folder else blob
+
+    def list_files(self, commit: str, endings: tuple[str, ...], below: str = "") -> dict[str, str]:
+        """Return the blobs of a commit's files with these endings, by path from the top."""
+        found: dict[str, str] = {}
+        for name, (entry, is_folder) in (self.list_folder(commit) or {}).items():
+            if is_folder:
+                found |= self.list_files(entry, endings, f"{below}{name}/")
+            elif name.endswith(endings):
+                found[below + name] = entry
+        return found
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        process = self._git.start("cat-file", "--batch", *self._options)
+        weakref.finalize(self, _end, process)
+        self._process = process
+        return process
+
+    def _ask(self, process: subprocess.Popen[bytes], question: bytes) -> GitObject | None:
+        if process.stdin is None or b"\n" in question:
+            raise ValueError("no question for git")
+        process.stdin.write(question + b"\n")
+        process.stdin.flush()
+        ends_at = time.monotonic() + self._git.timeout_s
+        while b"\n" not in self._held:
+            self._receive(process, ends_at)
+        words = self._take(self._held.index(b"\n")).split()
+        if words[-1] in (b"missing", b"ambiguous"):
+            return None
+        name, kind, size = words
+        while len(self._held) <= int(size):
+            self._receive(process, ends_at)
+        return GitObject(name.decode(), kind.decode(), self._take(int(size)))
+
+    def _take(self, size: int) -> bytes:
+        """Return what was received, up to the line break after `size` bytes."""
+        taken = bytes(self._held[:size])
+        del self._held[: size + 1]
+        return taken
+
+    def _receive(self, process: subprocess.Popen[bytes], ends_at: float) -> None:
+        if process.stdout is None:
+            raise ValueError("no answer from git")
+        ready, _, _ = select.select([process.stdout], [], [], max(0, ends_at - time.monotonic()))
+        block = os.read(process.stdout.fileno(), _BLOCK) if ready else b""
+        if not block:
+            raise OSError(None if ready else f"no answer within {self._git.timeout_s:g} s")
+        self._held += block
+
+
+def _split_tree(tree: GitObject) -> list[tuple[str, tuple[str, bool]]]:
+    """Return the entries of a tree: `MODE NAME`, a zero byte, and the bytes of an id."""
+    width, data, start, found = len(tree.id) // 2, tree.data, 0, []
+    while start < len(data):
+        end = data.index(b"\0", start)
+        mode, _, name = data[start:end].partition(b" ")
+        start = end + 1 + width
+        if mode != _SUBMODULE:
+            found.append((os.fsdecode(name), (data[end + 1 : start].hex(), mode == _FOLDER)))
+    return found
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
