@@ -123,20 +123,9 @@ def plan_campaigns(
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
-
-    def plan_here(
-        campaign: Campaign,
-        record: Record,
-        options: PlanOptions,
-        before: Sequence[PlanResult],
-        problems: Problems,
-    ) -> PlanResult | None:
-        texted = [people for item in before for people in list_texted(item)]
-        context = reader.read(campaign, texted)
-        return plan_campaign(workspace, campaign, record, options, context, problems)
-
     now = None if reader.ledger is None else reader.now
-    turn = _Turn(begin or (lambda _: plan_here), options, failures, problems, now, names)
+    begin = begin or (lambda _: partial(_plan_here, workspace, reader))
+    turn = _Turn(begin, options, failures, problems, now, names)
     try:
         recorded = find_records(campaigns, find_record, failures)
         reader.forget_findings()
@@ -146,6 +135,19 @@ def plan_campaigns(
         raise
     failures.conclude_check(problems, turn.invalid, quiet=scope.quiet)
     return found
+
+
+def _plan_here(
+    workspace: Workspace,
+    reader: PlanContextReader,
+    campaign: Campaign,
+    record: Record,
+    options: PlanOptions,
+    before: Sequence[PlanResult],
+    problems: Problems,
+) -> PlanResult | None:
+    texted = [people for item in before for people in list_texted(item)]
+    return plan_campaign(workspace, campaign, record, options, reader.read(campaign, texted), problems)
 
 
 @dataclass(slots=True)
