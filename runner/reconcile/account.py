@@ -19,8 +19,9 @@ from runner.ledger.people.replies import (
     settle_placed,
     write_account_mark,
 )
+from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
-from runner.reconcile.ingest import ResultIngest
+from runner.reconcile.ingest import ResultIngest, leave_out_strangers
 from runner.reconcile.missing_results import GuidSet
 from runner.reconcile.replies import ReplyScreen, read_replies
 from runner.service.paging import ListWalk, RecordedGuids
@@ -83,6 +84,7 @@ class AccountReading:
         """
         with self.ledger.reading() as connection:
             mark = read_account_mark(connection, self.key.target)
+            revision = read_version(connection).revision
         now = datetime.fromisoformat(self.at)
         is_whole = mark is None or now - mark.whole_at >= _WHOLE_EVERY
         first = self.client.read_results({}, 0)
@@ -92,6 +94,8 @@ class AccountReading:
             pages = 1 if is_whole else _PAGES_AGAIN
             known = None if is_whole or mark is None or mark.total is None else mark.total + just_read
             newest = self._read_since(first, since, pages, is_known=known == first.total_count) or newest
+            for context in self.contexts.values():
+                leave_out_strangers(context, revision)
         accepted = self.lacking if accept else min(self.lacking, 0 if mark is None else mark.accepted)
         self.lacking -= accepted
         if self.lacking:

@@ -27,8 +27,10 @@ from runner.ledger.people.replies import (
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.results.readings import Reading
 from runner.ledger.results.reconciled import Removed
+from runner.ledger.results.result_feed import read_version
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import classify
+from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
 from runner.reconcile.missing_results import SHOWN, MissingResults, takes_tag
 from runner.reconcile.result_reading import ResultReading, sweep_results
@@ -75,10 +77,11 @@ def reconcile_campaign(
     with context.ledger.writing() as connection:
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
+        revision = read_version(connection).revision
     portions = portions or Portions()
     launches = LaunchReader(context, reading, portions.swept)
     try:
-        return _Reconciliation(context, portions, reading, launches, replied).run(accept=accept)
+        return _Reconciliation(context, portions, reading, launches, replied, revision).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -86,13 +89,17 @@ def reconcile_campaign(
 
 @dataclass(slots=True)
 class _Reconciliation:
-    """The reconciliation of one campaign; `replied` is the number of opt-outs by reply before it."""
+    """The reconciliation of one campaign.
+
+    `replied` is the number of opt-outs by reply before it, `revision` that of the results.
+    """
 
     context: ReconcileContext
     portions: Portions
     reading: Reading
     launches: LaunchReader
     replied: int
+    revision: int
     _removed: Removed = field(default_factory=Removed, init=False)
     _unreadable: list[Unreadable] = field(default_factory=list, init=False)
     _lost: int = field(default=0, init=False)
@@ -111,6 +118,7 @@ class _Reconciliation:
                 self._removed = self._removed.add(removed)
                 self._unreadable += missing.unreadable
                 self._lost += missing.unreadable_count
+        leave_out_strangers(self.context, self.revision)
         # Last, and as of the start: a reconciled launch has all its answers known.
         return self._conclude(accept=accept)
 

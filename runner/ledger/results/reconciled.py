@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
@@ -109,6 +109,45 @@ def find_texted(
         for group in divide(set(fingerprints), _GROUP)
         for row in connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
     }
+
+
+class Untexted(NamedTuple):
+    """A result of somebody whom its launch is not known to have been sent to."""
+
+    project_launch_guid: str
+    launch_id: int
+    result_guid: str
+    participant: str
+
+
+def list_untexted(connection: Connection, campaign_id: int, since: int) -> dict[str, list[Untexted]]:
+    """Return such results of a campaign from after a revision on, by `project_launch_guid`."""
+    is_theirs = and_(
+        deliveries.c.campaign_id == launches.c.campaign_id,
+        deliveries.c.message == launches.c.message,
+        deliveries.c.fingerprint == results.c.participant,
+        deliveries.c.launch_id == launches.c.id,
+        deliveries.c.released.is_(False),
+    )
+    columns = launches.c.project_launch_guid, launches.c.id, results.c.result_guid, results.c.participant
+    query = (
+        select(*columns)
+        .join(results, results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, results.c.revision > since)
+        .where(results.c.non_answer == "", ~exists().where(is_theirs))
+    )
+    found: dict[str, list[Untexted]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row[0], []).append(Untexted._make(row))
+    return found
+
+
+def note_strangers(connection: Connection, strangers: Iterable[Untexted]) -> None:
+    """Note results as no answers, since their launch was not sent to who gave them."""
+    changed = {"non_answer": "stranger", "revision": begin_revision(connection)}
+    for one in strangers:
+        is_it = and_(results.c.launch_id == one.launch_id, results.c.result_guid == one.result_guid)
+        connection.execute(update(results).where(is_it).values(changed))
 
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
