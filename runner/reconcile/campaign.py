@@ -48,24 +48,15 @@ if TYPE_CHECKING:
     from runner.service.model import Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Portions:
-    """Amounts that are read at a time.
-
-    Attributes:
-        swept: launches under one tag from which on its lists are read from end to end.
-        launches: the most launches whose results are compared at a time.
-        results: the most results that these have, unless it is a single launch.
-    """
-
-    swept: int = 2_000
-    launches: int = 10_000
-    results: int = 1_000_000
+SWEPT = 2_000
+"""Launches under one tag from which on its lists are read from end to end."""
+LAUNCHES = 10_000
+"""The most launches whose results are compared at a time."""
+RESULTS = 1_000_000
+"""The most results that these have, unless it is a single launch."""
 
 
-def reconcile_campaign(
-    context: ReconcileContext, portions: Portions | None = None, *, accept: bool = False
-) -> ReconcileSummary:
+def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
     With `accept`, the service's lists are taken as complete, whatever it counts.
@@ -78,10 +69,9 @@ def reconcile_campaign(
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
         revision = read_version(connection).revision
-    portions = portions or Portions()
-    launches = LaunchReader(context, reading, portions.swept)
+    launches = LaunchReader(context, reading, SWEPT)
     try:
-        return _Reconciliation(context, portions, reading, launches, replied, revision).run(accept=accept)
+        return _Reconciliation(context, reading, launches, replied, revision).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -95,7 +85,6 @@ class _Reconciliation:
     """
 
     context: ReconcileContext
-    portions: Portions
     reading: Reading
     launches: LaunchReader
     replied: int
@@ -110,7 +99,7 @@ class _Reconciliation:
         with self.context.ledger.reading() as connection:
             due = self.reading.count_due(connection, full=self.context.full)
         for tag, (count, listed) in due.items():
-            is_swept = count > self.portions.swept and not self.context.full
+            is_swept = count > SWEPT and not self.context.full
             if is_swept and takes_tag(count, listed):
                 sweep_results(self.context, tag)
             for missing in self._iterate_due(tag, listed):
@@ -136,14 +125,14 @@ class _Reconciliation:
 
     def _iterate_due(self, tag: str, listed: int) -> Iterator[MissingResults]:
         """Yield the launches under a tag whose results are to be read, some at a time."""
-        after, most = 0, self.portions.launches
+        after, most = 0, LAUNCHES
         while True:
             with self.context.ledger.reading() as connection:
                 due = self.reading.list_due(connection, tag, after, most, full=self.context.full)
             results = count = 0
             for one in due:
                 results += one.num_results or 0
-                if count and results > self.portions.results:
+                if count and results > RESULTS:
                     break
                 count += 1
             if not count:
