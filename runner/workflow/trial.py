@@ -19,7 +19,7 @@ from runner.workflow.records.phones import parse_phones
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.apply import ApplyOptions
     from runner.workflow.plans.planning import PlanResult
