@@ -203,7 +203,7 @@ class Project:
         Raises:
             PlanChangedError: the plan no longer holds.
             LimitError: the only campaign breaks a limit, or waits for replies to be read or for approval.
-            OnHoldError: the only campaign is paused.
+            PausedError: the only campaign is paused.
             UnclearNameError: the only campaign, or the target, may have had another name.
             RunLockedError: another run is sending the only campaign.
         """

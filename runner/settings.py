@@ -1,4 +1,4 @@
-"""The settings: each once, with every way to give it.
+"""The settings: settings.json has each once, with every way to give it.
 
 The options of the command line, the keywords of `runner.open`, the table of docs/reference/settings.md and
 the checks of `runner doctor` come from here. An option beats the environment, which beats `targets.yaml`.
@@ -11,7 +11,9 @@ reading pauses and opt-outs of other machines.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from runner.errors import UsageError
@@ -30,8 +32,8 @@ class Setting:
     """A setting.
 
     Attributes:
-        name: the keyword in Python, if it has an option or one of `runner.open`.
         meaning: what it is, in a sentence.
+        name: the keyword in Python; empty if it has no option.
         variable: the environment variable; empty if there is none.
         option: the option of the command line; empty if there is none.
         command: the command that has the option; empty for all commands.
@@ -41,8 +43,8 @@ class Setting:
         metavar: what stands for its value in help pages.
     """
 
-    name: str
     meaning: str
+    name: str = ""
     variable: str = ""
     option: str = ""
     command: str = ""
@@ -78,156 +80,17 @@ class Setting:
         return f"{self.meaning} Default: {self.default}." if self.default else self.meaning
 
 
-TARGET = Setting(
-    "target",
-    "The target: one from targets.yaml, live or sandbox.",
-    "RUNNER_TARGET",
-    "--target",
-    key="default",
-    metavar="NAME",
-)
-REQUIRE_APPROVAL = Setting(
-    "require_approval",
-    "Send only what people have approved; without a state key, only the plan of --expect-digest.",
-    "RUNNER_REQUIRE_APPROVAL",
-    "--require-approval",
-    "apply",
-    kind="switch",
-)
-SETTLE_WINDOW = Setting(
-    "settle_window_s",
-    "Time that the service may take to list a launch; a launch missing after that was not sent.",
-    "RUNNER_SETTLE_WINDOW",
-    "--settle-window",
-    "apply",
-    "limits.settle_window",
-    "60s",
-    "duration",
-    "TIME",
-)
-SHOW_REPLIES = Setting(
-    "show_replies",
-    "Show the replies in the target's issue, shortened, with digits and addresses masked.",
-    "CAMPAIGNS_REPLIES",
-    "--show-replies",
-    "ci alert",
-    kind="switch",
-)
-_COMMON = (
-    Setting(
-        "ledger",
-        "The ledger's database URL.",
-        "RUNNER_LEDGER",
-        "--ledger",
-        default="SQLite below .runner/",
-        metavar="URL",
-    ),
-    Setting(
-        "state_remote",
-        "A git remote, such as `origin`, through which machines with separate ledgers lock campaigns and "
-        "reserve what they are about to send; `none` for no remote.",
-        "RUNNER_STATE_REMOTE",
-        "--state-remote",
-        key="state_remote",
-        default="none",
-        metavar="NAME",
-    ),
-    Setting(
-        "record_remote",
-        "The git remote where `apply` looks, before and while it sends, for pauses and opt-outs that this "
-        "clone lacks; `none` looks at none.",
-        "RUNNER_RECORD_REMOTE",
-        "--record-remote",
-        default="`origin`, if there is one",
-        metavar="NAME",
-    ),
-    Setting(
-        "allowed",
-        "Another folder, or a prefix of URLs, that campaigns may read from; the option may be repeated, the "
-        "variable has commas between them.",
-        "RUNNER_ALLOW_PATH",
-        "--allow-path",
-        kind="list",
-        metavar="DIR|URL",
-    ),
-    Setting(
-        "cluster",
-        "A Dask cluster to plan on: the address of its scheduler, or local:N for N processes on this "
-        "machine, which is all that targets.yaml may choose.",
-        "RUNNER_CLUSTER",
-        "--cluster",
-        key="cluster",
-        default="one process",
-        metavar="ADDRESS",
-    ),
-    Setting(
-        "insecure_cluster",
-        "Allow tcp:// to another machine, although anybody who reaches the scheduler's port can run code on "
-        "its workers and read their secrets.",
-        "RUNNER_INSECURE_CLUSTER",
-        "--insecure-cluster",
-        kind="switch",
-    ),
-    Setting(
-        "profile",
-        "With a scheduler: the profile in which its workers find the ledger's URL and the state key, as "
-        "RUNNER_PROFILE_<NAME>_LEDGER and so on.",
-        "RUNNER_PROFILE",
-        "--profile",
-        default="RUNNER_LEDGER and so on",
-        metavar="NAME",
-    ),
-    Setting(
-        "scratch",
-        "With a cluster: a folder for intermediate files that all workers reach, a path or an fsspec URL.",
-        "RUNNER_SCRATCH",
-        "--scratch",
-        default="below .runner/",
-        metavar="URL",
-    ),
-)
-_OF_SERVICE = (
-    Setting(
-        "",
-        "Where the service is; https, unless it is on this machine.",
-        "RUNNER_BASE_URL",
-        key="base_url",
-    ),
-    Setting("", "The account at the service.", "RUNNER_USERNAME", key="username_env"),
-    Setting("", "The account's secret.", "RUNNER_API_KEY", key="api_key_env"),
-    Setting(
-        "",
-        "Further variables that `username_env` and `api_key_env` may name, with commas between them. Without "
-        "it they name RUNNER_*_USERNAME and RUNNER_*_API_KEY: no other secret can go out as a credential.",
-        "RUNNER_CREDENTIAL_VARIABLES",
-    ),
-    Setting(
-        "",
-        "The key of the fingerprints and signatures in records: at least 16 random bytes, as "
-        "`runner key new` prints them. Without one, phones can be guessed from fingerprints.",
-        "RUNNER_STATE_KEY",
-        key="state_key_env",
-    ),
-    Setting("", "The key from which `runner key rotate` moves records.", "RUNNER_OLD_STATE_KEY"),
-)
-LOG_FORMAT = Setting(
-    "log_format",
-    "Format of standard error: `text`, or `json` for one object a line.",
-    "RUNNER_LOG_FORMAT",
-    "--log-format",
-    default="text",
-)
-SETTINGS = (
-    *_OF_SERVICE,
-    TARGET,
-    *_COMMON,
-    REQUIRE_APPROVAL,
-    SETTLE_WINDOW,
-    SHOW_REPLIES,
-    LOG_FORMAT,
+SETTINGS = tuple(
+    Setting(**one) for one in json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 )
 """All settings, in the order of the docs."""
-COMMON = _COMMON
+_NAMED = {one.name: one for one in SETTINGS}
+TARGET = _NAMED["target"]
+REQUIRE_APPROVAL = _NAMED["require_approval"]
+SETTLE_WINDOW = _NAMED["settle_window_s"]
+SHOW_REPLIES = _NAMED["show_replies"]
+LOG_FORMAT = _NAMED["log_format"]
+COMMON = tuple(one for one in SETTINGS if one.option and not one.command and one not in {TARGET, LOG_FORMAT})
 """Settings that all commands take, and `runner.open`; with TARGET they are read into a scope."""
 
 

@@ -75,7 +75,6 @@ MENDED = [
     ("invalid/renamed-from-claimed-twice", "second.yaml", "renamed_from: [pulse]\n", ""),
     ("invalid/names-two-campaigns", "winter.yaml", "name: pulse\n", "name: pulse-winter\n"),
     ("invalid/conclude-on-unknown", "campaign.yaml", "conclude_on: Confirmed", "conclude_on: Confirm"),
-    ("valid/csv-blank-before-some-quotes", "people.csv", ', "Ada" B.', ',"Ada B."'),
     ("invalid/csv-duplicate-column", "people.csv", "phone,First Name,", "phone,given_name,"),
     ("invalid/csv-header-missing", "people.csv", "+14155550101,Ada", "phone,name\n+14155550101,Ada"),
     ("invalid/csv-no-phone-column", "people.csv", "name,phones", "name,phone"),

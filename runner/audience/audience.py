@@ -299,7 +299,6 @@ def _iterate_entries(
 ) -> Iterator[Entry]:
     try:
         with open_source(source, names) as table:
-            files.extend(table.iterate_notes())
             columns = find_columns(source, table, files)
             if columns is not None:
                 yield from read(table, columns)

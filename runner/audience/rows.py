@@ -18,6 +18,7 @@ from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
     PhoneProblem,
     Readings,
+    doubt_readings,
     expand_national,
     is_mobile,
     is_written_whole,
@@ -26,7 +27,6 @@ from runner.audience.phone import (
     mend,
     read_country_code,
     read_mended,
-    refuse_ambiguous,
 )
 from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table, read_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
@@ -153,16 +153,15 @@ class PhoneColumn:
 
         There are two where a row's place is a name of both a state and a country, as `DE` is.
         """
-        found = [
-            read_mended(text, region, self.form, within=is_known, takes_all=self.landlines is None)
-            for region in regions
-        ]
+        found = [read_mended(text, region, self.form, within=is_known) for region in regions]
+        if self.landlines is not None:
+            found = [one.doubt or one if isinstance(one, Readings) else one for one in found]
         valid = {one.phone: one for one in found if isinstance(one, Readings)}
         first = regions[0]
         is_usual = first == self.region and first is not None and is_written_whole(text, first)
         if len(valid) > 1 and not (is_usual and isinstance(found[0], Readings)):
             why = f"the row's place is in {' or '.join(map(str, regions))}"
-            return refuse_ambiguous(tuple(valid), why, "write it with +, or the country's whole name").problem
+            return doubt_readings(valid, why, "write it with +, or the country's whole name")
         return next(iter(valid.values()), found[0])
 
     def _object(self, read: Readings, zone: str | None) -> PhoneProblem | None:
@@ -314,14 +313,10 @@ def iterate_rows(
         date = columns.get("consent.date_column")
         record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
     width = len(table.header)
-    quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:
         if len(cells) != width:
             problems.add(table.width_problem(line, cells))
             continue
-        for index in quoted:
-            if cells[index].startswith(' "'):
-                problems.add(table.quote_problem(line))
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)

@@ -153,7 +153,9 @@ SYNONYMS = {
 def find_meant(written: str, ctx: Context) -> str | None:
     """Return the command line of the command that was probably meant by a word; None if none is close."""
     root = ctx.find_root()
-    lines = dict(_iterate_lines(root, root.command))
+    # A whole line wins against another's last word, as `plan` against `ci plan`.
+    found = list(_iterate_lines(root, root.command))
+    lines = dict(found) | {line: line for _, line in found}
     here = ctx.command_path.partition(" ")[2]
     lines |= {word: line for word, line in SYNONYMS.items() if line.startswith("-") or line in lines.values()}
     close = difflib.get_close_matches(f"{here} {written}".strip(), lines, n=1)
@@ -170,7 +172,6 @@ def _iterate_lines(ctx: Context, group: click.Command, path: str = "") -> Iterat
             if command is not None:
                 yield from _iterate_lines(ctx, command, line)
             yield name, line
-            yield line, line
 
 
 class _AllowedPlace(click.Path):

@@ -129,7 +129,7 @@ def _print_narrow(table: _Table, width: int, essential: Container[str] | None, *
         pairs = [
             f"{name}: {cell}"
             for name, cell in zip(table.header, cells, strict=True)
-            if essential is None or name in essential or cell != "0"
+            if cell and (essential is None or name in essential or cell != "0")
         ]
         print_text("\n".join(_write_block(pairs, width)), err=err)
 

@@ -52,7 +52,7 @@ GROUPS = {
         "sandbox": "Run the sandbox service, or let participants answer.",
     },
     "CI": {
-        "ci": "Run CI's jobs: review, plan, send, act; and their parts.",
+        "ci": "Run the jobs of CI, and their parts.",
     },
     "Admin": {
         "doctor": "Check settings, service, ledger and clock.",

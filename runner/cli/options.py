@@ -130,6 +130,23 @@ common_scope = _scoped()
 """The common options alone."""
 
 
+def _check_region(_ctx: Context, _option: Parameter, value: str | None) -> str | None:
+    # Imported here: the data of phones is slow to load.
+    from runner.audience.phone import REGION_HINT, find_region_fault
+
+    if value is not None and (fault := find_region_fault(value)):
+        raise click.BadParameter(fault if fault.endswith("?") else f"{fault}: {REGION_HINT}")
+    return value
+
+
+region_option = click.option(
+    "--region",
+    metavar="CC",
+    callback=_check_region,
+    help="The country of national phone numbers, such as US.",
+)
+
+
 def format_option(*formats: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Return a decorator that adds --format with these choices; the first is the default."""
     return click.option(

@@ -24,12 +24,11 @@ from runner.document import (
 )
 from runner.errors import (
     LimitError,
-    OnHoldError,
+    PausedError,
     PlanChangedError,
     UnknownOutcomesError,
     UsageError,
 )
-from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
@@ -48,7 +47,7 @@ from runner.workflow.plans.planning import (
     leave_out_refused,
     leave_out_waiting,
 )
-from runner.workflow.plans.saved import digest_plans
+from runner.workflow.plans.saved import RENEWAL, digest_plans
 from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_remote import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
@@ -259,7 +258,7 @@ def apply_campaigns(
         names = None if options.settle_only else RecordNames(workspace, opened)
         workspace.say_risks(opened, quiet=scope.quiet)
         run = _make_run(session, cluster, names)
-        reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
+        reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
         run.settle_gone(scope, may_be_unknown=options.settle_only)
@@ -285,7 +284,7 @@ def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, 
     if saved is not None:
         if options.expect_digest is not None:
             saved.require_digest(options.expect_digest)
-        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.made.only, saved.made.limit
+        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.only, saved.limit
     workspace = Workspace.open(scope, asks_service=True)
     if saved is not None:
         saved.require_target(workspace.target)
@@ -347,7 +346,7 @@ def _choose_sound(
     Raises:
         PlanChangedError: a saved plan is out of date.
         LimitError: the only plans to send are over a limit, wait for replies, or are not approved.
-        OnHoldError: the only plans to send are paused.
+        PausedError: the only plans to send are paused.
     """
     saved = options.saved
     if saved:
@@ -452,7 +451,7 @@ def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
         return UNKNOWN_OUTCOMES
     if any(run.summary.pause for run in runs):
-        return OnHoldError.exit_code
+        return PausedError.exit_code
     if any(run.summary.final_reply for run in runs):
         return 1
     if any(run.summary.has_failures for run in runs):

@@ -12,20 +12,23 @@ from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
 from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
-from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.html import write_html
+from runner.view.markdown import write_markdown
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
-from runner.workflow.documents import describe_plans, show_more, write_section
+from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import Differences, find_differences
+from runner.workflow.plans.differences import Differences, find_differences, list_changed
 from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
-from runner.workflow.plans.saved import SavedPlan, save_plan
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
+from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
+from runner.workflow.plans.summary import summary_line
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.plan.documents import PlanDocument
     from runner.plan.model import CampaignPlan
+    from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanMaker, PlanResult
@@ -98,6 +102,7 @@ class ProjectPlan(Described):
         failures: the campaigns that could not be planned.
         options: the options of the plans.
         differences: from what was sent, if requested.
+        changed: sent messages whose texts have changed since, unless differences were requested.
         coverages: the plans' approval states, if approvals are kept.
         asking: whether a job's reviewers are asked to approve it; None if that is not needed.
         digest: of everything to be sent; empty if not requested.
@@ -107,6 +112,7 @@ class ProjectPlan(Described):
     failures: Failures
     options: PlanOptions
     differences: Differences = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
     coverages: tuple[Coverage, ...] = ()
     asking: Asking | None = None
     digest: str = ""
@@ -145,7 +151,7 @@ class ProjectPlan(Described):
 
         Raises:
             LimitError: the only campaign breaks a limit, or waits until replies are read.
-            OnHoldError: it is paused.
+            PausedError: it is paused.
         """
         return leave_out_waiting(leave_out_refused(self.planned, self.failures), self.failures)
 
@@ -153,10 +159,18 @@ class ProjectPlan(Described):
         """Return the plan in the form that `apply` takes."""
         where = f"of {self.document.now}"
         # The same text as in a file, so that the same checks apply.
-        return SavedPlan(where, parse_manifest(self._manifest.encode(), where)).require_files()
+        return SavedPlan.parse(self._manifest.encode(), where)
+
+    def __str__(self) -> str:
+        """Return the plan as Markdown, for `print`."""
+        return write_markdown(self._blocks)
 
     def _repr_html_(self) -> str:
         """Return the plan as HTML for notebooks."""
+        return write_html(self._blocks)
+
+    @property
+    def _blocks(self) -> list[Block]:
         rows = [
             [item.campaign.name, message.id, *(getattr(message, column) for column in _COLUMNS)]
             for item in self.planned
@@ -164,9 +178,10 @@ class ProjectPlan(Described):
         ]
         remarks = [f"{item.campaign.name}: {text}" for item in self.planned for text in item.plan.refusals]
         remarks += [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        header = ["campaign", "message", *(column.replace("_", " ") for column in _COLUMNS)]
-        digest = [f"Plan digest: {self.digest}"] if self.digest else []
-        return write_section("Plan", [self.summary], header, rows, [*remarks, *digest])
+        remarks += [f"Plan digest: {self.digest}"] if self.digest else []
+        counts = (name.replace("_", " ") for name in _COLUMNS)
+        table = TableBlock(("campaign", Column("message", "text"), *counts), rows)
+        return [Section("Plan", [Sentence(self.summary), table, Items(remarks)])]
 
 
 class DueMessage(NamedTuple):
@@ -256,12 +271,13 @@ class _Planning:
             )
             is_compared = wishes.with_differences
             differences = find_differences(opened, planned, wishes.only) if is_compared else {}
+            changed = list_changed(opened, planned) if self.settings is None and not is_compared else ()
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         is_described = wishes.with_digests or wishes.out is not None
         document = describe_plans(planned, now=format_moment(self.moment)) if is_described else None
         document, coverages, asking = self._cover(planned, document)
-        manifest = dump_manifest(document, self.options) if document else ""
+        manifest = dump_plan(document, self.options) if document else ""
         self._save(planned, document)
         if document:
             document = show_more(document, planned, differences, with_launches=wishes.with_launches)
@@ -271,6 +287,7 @@ class _Planning:
             failures=failures,
             options=self.options,
             differences=differences,
+            changed=changed,
             coverages=tuple(coverages),
             asking=asking,
             digest=document.plan_digest if document else "",

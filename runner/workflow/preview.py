@@ -228,7 +228,7 @@ class _Gallery:
     def _bar(self, phone: str) -> str | None:
         if phone in self.excluded:
             return "excluded: gets nothing"
-        if self.draw is not None and self.draw.is_held_out(phone):
+        if self.draw is not None and self.draw.is_in_control_group(phone):
             return "in the control group: gets nothing"
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.git.lease import LEASE_S
 from runner.settings import read_settings
@@ -13,9 +13,11 @@ from runner.source.storage import is_url
 from runner.workflow.campaigns import load_campaigns, refuse_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from runner.campaign.model import Campaign
+
+_Shared = TypeVar("_Shared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class Scope:
         quiet: print only errors.
         verbose: print more on standard error.
         environ: all environment variables to use, instead of the process's.
+        shared: what several use cases of one process have in common; None for a use case alone.
     """
 
     paths: tuple[Path, ...] = ()
@@ -53,6 +56,16 @@ class Scope:
     quiet: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    shared: dict[object, Any] | None = field(default=None, repr=False)
+
+    def share(self, key: object, make: Callable[[], _Shared]) -> _Shared:
+        """Return what `make` makes; where use cases share, it is made once for each key."""
+        if self.shared is None:
+            return make()
+        if key not in self.shared:
+            self.shared[key] = make()
+        found: _Shared = self.shared[key]
+        return found
 
     @classmethod
     def read(cls, given: Mapping[str, Any], environ: Mapping[str, str]) -> Scope:

@@ -28,10 +28,11 @@ from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import TextedPeople, concerns
 from runner.report.gathering import read_refusals
 from runner.source.diagnostic import Problems
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.html import write_html
 from runner.wording import count_words
 from runner.workflow.campaigns import load_campaigns, refuse_errors, show_path
 from runner.workflow.delivery.gone import find_gone, say_gone
-from runner.workflow.documents import write_section
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import list_texted, list_unread, plan_campaign
@@ -183,8 +184,9 @@ class StatusResult(Described):
         ]
         paused = [f"{one.name} is {one.pause.describe()}." for one in self.statuses if one.pause is not None]
         gone = [f"The file of {name} is gone." for name in self.gone]
-        target = [f"Target: {self.statuses[0].target}"] if self.statuses else []
-        return write_section("Status", target, ("campaign", "message", *COUNTS), rows, [*paused, *gone])
+        target = [Sentence(f"Target: {self.statuses[0].target}")] if self.statuses else []
+        table = TableBlock(("campaign", Column("message", "text"), *COUNTS), rows)
+        return write_html([Section("Status", [*target, table, Items([*paused, *gone])])])
 
 
 def find_project_status(scope: Scope) -> StatusResult:

@@ -164,7 +164,7 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     phone = _read_phone(written, [region] if region else _list_regions(scope) if has_campaigns else [])
     forms = list_forms(phone)
     fingerprints = [workspace.key.fingerprint(form) for form in forms]
-    with workspace.open_ledger_for_reading(needs_shared=False) as ledger:
+    with workspace.open_ledger_for_reading() as ledger:
         planned, is_complete = _plan(scope, workspace, ledger, forms) if has_campaigns else ([], True)
         with ledger.reading() as connection:
             target = workspace.target.name

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.git.recording import WaitingCommit
 from runner.ledger.people.replies import WaitingReply
 from runner.ledger.record.unsettled import HeldCount
 from runner.workflow.review.checklist import (
@@ -18,14 +17,12 @@ from runner.workflow.review.checklist import (
     HeldPeople,
     ReplyQueue,
     Sight,
-    WaitingRecord,
     list_items,
     update_checklist,
     write_checklist,
 )
 from runner.workflow.review.publishing import IssuePlace, write_page
 
-COMMIT = WaitingCommit("c" * 40, "2026-11-20T12:00:00+01:00", "Record 2 texts")
 OUTCOMES = st.sampled_from(["success", "failure", "cancelled", None])
 PAGE = "https://github.example/1"
 
@@ -38,14 +35,12 @@ def see(
     held: int = 0,
     replies: int = 0,
     gap: str = "",
-    waits: bool = False,
 ) -> Sight:
     counts = (HeldCount("pulse", "ask", 1, held),) if held else ()
     queue = ReplyQueue(
         tuple(WaitingReply(f"r{n}", "2026-11-20T12:00:00Z", "") for n in range(replies)), gap=gap
     )
-    record = WaitingRecord((COMMIT,) if waits else (), "main", gap)
-    return Sight("live", job, run, outcome, HeldPeople(counts, gap), queue, record)
+    return Sight("live", job, run, outcome, HeldPeople(counts, gap), queue)
 
 
 def find_news(before: Checklist, now: Checklist) -> list[str]:
@@ -54,7 +49,7 @@ def find_news(before: Checklist, now: Checklist) -> list[str]:
 
 def test_what_is_not_known_stays_as_it_was() -> None:
     """A gap takes nothing away, and hides nothing that is seen in spite of it."""
-    before = Checklist({}, 5, 2, is_waiting=True)
+    before = Checklist({}, 5, 2)
     assert update_checklist(before, see(gap="unreachable")) == before
     seen = update_checklist(before, see(gap="unreachable", held=7, replies=3))
     assert (seen.held, seen.replies) == (7, 3)
@@ -82,14 +77,13 @@ def test_a_run_that_ended_badly_is_forgotten_after_a_good_one_alone() -> None:
         (Checklist(), Checklist(held=1), ["people are held"]),
         (Checklist(held=1), Checklist(held=2), ["people are held"]),
         (Checklist(held=2, replies=2), Checklist(held=1, replies=2), []),
-        (Checklist(held=2), Checklist(held=2, is_waiting=True), ["the record waits to be merged"]),
         (Checklist(replies=1), Checklist(replies=2), ["replies wait for a decision"]),
         (
             Checklist({"a": FailedJob("1", "failure")}),
             Checklist({"b": FailedJob("2", "failure")}, denied_by=("ada",)),
             ["a plan was denied"],
         ),
-        (Checklist(is_waiting=True), Checklist({"b": FailedJob("2", "failure")}), ["a run failed"]),
+        (Checklist(held=2), Checklist({"b": FailedJob("2", "failure")}), ["a run failed"]),
     ],
 )
 def test_more_and_other_trouble_is_news(before: Checklist, now: Checklist, expected: list[str]) -> None:
@@ -97,16 +91,12 @@ def test_more_and_other_trouble_is_news(before: Checklist, now: Checklist, expec
     assert find_news(before, now) == expected
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["plan", "send"]), OUTCOMES, st.integers(0, 9), st.booleans()), max_size=12
-    )
-)
-def test_what_is_left_to_do_is_read_again(steps: list[tuple[str, Any, int, bool]]) -> None:
+@given(st.lists(st.tuples(st.sampled_from(["plan", "send"]), OUTCOMES, st.integers(0, 9)), max_size=12))
+def test_what_is_left_to_do_is_read_again(steps: list[tuple[str, Any, int]]) -> None:
     """The checklist goes through JSON and back as it is, after whatever has happened."""
     now = Checklist()
-    for number, (job, outcome, held, waits) in enumerate(steps):
-        now = update_checklist(now, see(job, str(number // 2), outcome, held=held, replies=held, waits=waits))
+    for number, (job, outcome, held) in enumerate(steps):
+        now = update_checklist(now, see(job, str(number // 2), outcome, held=held, replies=held))
         assert Checklist.read(json.loads(json.dumps(now.as_json()))) == now
 
 

@@ -145,11 +145,11 @@ def test_who_approved_is_told(
 
 
 def test_records_and_their_pull_requests_are_passed_over(run: Run, folder: Path, github: GitHub) -> None:
-    """A merged branch of records, an open pull request and one into another branch brought no campaign."""
+    """A merge of records alone, an open pull request and one into another branch brought no campaign."""
     for number, sha in enumerate(("d" * 40, "e" * 40, "f" * 40), start=20):
         github.add_commit(sha, "Merge it")
         github.add_pull(number, sha)
-    github.pulls["d" * 40][0]["head"]["ref"] = "runner/record"
+    github.files[20] = ["campaigns/pulse.live.lock.json"]
     github.pulls["e" * 40][0]["merged_at"] = None
     github.pulls["f" * 40][0]["base"]["ref"] = "feature"
     run("ci", "comment", "--merged", cwd=folder, env=job(github, folder, GITHUB_SHA="f" * 40))

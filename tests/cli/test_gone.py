@@ -72,7 +72,7 @@ def test_the_comment_says_that_there_is_nothing(emptied: Path, run: Run) -> None
     done = run("ci", "comment", "--target", "sandbox", cwd=emptied)
     assert (done.returncode, done.stdout) == (
         0,
-        "### No campaigns → sandbox\n\nGoes to **the embedded sandbox**, which texts nobody.\n\nThere is no campaign: nothing is sent.\n",
+        "### No campaigns → sandbox\n\nGoes to the embedded sandbox, which texts nobody.\n\nThere is no campaign: nothing is sent.\n",
     )
 
 

@@ -181,10 +181,10 @@ def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
     way = "`no_rule: schedule` in `policy` would go by `schedule` alone"
     assert desk.reasons(noon) == {f"no rule known for KE: {way}": 12, f"no rule known for DE: {way}": 1}
     _, out, _ = desk.run(noon, "plan")
-    assert f"  ask: 12 recipients: no rule known for KE: {way}\n" in out
+    assert f"  ask: 12 people: no rule known for KE: {way}\n" in out
     assert "no rule" in out.splitlines()[1]
     _, markdown, _ = desk.run(noon, "plan", "--format", "markdown")
-    assert f"- ask: 12 recipients: no rule known for KE: {way}\n" in markdown
+    assert f"- ask: 12 people: no rule known for KE: {way}\n" in markdown.replace("\\", "")
     _, status, _ = desk.run(noon, "status", "--format", "json")
     (counts,) = desk.check(status, "status")["campaigns"][0]["messages"]
     assert (counts["planned"], counts["no_rule"]) == (2, 13)

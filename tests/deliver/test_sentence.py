@@ -41,7 +41,7 @@ def test_several_messages_to_the_same_people(repository: Repository, faulty: Fau
     """Texts and people are told apart, and the people are as many as the plan has said."""
     phones = repository.write_campaign(3)
     append(repository, SECOND_MESSAGE)
-    assert "To send to live: 3 recipients in 6 launches, 6 SMS segments.\n" in repository.run("plan").out
+    assert "To send to live: 3 people now, 6 segments" in repository.run("plan").out
     applied = repository.apply("--quiet")
     assert (applied.code, applied.out) == (0, "pulse: 6 texts to 3 recipients in 6 launches.\n")
     assert faulty.accepted == Counter(phones * 2)

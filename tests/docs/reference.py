@@ -14,7 +14,6 @@ from runner import api
 from runner.cli.command import show_all
 from runner.cli.main import cli
 from runner.reasons import REASONS
-from runner.report.documents.html import FILTERS, FUNCTIONS
 from runner.settings import COMMON, REQUIRE_APPROVAL, SETTINGS, SETTLE_WINDOW, TARGET
 from runner.source.json_schema import schema_text
 from tests.docs import problems
@@ -42,7 +41,6 @@ def render_pages() -> dict[Path, str]:
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
         FOLDER / "python.md": _render_calls(),
-        FOLDER / "report-templates.md": _render_template_names(),
         held: _REASONS.sub(_list_reasons, held.read_text(encoding="utf-8")),
         settings: _SETTINGS.sub(
             _list_settings, _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8"))
@@ -70,27 +68,6 @@ def _iterate_contexts(context: click.Context) -> Iterator[click.Context]:
             command = context.command.get_command(context, name)
             assert command is not None
             yield from _iterate_contexts(click.Context(command, context, name))
-
-
-def _render_template_names() -> str:
-    lines = [
-        "# Templates of reports",
-        "",
-        _GENERATED,
-        "",
-        "What a template of `runner report --template FILE` can use beside `report`, whose attributes are the keys of the",
-        "[campaign report](json.md#campaign-report-report), and the filters of Jinja2 itself.",
-        "",
-    ]
-    for title, values in (("Filters", FILTERS), ("Functions", FUNCTIONS)):
-        lines += [f"## {title}", "", "| name | does |", "|---|---|"]
-        # Constants are sentences of reports.
-        lines += [
-            f"| `{name}` | {_escape(str(inspect.getdoc(value)).partition(chr(10))[0] if callable(value) else value)} |"
-            for name, value in sorted(values.items(), key=lambda item: item[0].lower())
-        ]
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _render_calls() -> str:

@@ -160,7 +160,7 @@ def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
     gitlab = GitLab(clone.parent, git(clone, "remote", "get-url", "origin"), environment)
     reviewed = gitlab.run("review")
     assert "Valid: 1 campaign" in reviewed
-    assert "To send to sandbox: 2 recipients in 2 launches" in reviewed
+    assert "To send to sandbox: 2 people now, " in reviewed
 
     planned = gitlab.run("send", code=5, ref="main~1")
     assert "coffee is not approved: nothing was approved yet" in planned

@@ -85,7 +85,8 @@ def test_placed_workflows_are_as_good_as_those_of_the_top(repository: Path) -> N
         for part in (read(file), *read(file)["jobs"].values())
         if isinstance(group := part.get("concurrency"), dict)
     ]
-    own = [group for group in groups if group != "campaigns"]
+    # A pause of one folder may wait for that of another.
+    own = [group for group in groups if group.removeprefix("campaigns").startswith("-")]
     assert own
     assert len(set(own)) == len(own)
 
@@ -154,9 +155,7 @@ def test_a_pull_request_has_a_comment_for_each_folder(repository: Path, tmp_path
         "teams/für uns": "failure",
         "texts": "success",
     }
-    assert "::error file=teams/für uns/campaigns/first-order.yaml," in results["teams/für uns"].log(
-        "Validate"
-    )
+    assert "::error file=teams/für uns/campaigns/first-order.yaml," in results["teams/für uns"].log("Review")
     bodies = github.bodies()
     assert len(bodies) == len(FOLDERS)
     assert len({body.partition("\n")[0] for body in bodies}) == len(FOLDERS)
@@ -174,8 +173,9 @@ def test_each_folder_says_itself_where_it_sends(repository: Path, tmp_path: Path
         event = Event("schedule", "refs/heads/main", sha)
         jobs = run_workflow(find_workflow(repository, "send", folder), event, forge)
         assert jobs is not None
-        assert jobs["look"].result == "success", jobs["look"].show()
-        assert ("::notice title=Nothing is sent::" in jobs["look"].log("Look")) == (folder != "texts")
+        # Where there is one, its credentials are missed: this forge has no secrets.
+        assert jobs["plan"].result == ("failure" if folder == "texts" else "success"), jobs["plan"].show()
+        assert ("::notice title=Nothing is sent::" in jobs["plan"].log("Plan")) == (folder != "texts")
 
 
 def test_a_name_is_taken_in_all_folders(repository: Path) -> None:
@@ -191,8 +191,8 @@ def test_a_name_is_taken_in_all_folders(repository: Path) -> None:
     done = run_inside("validate", cwd=repository / "texts")
     assert done.returncode == 1
     assert done.stdout == (
-        f"campaigns/may.yaml:2:7: error: the name 'spring' is taken by {other} [campaign-name-repeated]\n"
-        "    deliveries are known by the campaign's name: give each its own\n"
+        f"campaigns/may.yaml:2:7: error: the name or record 'spring' is claimed by {other}, too [campaign-name-repeated]\n"
+        "    deliveries are known by the campaign's name: let one campaign alone have it, as name or in renamed_from\n"
         "Invalid: 2 campaigns, 1 error, 0 warnings.\n"
     )
     planned = run_inside("plan", "texts/campaigns", cwd=repository)

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from runner.github.job import find_git_settings
+
 REPOSITORY = Path(__file__).parent.parent.parent
 WORKFLOWS = sorted((REPOSITORY / ".github/workflows").glob("*.yml"))
 _PINNED = re.compile(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}")
@@ -85,17 +87,6 @@ def test_a_pull_request_gets_no_secret_and_no_right_but_to_comment() -> None:
     assert "secrets" not in re.sub(r"#.*", "", file.read_text(encoding="utf-8"))
 
 
-def test_a_merge_queue_gets_the_same_check_and_no_comment() -> None:
-    """It has no pull request to comment on, and waits for the check `Review`."""
-    steps = read(REPOSITORY / ".github/workflows/campaigns-review.yml")["jobs"]["review"]["steps"]
-    conditions = {step["name"]: step.get("if") for step in steps if "run" in step}
-    assert conditions == {
-        "Install": None,
-        "Validate": None,
-        "Comment": "always() && github.event_name == 'pull_request'",
-    }
-
-
 def read_jobs() -> dict[str, dict[str, Any]]:
     jobs: dict[str, dict[str, Any]] = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["jobs"]
     return jobs
@@ -103,30 +94,24 @@ def read_jobs() -> dict[str, dict[str, Any]]:
 
 def test_secrets_and_reviewers_are_in_different_environments() -> None:
     """What has the secrets asks nobody, so it can run every hour; who is asked runs nothing that needs them."""
-    assert {name: job.get("environment") for name, job in read_jobs().items()} == {
-        "look": None,
+    assert {name: job["environment"] for name, job in read_jobs().items()} == {
         "plan": "campaigns",
         "page": "github-pages",
         "approve": "campaigns-approval",
-        "denied": "campaigns",
         "send": "campaigns",
-        "pause": "campaigns",
         "agree": "campaigns-approval",
         "act": "campaigns",
     }
-    for name in ("look", "page", "approve", "agree"):
+    for name in ("page", "approve", "agree"):
         assert "secrets." not in str(read_jobs()[name])
 
 
 def test_jobs_have_the_rights_that_they_need_and_no_others() -> None:
     """Who is asked needs none; the tip of main is what all others work on."""
     assert {name: job["permissions"] for name, job in read_jobs().items()} == {
-        "look": {"contents": "read"},
         "plan": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "read"},
         "page": {"pages": "write", "id-token": "write"},
         "approve": {},
-        "denied": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "read"},
-        "pause": {"contents": "write"},
         "send": {"actions": "read", "contents": "write", "issues": "write", "pull-requests": "write"},
         "agree": {},
         "act": {"actions": "read", "contents": "write", "issues": "write"},
@@ -142,43 +127,44 @@ def test_what_works_on_the_record_takes_turns_and_is_never_cut_short() -> None:
     assert "concurrency" not in workflow
     groups = {name: job["concurrency"] for name, job in workflow["jobs"].items()}
     turns = {"group": "campaigns", "queue": "max"}
-    assert [groups[name] for name in ("plan", "denied", "send", "act")] == [turns] * 4
-    assert groups["pause"] == {"group": "campaigns-pause-${{ github.run_id }}"}
+    # To stop takes no turn: a run that is sending looks for pauses on the remote.
+    act = {"group": "campaigns${{ inputs.action == 'pause' && '-pause' || '' }}", "queue": "max"}
+    assert [groups[name] for name in ("plan", "send", "act")] == [turns, turns, act]
     assert [name for name, rules in groups.items() if rules.get("cancel-in-progress")] == ["approve"]
     assert groups["approve"]["group"] not in {groups[name]["group"] for name in groups if name != "approve"}
 
 
 def test_secrets_are_given_to_the_steps_that_need_them() -> None:
-    """Not to the job: what is installed by pip has no business with them, nor has an action."""
+    """Not to the job: what is installed by pip has no business with them, nor has an action.
+
+    Each job is one command, and a last step that is run in any case.
+    """
     workflow = read(REPOSITORY / ".github/workflows/campaigns-send.yml")
     for given in (workflow["env"], *(job.get("env", {}) for job in workflow["jobs"].values())):
         assert not any("secrets." in value or "github.token" in value for value in given.values())
-    credentials = {
-        name: [step["name"] for step in job["steps"] if "RUNNER_API_KEY" in step.get("env", {})]
-        for name, job in workflow["jobs"].items()
-    }
-    assert {name: steps for name, steps in credentials.items() if steps} == {
-        "plan": ["Catch up", "Plan", "Send what is approved", "Report"],
-        "send": ["Catch up", "Send", "Send what is left", "Report"],
-        "act": ["Act"],
-    }
+    steps = {name: [step for step in job["steps"] if "run" in step] for name, job in read_jobs().items()}
+    for name in ("plan", "send", "act"):
+        install, work, finish = steps[name]
+        assert "env" not in install
+        assert work["run"].startswith(f"exec runner ci {name}")
+        assert "secrets.RUNNER_API_KEY" in work["env"]["RUNNER_API_KEY"]
+        assert (finish["run"], finish["if"]) == ('runner ci finish --outcome "$OUTCOME"', "always()")
+        assert "RUNNER_API_KEY" not in finish["env"]
     for job in workflow["jobs"].values():
         assert not any("secrets." in str(step) for step in job["steps"] if "uses" in step)
 
 
 def test_the_token_is_for_the_forge_alone(tmp_path: Path) -> None:
     """Git gets it from the environment when the forge asks for a password, and for no other host."""
-    settings = read(REPOSITORY / ".github/workflows/campaigns-send.yml")["env"]
     environment = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
         "GIT_TERMINAL_PROMPT": "0",
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_SERVER_URL": "https://github.example",
         "GITHUB_TOKEN": "ghs_token",
-        **{
-            name: value.replace("${{ github.server_url }}", "https://github.example")
-            for name, value in settings.items()
-        },
     }
+    environment |= find_git_settings(environment)
 
     def ask(host: str) -> str:
         return subprocess.run(

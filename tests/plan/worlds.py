@@ -209,16 +209,16 @@ class World:
     def _fingerprint(self, index: int) -> str:
         return KEY.fingerprint(self.phone(index))
 
-    def is_held_out(self, phone: str) -> bool:
+    def is_in_control_group(self, phone: str) -> bool:
         """Return whether the campaign's draw holds a phone out."""
         variants = Variants("s", None, (), Position(Path("pulse.yaml"), 1, 1), self.holdout)
-        return Draw(variants).is_held_out(phone)
+        return Draw(variants).is_in_control_group(phone)
 
     def decide(self) -> list[dict[str, tuple[str, datetime | None]]]:
         """Return of each person what becomes of each message, and when it is due if that is later."""
         found, served = [], 0
         for index, person in enumerate(self.people):
-            is_held = self.is_held_out(self.phone(index))
+            is_held = self.is_in_control_group(self.phone(index))
             one = {message: self._decide(message, person, is_held=is_held) for message in ("ask", "nudge")}
             is_asked = person.surveyed or (person.planned > 0 and person.polled)
             if is_asked and not self.ignore_time:

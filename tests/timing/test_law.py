@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import date, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from phonenumbers.geodata import GEOCODE_DATA
 
-import runner.timing
-from runner.timing.legal_hours import LegalWindow, find_places, load_law, read_law
+from runner.timing.legal_hours import LegalWindow, find_places, load_law
 from runner.timing.window import format_clock
 
 if TYPE_CHECKING:
     from runner.timing.legal_hours import Method
     from runner.timing.schedule import Purpose
 
-FOLDER = Path(runner.timing.__file__).parent
 LAW = load_law()
 
 
@@ -215,23 +211,6 @@ def test_the_area_codes_are_those_of_the_library() -> None:
         # One exchange in northern New Jersey is named after a town across the state line.
         if ending and len(prefix) > 4 and not prefix.startswith("1201"):
             assert {place[-2:] for place in find_places(f"+{prefix}0101010"[:12])} >= {ending[1]}, prefix
-
-
-@pytest.mark.parametrize(
-    ("hours", "words"),
-    [
-        ({"mon-sat": ["08:00-20:00"]}, "1 days are missing"),
-        ({"mon-sun": ["08:00-20:00"], "sun": []}, "sun is there twice"),
-        ({"mon-sun": ["20:00-08:00"]}, "20:00-08:00 is no span of hours"),
-        ({"mon-sun": ["8-20"]}, "8-20 is no span of hours"),
-    ],
-)
-def test_a_slip_in_the_data_is_found(hours: dict[str, list[str]], words: str) -> None:
-    """Every day is said once, and every span is one."""
-    document = json.loads((FOLDER / "legal_hours.json").read_text(encoding="utf-8"))
-    document["rules"][0]["hours"] = hours
-    with pytest.raises(ValueError, match=words):
-        read_law(json.dumps(document))
 
 
 def test_each_purpose_has_its_rules() -> None:

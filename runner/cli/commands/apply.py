@@ -11,7 +11,7 @@ from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_next, print_prose
 from runner.cli.log import is_json, log_record
 from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
-from runner.cli.output.plan import write_plan
+from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
@@ -125,7 +125,7 @@ def command(
 
 def _show_plan(planned: Sequence[PlanResult]) -> None:
     if not is_json():
-        write_plan(planned, err=True)
+        print_plan(planned, err=True)
         return
     for item in planned:
         to_send = item.plan.recipients_to_send

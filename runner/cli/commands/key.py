@@ -11,7 +11,7 @@ import click
 from runner.cli.command import Group
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.encoding import print_text
-from runner.cli.options import LOCK_TIMEOUT, target_scope
+from runner.cli.options import LOCK_TIMEOUT, region_option, target_scope
 from runner.service.target import make_state_key
 from runner.workflow.campaigns import show_path
 
@@ -56,7 +56,7 @@ def new() -> int:
 @click.option(
     "--phone-column", default="phone", show_default=True, metavar="NAME", help="The column of the phones."
 )
-@click.option("--region", metavar="CC", help="The country of national phone numbers, such as US.")
+@region_option
 @LOCK_TIMEOUT
 @APPROVAL
 def rotate(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from runner.cli.command import Group, special_option
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.cli.output.sandbox import (
@@ -108,7 +109,7 @@ def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
     return function
 
 
-@click.group(name="sandbox")
+@click.group(cls=Group, name="sandbox")
 def command() -> None:
     """Run the survey service on this machine: nobody is texted."""
 
@@ -293,8 +294,8 @@ Examples:
     envvar="RUNNER_SANDBOX_API_KEY",
     help="Account secret; better set RUNNER_SANDBOX_API_KEY.  [default: one kept in the database]",
 )
-@click.option("--plan-renders", type=click.IntRange(0), help="Renders that the account's plan allows.")
-@click.option(
+@special_option("--plan-renders", type=click.IntRange(0), help="Renders that the account's plan allows.")
+@special_option(
     "--session-lifetime",
     metavar="DURATION",
     callback=read_option(_read_lifetime),
@@ -308,8 +309,8 @@ Examples:
     callback=read_option(parse_rates),
     help="Let this share of requests fail, from 0 to 1; may be repeated. The names are below.",
 )
-@click.option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
-@click.option(
+@special_option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
+@special_option(
     "--latency",
     default="0s",
     show_default=True,
@@ -317,7 +318,7 @@ Examples:
     callback=read_option(parse_duration),
     help="Delay every request, for example by 50ms.",
 )
-@click.option(
+@special_option(
     "--allow-webhooks",
     "webhook_hosts",
     multiple=True,
@@ -325,7 +326,7 @@ Examples:
     callback=read_option(read_hosts),
     help="Also call webhooks on this host, not only on this machine; may be repeated.",
 )
-@click.option(
+@special_option(
     "--allow-host",
     "allowed_hosts",
     multiple=True,

@@ -9,9 +9,10 @@ import click
 from runner.cli.command import Command
 from runner.cli.console import print_prose, show
 from runner.cli.encoding import print_text
-from runner.cli.options import format_option, target_scope
+from runner.cli.options import format_option, region_option, target_scope
 from runner.reasons import REASONS
 from runner.wording import printable, show_time
+from runner.workflow.records.opt_outs import SOURCES
 from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
     from runner.workflow.who import NextText, PersonCampaign, PersonDocument, ReceivedText
 
-_SOURCES = {
-    "reply": "by a reply",
-    "launch": "perhaps: a reply to a launch of which they are one recipient",
-    "import": "on an imported list",
-    "person": "entered by hand",
-    "forgotten": "their data was removed",
-}
 _STATES = {
     "confirmed": "",
     "doubtful": "; a person must decide: `runner optouts list`",
@@ -41,7 +35,7 @@ _STATES = {
 )
 @click.argument("phone", metavar="PHONE")
 @target_scope
-@click.option("--region", metavar="CODE", help="The country of a number without country code, as in US.")
+@region_option
 @format_option("human", "json")
 def command(scope: Scope, phone: str, region: str | None, format_: str) -> int:
     """Show what a person got, what they answered, whether they opted out, and what they get next.
@@ -60,7 +54,7 @@ def _write_human(found: PersonDocument) -> None:
     if not found.opt_outs:
         print_prose("Not opted out.")
     for one in found.opt_outs:
-        print_prose(f"Opted out {_SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
+        print_prose(f"Opted out {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
     if not found.campaigns:
         print_prose("No campaign has anything of them, nor has them in its audience.")
     for campaign in found.campaigns:

@@ -23,8 +23,8 @@ from runner.sandbox.inbox.pages import (
     HEADERS,
     STATIC,
     STATIC_PATH,
+    answer_failure,
     answer_html,
-    explained,
     read_static,
     redirect,
     render_page,
@@ -120,8 +120,8 @@ class Events:
 
 
 def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
-    """Return the routes of the inbox, at the root of the service; see `_guard` for who may use it."""
-    inbox = _Inbox(writer, account.username, control)
+    """Return the routes of the inbox, at the root of the service; see `_Inbox.admit` for who may use it."""
+    inbox = _Inbox(writer, account, control)
     pages: dict[str, Endpoint] = {
         "/": inbox.show_launches,
         "/launches/{guid}": inbox.show_launch,
@@ -136,16 +136,10 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
         "/_sandbox/inbox/seen": inbox.see_all,
         **{f"/_sandbox/inbox/{name}": inbox.act(name) for name in ACTIONS},
     }
-    follow = explained(_guard(inbox.follow, account))
     return [
-        *(
-            Route(
-                path, explained(_guard(inbox.bring_up_to_date(page), account, is_page=True)), methods=["GET"]
-            )
-            for path, page in pages.items()
-        ),
-        *(Route(path, explained(_guard(form, account)), methods=["POST"]) for path, form in forms.items()),
-        Route("/_sandbox/inbox/events", follow, methods=["GET"]),
+        *(Route(path, inbox.admit(page, is_page=True), methods=["GET"]) for path, page in pages.items()),
+        *(Route(path, inbox.admit(form), methods=["POST"]) for path, form in forms.items()),
+        Route("/_sandbox/inbox/events", inbox.admit(inbox.follow), methods=["GET"]),
         Route(f"{STATIC_PATH}/{{name}}", _answer_static, methods=["GET"]),
     ]
 
@@ -153,24 +147,38 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
 class _Inbox:
     """The endpoints."""
 
-    def __init__(self, writer: Writer, username: str, control: ControlRoutes) -> None:
+    def __init__(self, writer: Writer, account: Account, control: ControlRoutes) -> None:
         self._writer = writer
         self._control = control
         self._service = writer.service
-        self._username = username
+        self._account = account
         self._reader = Reader(writer.service.store)
         self._events = Events(writer.changes)
         # By page: what its last form did since the service started.
         self._outcomes: dict[str, str] = {}
 
-    def bring_up_to_date(self, endpoint: Endpoint) -> Endpoint:
-        """Expire due sessions before an endpoint reads."""
+    def admit(self, endpoint: Endpoint, *, is_page: bool = False) -> Endpoint:
+        """Require a request from this machine, or HTTP Basic credentials (RFC 7617); refuse other pages'.
 
-        async def expire_and_call(request: Request) -> Response:
-            await self._writer.expire_sessions()
-            return await endpoint(request)
+        Requests from loopback addresses are from this machine, including all of a reverse proxy on it: such a
+        proxy has to control access itself. `is_page` lets other pages link to it, and expires due sessions
+        first. Refusals and errors are answered with a page, since who reads one is not shown JSON.
+        """
 
-        return expire_and_call
+        async def call(request: Request) -> Response:
+            if not _is_near(request) and not _has_credentials(request, self._account):
+                text = "The inbox asks for the username and the api_key, which `runner sandbox serve` prints."
+                return Response(text, HTTPStatus.UNAUTHORIZED, _ASK, "text/plain")
+            try:
+                if is_page:
+                    await self._writer.expire_sessions()
+                else:
+                    _refuse_foreign(request)
+                return await endpoint(request)
+            except Exception as error:  # noqa: BLE001  whatever it is
+                return answer_failure(error)
+
+        return call
 
     async def show_launches(self, request: Request) -> Response:
         """Show the launches by their tags, or a list of those that a filter leaves."""
@@ -183,7 +191,7 @@ class _Inbox:
                 "limits": limits,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
-                "username": self._username,
+                "username": self._account.username,
             }
 
         return await self._answer_page(request, "launches", read)
@@ -274,18 +282,14 @@ class _Inbox:
     async def show_search(self, request: Request) -> Response:
         """Show the phones and lines that match a search."""
         query = request.query_params.get("q", "").strip()[:_QUERY_MAX]
-        before = _read_id(request, "before")
         return await self._answer_page(
             request,
             "search",
             lambda connection: {
                 "query": query,
-                "found_phones": views.search_phones(connection, query, _read_id(request, "phones_before")),
-                "found_launches": views.search_launches(
-                    connection, query, _read_id(request, "launches_before")
-                ),
-                "hits": views.search_lines(connection, query, before),
-                "is_first_page": before is None,
+                "found_phones": views.search_phones(connection, query),
+                "found_launches": views.search_launches(connection, query),
+                "hits": views.search_lines(connection, query),
             },
         )
 
@@ -402,22 +406,9 @@ def _is_foreign(request: Request) -> bool:
     return request.headers.get("origin", own) != own
 
 
-def _guard(endpoint: Endpoint, account: Account, *, is_page: bool = False) -> Endpoint:
-    """Require a request from this machine, or HTTP Basic credentials (RFC 7617); and none of another page.
-
-    Requests from loopback addresses are from this machine, including all of a reverse proxy on it: such a
-    proxy has to control access itself. `is_page` lets other pages link to it.
-    """
-
-    async def check_and_call(request: Request) -> Response:
-        if not _is_near(request) and not _has_credentials(request, account):
-            text = "The inbox asks for the username and the api_key, which `runner sandbox serve` prints."
-            return Response(text, HTTPStatus.UNAUTHORIZED, _ASK, "text/plain")
-        if not is_page and _is_foreign(request):
-            raise RefusalError(403, "cross_site", "Another web page sent this; nothing was done.")
-        return await endpoint(request)
-
-    return check_and_call
+def _refuse_foreign(request: Request) -> None:
+    if _is_foreign(request):
+        raise RefusalError(403, "cross_site", "Another web page sent this; nothing was done.")
 
 
 def _is_near(request: Request) -> bool:

@@ -34,9 +34,8 @@ NEWEST_SHOWN = 3
 SESSIONS_A_PAGE = 50
 LINES_A_PAGE = 100
 PHONES_A_PAGE = 30
-HITS_A_PAGE = 25
-FOUND = 8
-"""Phones, and launches, that a page of a search shows."""
+HITS_SHOWN = 25
+"""Phones, launches and texts that a search shows of each: to find others, it is narrowed."""
 UNREAD_MAX = 99
 """Unread messages of a phone are counted up to here; one more stands for "more than that"."""
 _FEW = 4000
@@ -100,15 +99,15 @@ CROSS JOIN transcript AS line ON line.id = wanted.value
 JOIN participant ON participant.id = line.participant_id ORDER BY wanted.key
 """
 _FIND_PHONES = """
-SELECT id, (SELECT max(transcript.id) FROM transcript WHERE participant_id = participant.id) AS last
-FROM participant WHERE id < ? AND instr(phone, ?) AND last IS NOT NULL ORDER BY id DESC LIMIT ?
+SELECT (SELECT max(transcript.id) FROM transcript WHERE participant_id = participant.id) AS last
+FROM participant WHERE instr(phone, ?) AND last IS NOT NULL ORDER BY id DESC LIMIT ?
 """
 # Equal lines are one hit: SQLite takes the other columns from the row with the highest id.
 _FIND_LINES = f"""
 SELECT max(line.id) AS last, guid, phone AS number, line.text, kind = 'inbound' AS is_own, at,
        count(DISTINCT participant_id) AS phones
 FROM transcript AS line JOIN participant ON participant.id = participant_id
-WHERE line.text {_MATCH} GROUP BY line.text, is_own HAVING last < ? ORDER BY last DESC LIMIT ?
+WHERE line.text {_MATCH} GROUP BY line.text, is_own ORDER BY last DESC LIMIT ?
 """
 _SEE = """
 INSERT INTO seen (participant_id, transcript_id) VALUES (?, ?)
@@ -353,23 +352,20 @@ def _write_pattern(wanted: str) -> str:
     return "%" + re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
 
 
-def search_phones(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch:
-    """Return a page of phones with these consecutive digits."""
+def search_phones(connection: sqlite3.Connection, query: str) -> list[sqlite3.Row]:
+    """Return the newest phones with these consecutive digits."""
     digits = re.sub(r"[^0-9]", "", query) if _PHONE_PIECE.fullmatch(query) else ""
-    given = (before or _NO_LIMIT, digits, FOUND + 1)
-    page = _cut(connection.execute(_FIND_PHONES, given).fetchall() if digits else [], FOUND)
-    return Batch(_read_phones(connection, [row["last"] for row in page.items]), page.before)
+    rows = connection.execute(_FIND_PHONES, (digits, HITS_SHOWN)) if digits else ()
+    return _read_phones(connection, [row["last"] for row in rows])
 
 
-def search_launches(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch:
-    """Return a page of launches by a text in their tag or by their guid."""
-    if not query:
-        return Batch((), None)
+def search_launches(connection: sqlite3.Connection, query: str) -> Sequence[View]:
+    """Return the newest launches by a text in their tag or by their guid."""
     values = (_write_pattern(query), query.lower())
-    return list_launches(connection, f"project_tag {_MATCH} OR guid = ?", values, before, FOUND)
+    condition = f"project_tag {_MATCH} OR guid = ?"
+    return list_launches(connection, condition, values, size=HITS_SHOWN).items if query else ()
 
 
-def search_lines(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch:
-    """Return a page of hits for a text in the lines, newest first; equal lines of phones are one hit."""
-    given = (_write_pattern(query), before or _NO_LIMIT, HITS_A_PAGE + 1)
-    return _cut(connection.execute(_FIND_LINES, given).fetchall() if query else [], HITS_A_PAGE, "last")
+def search_lines(connection: sqlite3.Connection, query: str) -> list[sqlite3.Row]:
+    """Return the newest hits for a text in the lines; equal lines of phones are one hit."""
+    return connection.execute(_FIND_LINES, (_write_pattern(query), HITS_SHOWN)).fetchall() if query else []

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
-from runner.ledger.files.lockfile import parse_lockfile, read_campaign_name, read_text
+from runner.campaign.checks import find_late_follow_ups
+from runner.errors import LimitError, PausedError, RunnerError, UsageError
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.record.campaign_record import Record
 from runner.plan.decider import DIFFERS, UNREAD
@@ -27,6 +28,7 @@ from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
@@ -154,7 +156,8 @@ def plan_campaigns(
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
-    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
+    now = None if reader.ledger is None else reader.now
+    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, now, names)
     try:
         recorded = find_records(campaigns, find_record, failures)
         reader.forget_findings()
@@ -168,12 +171,16 @@ def plan_campaigns(
 
 @dataclass(slots=True)
 class _Turn:
-    """Campaigns planned one after the other; `invalid` has those with errors, and their problems."""
+    """Campaigns planned one after the other; `invalid` has those with errors, and their problems.
+
+    `now` is None if nothing is known of what has been sent.
+    """
 
     maker: PlanMaker
     options: PlanOptions
     failures: Failures
     problems: Problems
+    now: datetime | None
     names: NameCheck | None = None
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
@@ -198,6 +205,8 @@ class _Turn:
     ) -> PlanResult | None:
         problems = Problems()
         item = self.maker.make_plan(campaign, record, options, before, problems)
+        if self.now is not None and record.is_empty():
+            problems.extend(find_late_follow_ups(campaign, self.now))
         self.problems.merge(problems)
         if item is None:
             self.invalid.append((campaign, problems))
@@ -271,7 +280,7 @@ def leave_out_refused(
 
     Raises:
         LimitError: the only plan to send breaks a limit; `otherwise` ends the message.
-        OnHoldError: the only campaign is paused.
+        PausedError: the only campaign is paused.
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
@@ -288,7 +297,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
     """Return the plans that are not paused; others go to `failures`.
 
     Raises:
-        OnHoldError: the only campaign is paused and has something to send.
+        PausedError: the only campaign is paused and has something to send.
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
@@ -296,7 +305,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
             return None
         name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
         words = f"{name} is {item.plan.pause.describe()}; {people}"
-        return OnHoldError(words, hint=f"`runner resume {name}` lets it go on")
+        return PausedError(words, hint=f"`runner resume {name}` lets it go on")
 
     return _leave_out(planned, failures, find_error)
 
@@ -339,54 +348,6 @@ def count_to_send(planned: Iterable[PlanResult]) -> int:
     return sum(message.to_send for item in planned for message in item.plan.messages)
 
 
-STOPPED = "Stopped"
-
-
-def list_verdicts(planned: Sequence[PlanResult]) -> Iterator[str]:
-    """Yield the end of plans: what is to send, and the limits that stop the others."""
-    sound = [item for item in planned if not item.plan.refusals]
-    if sound:
-        yield summary_line(sound)
-    for item in planned:
-        if item.plan.refusals:
-            yield f"{STOPPED}: {item.campaign.name}: {'; '.join(item.plan.refusals)}. None of it is sent."
-
-
-def summary_line(planned: Sequence[PlanResult]) -> str:
-    """Return a one-sentence summary of plans without those over a limit, unless all are."""
-    if all(item.plan.refusals for item in planned):
-        return " ".join(list_verdicts(planned)) or "Nothing to send."
-    planned = [item for item in planned if not item.plan.refusals]
-    paused = ", ".join(item.campaign.name for item in planned if item.plan.pause is not None)
-    return f"{_sum_up(planned)}{f' Paused: {paused}.' if paused else ''}"
-
-
-def _sum_up(planned: Sequence[PlanResult]) -> str:
-    messages = [message for item in planned for message in item.plan.messages]
-    people = sum(item.plan.recipients_to_send for item in planned)
-    if not people:
-        # Of a paused campaign nothing is sent when it is due.
-        going = [item.plan for item in planned if item.plan.pause is None]
-        waiting = sum(message.deferred for plan in going for message in plan.messages)
-        held = sum(message.open_session for message in messages)
-        behind = (
-            f" Behind an open survey: {held:,}; `runner reconcile` reads which have ended." if held else ""
-        )
-        due = min((moment for plan in going if (moment := plan.next_due) is not None), default=None)
-        if not waiting:
-            return f"Nothing to send now.{behind}" if held else "Nothing to send."
-        first = "" if due is None else f", the first due at {due:%Y-%m-%d %H:%M} UTC"
-        return f"Nothing to send now. Deferred: {waiting:,}{first}.{behind}"
-    launches = sum(message.launches for message in messages)
-    segments = sum(message.segments for message in messages)
-    target = planned[0].plan.target
-    return (
-        f"To send to {target}: {count_words(people, 'recipient')} "
-        f"in {count_words(launches, 'launch', 'launches')}, "
-        f"{count_words(segments, 'SMS segment')}."
-    )
-
-
 def describe_unread(planned: Sequence[PlanResult]) -> Iterator[str]:
     """Yield a sentence for each follow-up, with the number of people waiting."""
     for item in planned:
@@ -423,7 +384,7 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
 
 
 def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | None:
-    """Return the number of people who got each message, by lockfiles; None if those only have totals.
+    """Return the number of people who got each message, by all lockfiles; None if those only have totals.
 
     No key is needed.
 
@@ -431,9 +392,9 @@ def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | N
         LockfileError: a lockfile cannot be read.
     """
     people: dict[str, set[str]] = {}
-    for file in workspace.files.list_lockfiles():
-        text = read_text(file)
-        if not text or read_campaign_name(text) not in (campaign.name, *campaign.renamed_from):
+    for file, text in workspace.files.read_texts(needs_shared=False).items():
+        is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
+        if not is_lockfile or read_campaign_name(text) not in (campaign.name, *campaign.renamed_from):
             continue
         lockfile = parse_lockfile(file, text).lockfile
         if lockfile.counts:

@@ -58,7 +58,6 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
     column = reading.column
     try:
         with open_table(file) as table:
-            problems.extend(table.iterate_notes())
             index = table.find_column(column)
             if index is None:
                 problems.add(_no_column(table, column))

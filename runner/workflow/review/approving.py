@@ -49,6 +49,10 @@ _REVIEW_FIRST = (
 )
 
 
+class DeniedError(LimitError):
+    """A plan that somebody denied, which is recorded."""
+
+
 class _Asked(NamedTuple):
     """A campaign of the plan to approve, with its entry; `request` is None without a state key."""
 
@@ -120,7 +124,8 @@ def approve_plan(
         is_by_merge: count the approving review of the merged pull request.
 
     Raises:
-        LimitError: nobody approved, somebody denied it (which is recorded), or the merge is not sufficient.
+        DeniedError: somebody denied it.
+        LimitError: nobody approved, or the merge is not sufficient.
         RunnerError: the plan cannot be read, or does not match.
     """
     saved = read_saved_plan(plan_file)
@@ -137,7 +142,7 @@ def approve_plan(
     _record(saved, asked, approvers, store)
     if approvers.denied_by:
         append_variables({DENIED_VARIABLE: ",".join(approvers.denied_by)})
-        raise LimitError(
+        raise DeniedError(
             f"{', '.join(approvers.denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
             "nobody is asked again until it changes",
             hint="change it; or have it approved all the same: `runner plan --out FILE` and `runner ci "
@@ -169,7 +174,7 @@ def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_A
     """
     campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
     asked = []
-    for entry in saved.made.campaigns:
+    for entry in saved.campaigns:
         request = require_sealed(entry, saved, store)
         campaign = campaigns.get(entry["name"])
         if campaign is None:
@@ -198,7 +203,7 @@ def _find_word(
             hint="name them with --by; in a job, give the step GITHUB_TOKEN",
         )
     if not names:
-        names, denied_by = read_decisions(saved.made.earlier, _OTHERWISE)
+        names, denied_by = read_decisions(saved.earlier, _OTHERWISE)
         if not names:
             return _Approvers((), denied_by=denied_by)
     try:

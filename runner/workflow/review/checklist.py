@@ -296,7 +296,7 @@ def write_resolving(target: str, place: IssuePlace) -> str:
         "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key "
         "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
         f"Or in a clone, after `runner ci record --fetch`: `runner resolve {options}` lists them, and takes "
-        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner "
+        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner ci "
         "record`.\n"
     )
 

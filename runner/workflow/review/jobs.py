@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from runner.errors import InterruptedRunError, RunnerError, UsageError
 from runner.github.job import read_inputs
-from runner.github.job_summary import has_outputs
-from runner.service.target import SANDBOX
+from runner.github.job_summary import append_outputs, append_variables, has_outputs
+from runner.service.target import LIVE, SANDBOX
 from runner.workflow.apply import ApplyOptions, apply_campaigns
 from runner.workflow.approval_coverage import find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file
@@ -27,7 +27,7 @@ from runner.workflow.records.pausing import change_pauses
 from runner.workflow.records.record_push import fetch_record, push_record
 from runner.workflow.report import ReportOptions, report_project
 from runner.workflow.resolve import Word, resolve_launches
-from runner.workflow.review.approving import approve_plan, approve_run
+from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
 from runner.workflow.review.issue import keep_issue
 from runner.workflow.review.merged import comment_merged
 
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT_S = 600.0
 """Longest wait for a run elsewhere, in seconds."""
 _REMOTE = "origin"
+_RECORDED = "RUNNER_RECORDED"
+"""Set once a job has pushed the record, and changes nothing of it any more."""
 _PARTLY, _UNKNOWN, _LIMIT, _PAUSED = 3, 4, 5, 7
 _GO_ON = {_PARTLY, _UNKNOWN, _LIMIT, _PAUSED}
 """Exit codes that are about some of the campaigns. A pause, which a person has asked for, is no failure."""
@@ -76,7 +78,7 @@ class JobView(Protocol):
         """Save reports to a folder, with a page `index.html`."""
 
     def show_nothing(self, words: str) -> None:
-        """Show that there is nothing to do, and set the job's outputs."""
+        """Show that there is nothing to do."""
 
     def show_error(self, error: RunnerError) -> None:
         """Show why a step failed."""
@@ -99,6 +101,10 @@ class Job:
     settle_window_s: float | None = None
     _codes: set[int] = field(default_factory=set, init=False)
 
+    def __post_init__(self) -> None:
+        """Have the steps look at the remote once."""
+        self.scope = replace(self.scope, shared={})
+
     def plan(self, out: Path, campaign: str | None) -> int:
         """Catch up, plan, send what was approved before, record, and report; return the exit code.
 
@@ -114,6 +120,7 @@ class Job:
         paths = choose_campaign(campaign or read_inputs(self.scope.environ).get("campaign"))
         if self._lacks_target():
             self.view.show_nothing("There is no campaigns/targets.yaml to say where to")
+            append_outputs({"to-send": "0", "approval": "none"})
             return 0
         return self._end(lambda: self._plan(out, paths))
 
@@ -123,6 +130,7 @@ class Job:
         if plan is not None:
             self._send_approved(plan, out / PLAN_FILE)
         self._record()
+        append_variables({_RECORDED: "true"})
         self._attempt(lambda: self._report(out, is_reconciled=False))
 
     def _send_approved(self, plan: ProjectPlan, file: Path) -> None:
@@ -164,7 +172,13 @@ class Job:
         approve: Callable[[], PlanApproval | None],
     ) -> None:
         self._catch_up(counts_settling=False)
-        approved = approve()
+        try:
+            approved = approve()
+        except DeniedError as error:
+            # That nothing is sent is what was asked for: the record and the issue say so.
+            self.view.show_error(error)
+            self._record()
+            return
         if approved is not None:
             # On record before the first text leaves: if this machine is lost, the next run needs no other.
             self._keep_approvers(approved.describe())
@@ -230,7 +244,7 @@ class Job:
         """
         if self._lacks_target():
             return 0
-        pushed = self._try(self._record)
+        pushed = bool(self.scope.environ.get(_RECORDED)) or self._try(self._record)
         outcome = outcome if pushed or outcome is None else "failure"
         is_kept = self._try(lambda: keep_issue(self.scope, outcome, shows_words=shows_words))
         return 0 if pushed and is_kept else 1
@@ -297,6 +311,7 @@ class Job:
     def _report(self, out: Path, *, is_reconciled: bool) -> int:
         made = report_project(self.scope, ReportOptions(), is_reconciled=is_reconciled)
         self.view.show_reports(made, out / REPORTS)
+        append_outputs({"reports": "true" if made.reports else "false"})
         return made.exit_code
 
     def _record(self) -> int:
@@ -355,6 +370,12 @@ def _read_word(action: str, launch: str | None) -> Word:
     if action == "not-sent":
         return Word(key=launch or "", not_sent=True)
     return Word(adopt_all=action == "adopt-all", not_sent_all=action == "not-sent-all")
+
+
+def choose_live(scope: Scope) -> Scope:
+    """Return a scope on the target `live`, unless it names another, or no file has targets."""
+    is_named = scope.target or scope.environ.get("RUNNER_TARGET")
+    return scope if is_named or not find_targets_file(()).exists() else replace(scope, target=LIVE)
 
 
 def choose_campaign(file: str | None) -> tuple[Path, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.errors import LimitError, MissingKeyError, RunnerError
+from runner.git.command import GitError
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, is_of_pull_request, lacks_secrets, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
@@ -79,6 +80,7 @@ def find_plan(scope: Scope, remote: str) -> PlanFindings:
     try:
         workspace = Workspace.open(scope)
         findings.target, findings.target_name = workspace.target, workspace.target.name
+        _read_remote(findings, workspace)
         _plan(findings, workspace, scope)
     except InvalidCampaignError as error:
         findings.problems = error.problems
@@ -113,6 +115,19 @@ def _describe_changes(findings: PlanFindings, scope: Scope, remote: str) -> None
     except RunnerError as error:
         what = "what this pull request changes of targets, records and the names of campaigns"
         findings.remarks.append(write_unknown(what, error))
+
+
+def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
+    """Read the state remote, and add to the remarks if it cannot be reached."""
+    state = workspace.files.state
+    if state is None:
+        return
+    try:
+        state.read_record_texts()
+    except GitError as error:
+        what = "what the state remote has. People that only it tells of count as not texted yet"
+        findings.remarks.append(write_unknown(what, error))
+        state.leave_out()
 
 
 def plan_on_record(

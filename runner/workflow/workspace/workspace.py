@@ -139,10 +139,13 @@ class Workspace:
             raise
         target = choose_target(scope.target, targets, scope.environ, needs_credentials=asks_service)
         if target.base_url is not None:
-            refuse_committed_state()
+            scope.share(refuse_committed_state, refuse_committed_state)
         ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
-        files.state = StateRemote.choose(scope, target, ledger_url)
+        # Looked at once, however many use cases a process has.
+        files.state = scope.share(
+            (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
+        )
         is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
         workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +14,6 @@ from runner.cli.commands.ci.jobs import act, finish, plan, review, send
 from runner.cli.commands.ci.record import record
 from runner.cli.console import print_prose
 from runner.cli.options import ledger_scope
-from runner.github.job import find_git_settings
 from runner.workflow.workspace.state_remote import StateRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -31,8 +29,6 @@ def command() -> None:
     the last step of each. They do what the other commands do, in the right order, and go on with the other
     campaigns if one fails.
     """
-    # So that git can reach the job's own repository: the checkout keeps no credentials.
-    os.environ.update(find_git_settings(os.environ))
 
 
 @command.command(epilog="\b\nExample:\n  runner ci start --target live")

@@ -41,10 +41,8 @@ def comment(scope: Scope, remote: str, is_merged: bool) -> int:
     Run it in a GitHub job of the pull request, with GITHUB_TOKEN in the step's environment and the permission
     `pull-requests: write`. The comment is edited in place; if it gets too long, the rest goes to the job's
     summary. Without that permission, as for a fork, the summary has everything. Outside of a job the comment
-    is printed.
-
-    A record that waits on the branch runner/record counts as merged. The comment starts with the pull
-    request's changes of targets and records, and with the campaigns that it moves or deletes.
+    is printed. It starts with the pull request's changes of targets and records, and with the campaigns that
+    it moves or deletes.
 
     With --merged, run it after `runner apply` in a job of the branch; it needs `contents: read`, too.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -22,12 +21,9 @@ from runner.cli.main import show_error
 from runner.cli.options import ledger_scope
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_documents, save_reports
-from runner.github.job_summary import append_outputs
-from runner.service.target import LIVE
 from runner.settings import SETTLE_WINDOW
-from runner.workflow.campaigns import find_targets_file
 from runner.workflow.review.checklist import Outcome
-from runner.workflow.review.jobs import Job
+from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
@@ -79,14 +75,12 @@ class _View:
             # A single campaign needs no index, but a page does.
             page = folder / f"{reports[0].campaign}.html"
             (folder / "index.html").write_bytes(page.read_bytes())
-        append_outputs({"reports": "true" if reports else "false"})
 
     def show_nothing(self, words: str) -> None:
         if os.environ.get("GITHUB_ACTIONS") == "true":
             print_command(job_notice("Nothing is sent", words))
         else:
             print_prose(f"{words}: nothing is sent.")
-        append_outputs({"to-send": "0", "approval": "none"})
 
     def show_error(self, error: RunnerError) -> None:
         show_error(error)
@@ -105,10 +99,7 @@ def review(scope: Scope) -> int:
     write_github(found)
     if os.environ.get("GITHUB_EVENT_NAME") == "merge_group":
         return 0 if found.is_valid else 1
-    if not (scope.target or os.environ.get("RUNNER_TARGET")) and find_targets_file(()).exists():
-        # Against what was sent for real, once there is a target.
-        scope = replace(scope, target=LIVE)
-    code = keep_comment(scope, "origin")
+    code = keep_comment(choose_live(scope), "origin")
     return code if found.is_valid else 1
 
 
