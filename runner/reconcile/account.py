@@ -8,10 +8,11 @@ of the last 30 days once a day.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.ledger.model import parse_moment
 from runner.ledger.people.replies import (
     AccountMark,
     find_owners,
@@ -199,7 +200,7 @@ def _iterate_newest(
 
 
 def _find_moments(page: Page[ResultRecord]) -> list[datetime | None]:
-    return [_read_moment(record.created) for record in page.records]
+    return [parse_moment(record.created) for record in page.records]
 
 
 def _find_span(page: Page[ResultRecord]) -> tuple[datetime, datetime] | None:
@@ -207,14 +208,6 @@ def _find_span(page: Page[ResultRecord]) -> tuple[datetime, datetime] | None:
     moments = _find_moments(page)
     known = [moment for moment in moments if moment is not None]
     return (min(known), max(known)) if known and len(known) == len(moments) else None
-
-
-def _read_moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _pick(records: Sequence[ResultRecord], guids: set[str]) -> list[ResultRecord]:

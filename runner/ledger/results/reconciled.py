@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +11,7 @@ from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import StoredResult, StoredSession, format_moment
+from runner.ledger.model import StoredResult, StoredSession, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
@@ -81,7 +80,7 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
 
     They are known before a launch has results.
     """
-    for group in map(dict, divide(((key, _read_start(start)) for key, start in starts.items()), _GROUP)):
+    for group in map(dict, divide(((key, _write_start(start)) for key, start in starts.items()), _GROUP)):
         known_start = launch_stats.c.project_launch_start
         query = select(launch_stats.c.launch_id, known_start).where(launch_stats.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
@@ -161,16 +160,10 @@ def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[
     return {(row.launch_id, row.result_guid) for row in connection.execute(query)}.intersection(keys)
 
 
-def _read_start(text: str) -> str:
-    """Return a time of the service as sortable text; empty if it is invalid.
-
-    A time without a zone is in UTC.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-        return format_moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
-    except (ValueError, OverflowError):
-        return ""
+def _write_start(text: str) -> str:
+    """Return a time of the service as sortable text; empty if it is invalid."""
+    moment = parse_moment(text)
+    return "" if moment is None else format_moment(moment)
 
 
 def clean(text: str) -> str:
