@@ -195,7 +195,7 @@ class ApplySession:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign, item.record)
-        is_late, may_be_lost = self._is_over, self._may_be_lost(subject)
+        is_late, (may_be_lost, _) = self._is_over, self._find_doubts(subject)
         found = self._look(campaign, item.record, subject)
         if found.is_surprising:
             self._surprised.add(campaign.name)
@@ -224,33 +224,23 @@ class ApplySession:
         """True if everything sent before this run must be listed by now."""
         return time.monotonic() - self._began >= self._window_s
 
-    def _may_be_lost(self, subject: ListedCampaign) -> bool:
-        """Return whether an unknown run may have been lost.
+    def _find_doubts(self, subject: ListedCampaign) -> tuple[bool, bool]:
+        """Return whether an unknown run may have been lost, and whether the ledger may lack launches.
 
-        A ledger without a run of the campaign may be new; a record shared by all machines would have the run.
+        A ledger without a run of the campaign may be new, and one that has just lacked launches of the
+        lockfile may lack more; a record shared by all machines would have them.
         """
         if subject.is_embedded or self.workspace.state is not None:
-            return False
+            return False, False
         with self.ledger.reading() as connection:
-            return not was_planned(connection, subject.campaign_id, is_shared=self.ledger.file is None)
-
-    def _may_be_behind(self, subject: ListedCampaign) -> bool:
-        """Return whether the ledger is new, or has just lacked launches of the lockfile.
-
-        So it is where the state remote has no record of the campaign yet: it may have been made anew.
-        """
-        if subject.is_embedded:
-            return False
-        if self.workspace.state is not None:
-            return not self.remote_intents.has_record(subject.campaign)
-        with self.ledger.reading() as connection:
-            lacked = is_behind(connection, subject.campaign_id)
-        return lacked or self._may_be_lost(subject)
+            is_shared = self.ledger.file is None
+            is_new = not was_planned(connection, subject.campaign_id, is_shared=is_shared)
+            return is_new, is_new or is_behind(connection, subject.campaign_id)
 
     def _look(self, campaign: Campaign, record: CampaignRecord, subject: ListedCampaign) -> LostLaunches:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
-        has_gaps = not recorded or self._may_be_behind(subject)
+        has_gaps = not recorded or self._find_doubts(subject)[1]
         found = self.recover(campaign, record).find_lost(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )
