@@ -73,8 +73,9 @@ def read_github_job(environment: Mapping[str, str]) -> GitHubJob:
 
 
 def is_of_pull_request(environment: Mapping[str, str]) -> bool:
-    """Return whether a job runs for a pull request."""
-    return isinstance(_read_pull_request(environment), dict)
+    """Return whether a job runs for a pull request, or for a merge request of GitLab."""
+    is_gitlab = bool(environment.get("CI_MERGE_REQUEST_IID"))
+    return is_gitlab or isinstance(_read_pull_request(environment), dict)
 
 
 def lacks_secrets(environment: Mapping[str, str]) -> bool:

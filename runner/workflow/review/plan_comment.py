@@ -120,9 +120,10 @@ def _describe_changes(findings: PlanFindings, scope: Scope, remote: str) -> None
 def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
     """Read the state remote, and add to the remarks if it cannot be reached."""
     state = workspace.files.state
+    if state is None:
+        return
     try:
-        if state is not None:
-            state.read_record_texts()
+        state.read_record_texts()
     except GitError as error:
         what = "what the state remote has. People that only it tells of count as not texted yet"
         findings.remarks.append(write_unknown(what, error))
