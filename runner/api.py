@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from runner.errors import UsageError
 from runner.report.model import SMALL_GROUP
+from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.source.diagnostic import Problems
-from runner.source.quantity import parse_duration
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns
-from runner.workflow.approval_coverage import is_approval_required
 from runner.workflow.campaigns import load_campaigns, show_path
 from runner.workflow.observer import Observer, observing
 from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
@@ -31,6 +30,7 @@ from runner.workflow.resolve import Unresolved, Word, resolve_launches
 from runner.workflow.scope import Scope
 from runner.workflow.status import StatusResult, find_project_status
 from runner.workflow.validate import Validation, validate_campaigns
+from runner.workflow.who import find_person
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -40,10 +40,9 @@ if TYPE_CHECKING:
 
     from runner.report.columns.answer_files import Shape
     from runner.sandbox.rehearsal.simulate import SimulationSummary
+    from runner.workflow.who import PersonDocument
 
 __all__ = ["Observer", "Project", "observing", "open"]
-
-_YES = {"1", "true", "t", "yes", "y", "on"}
 
 
 def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
@@ -52,64 +51,56 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
     target: str | None = None,
     ledger: str | None = None,
     cluster: str | None = None,
-    cluster_ca: str | Path | None = None,
-    cluster_cert: str | Path | None = None,
-    cluster_key: str | Path | None = None,
     insecure_cluster: bool | None = None,
     profile: str | None = None,
     scratch: str | None = None,
     state_remote: str | None = None,
-    allow: str | Path | Iterable[str | Path] = (),
+    record_remote: str | None = None,
+    allowed: str | Path | Iterable[str | Path] = (),
     environ: Mapping[str, str] | None = None,
     observer: Observer | None = None,
     verbose: bool = False,
 ) -> Project:
     """Return a project; nothing is read yet.
 
-    Parameters beat the environment, which beats `targets.yaml`, as on the command line. Relative paths, and
-    the default ledger, start from the current folder.
+    Parameters beat the environment, which beats `targets.yaml`, as on the command line; what each setting
+    means, and its variable, are in docs/reference/settings.md. Relative paths, and the default ledger, start
+    from the current folder.
 
     Args:
         campaigns: campaign files, and folders of them.
-        target: a target of `targets.yaml`, `live` or `sandbox`; else RUNNER_TARGET.
-        ledger: the URL of the ledger's database; else RUNNER_LEDGER, else SQLite below `.runner/`.
-        cluster: the address of a Dask scheduler, or `local:N`; else RUNNER_CLUSTER, else this process.
-        cluster_ca: the file with the CA of a `tls://` cluster; else RUNNER_CLUSTER_CA, else Dask's setting.
-        cluster_cert: the file with this machine's certificate; else RUNNER_CLUSTER_CERT, likewise.
-        cluster_key: the file with its key; else RUNNER_CLUSTER_KEY, else in the certificate's file.
-        insecure_cluster: let `tcp://` lead to another machine; else RUNNER_INSECURE_CLUSTER.
-        profile: the profile that a scheduler's workers take ledger and secrets from; else RUNNER_PROFILE,
-            else the workers' ordinary variables.
-        scratch: a folder that all workers of a cluster reach; else RUNNER_SCRATCH.
-        state_remote: a git remote by which machines share their record; else RUNNER_STATE_REMOTE.
-        allow: further folders, and prefixes of URLs, that campaigns may read from.
-        environ: the environment variables (docs/reference/settings.md), such as credentials and the state
-            key; None for none, since `os.environ` is only read if it is given here.
+        target: a target of `targets.yaml`, `live` or `sandbox`.
+        ledger: the URL of the ledger's database.
+        cluster: the address of a Dask scheduler, or `local:N`.
+        insecure_cluster: let `tcp://` lead to another machine.
+        profile: the profile that a scheduler's workers take ledger and secrets from.
+        scratch: a folder that all workers of a cluster reach.
+        state_remote: a git remote by which machines share their record.
+        record_remote: a git remote where `apply` looks for pauses and opt-outs.
+        allowed: further folders, and prefixes of URLs, that campaigns may read from.
+        environ: the environment variables, such as credentials and the state key; None for none, since
+            `os.environ` is only read if it is given here.
         observer: receives notes, warnings and progress; None for the one of `observing`, if any.
         verbose: tell the observer more.
     """
-    given = {} if environ is None else environ
     paths = tuple(map(Path, _list(campaigns)))
     if not paths:
         # Without paths a scope is of the whole folder: far more than an empty list names.
         raise UsageError("no campaign is named", hint="leave `campaigns` out for the folder campaigns/")
-    is_insecure = given.get("RUNNER_INSECURE_CLUSTER", "").lower() in _YES
-    scope = Scope(
-        paths=paths,
-        allowed=tuple(_list(allow)),
-        target=target,
-        ledger=ledger or given.get("RUNNER_LEDGER") or None,
-        state_remote=state_remote or given.get("RUNNER_STATE_REMOTE") or None,
-        cluster=cluster or given.get("RUNNER_CLUSTER") or None,
-        cluster_ca=_choose_path(cluster_ca, given, "RUNNER_CLUSTER_CA"),
-        cluster_cert=_choose_path(cluster_cert, given, "RUNNER_CLUSTER_CERT"),
-        cluster_key=_choose_path(cluster_key, given, "RUNNER_CLUSTER_KEY"),
-        profile=profile or given.get("RUNNER_PROFILE") or None,
-        insecure_cluster=is_insecure if insecure_cluster is None else insecure_cluster,
-        scratch=scratch or given.get("RUNNER_SCRATCH") or None,
-        verbose=verbose,
-        environ=given,
-    )
+    given = {
+        "paths": paths,
+        "allowed": tuple(_list(allowed)),
+        "target": target,
+        "ledger": ledger,
+        "state_remote": state_remote,
+        "record_remote": record_remote,
+        "cluster": cluster,
+        "insecure_cluster": insecure_cluster,
+        "profile": profile,
+        "scratch": scratch,
+        "verbose": verbose,
+    }
+    scope = Scope.read(given, {} if environ is None else environ)
     return Project(scope, observer)
 
 
@@ -128,10 +119,6 @@ def _check_number(name: str, value: float | None, least: float, most: float | No
         return
     bounds = f"at least {least:g}" if most is None else f"from {least:g} to {most:g}"
     raise UsageError(f"`{name}` must be {bounds}, not {value!r}")
-
-
-def _choose_path(path: str | Path | None, environ: Mapping[str, str], variable: str) -> str | None:
-    return (None if path is None else str(path)) or environ.get(variable) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +203,7 @@ class Project:
         Raises:
             PlanChangedError: the plan no longer holds.
             LimitError: the only campaign breaks a limit, or waits for replies to be read or for approval.
-            OnHoldError: the only campaign is paused.
+            PausedError: the only campaign is paused.
             UnclearNameError: the only campaign, or the target, may have had another name.
             RunLockedError: another run is sending the only campaign.
         """
@@ -235,7 +222,7 @@ class Project:
             options = ApplyOptions(
                 saved=plan.approve() if isinstance(plan, ProjectPlan) else plan,
                 expect_digest=expect_digest,
-                require_approval=is_approval_required(self.scope.environ)
+                require_approval=REQUIRE_APPROVAL.read(self.scope.environ)
                 if require_approval is None
                 else require_approval,
                 concurrency=concurrency,
@@ -329,6 +316,16 @@ class Project:
             file = self._find_file(campaign)
             return preview_campaign(self.scope, file, phone=phone, message=message, cases=cases)
 
+    def who(self, phone: str, *, region: str | None = None) -> PersonDocument:
+        """Return what a person got, answered and gets next, and whether they opted out; only reads.
+
+        Args:
+            phone: in E.164 form, or in that of their country.
+            region: the country of a number without country code, ISO 3166-1; else those of the campaigns.
+        """
+        with self._observed():
+            return find_person(self.scope, phone, region)
+
     def resolve(
         self,
         *,
@@ -375,15 +372,7 @@ class Project:
 
     def _choose_window(self, given_s: float | None) -> float | None:
         _check_number("settle_window_s", given_s, 0)
-        text = self.scope.environ.get("RUNNER_SETTLE_WINDOW")
-        if given_s is not None or not text:
-            return given_s
-        try:
-            return parse_duration(text).total_seconds()
-        except ValueError:
-            raise UsageError(
-                f"RUNNER_SETTLE_WINDOW: {text!r} is not a duration", hint="write for example 500ms, 10s or 2m"
-            ) from None
+        return given_s if given_s is not None else SETTLE_WINDOW.read(self.scope.environ)
 
     def _find_file(self, campaign: str | Path | None) -> Path:
         """Return the file of a named campaign."""

@@ -31,6 +31,18 @@ class Part(Struct, frozen=True, forbid_unknown_fields=True):
         values: dict[str, Any] = msgspec.json.decode(self._encode())
         return values
 
+    @classmethod
+    def read(cls, values: Any) -> Self:
+        """Return the part that JSON's values describe.
+
+        Raises:
+            ValueError: they describe none.
+        """
+        try:
+            return msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+
     def _encode(self) -> bytes:
         return msgspec.json.encode(self, enc_hook=_store)
 

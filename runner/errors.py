@@ -98,7 +98,7 @@ class LimitError(RunnerError):
     is_of_one_campaign = True
 
 
-class OnHoldError(RunnerError):
+class PausedError(RunnerError):
     """A campaign that a person has paused."""
 
     exit_code = 7

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,9 +68,24 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
+# Controls (line breaks, NUL), lone surrogates, and the marks that reverse the text after them.
+_UNPRINTABLE = frozenset({"Cc", "Cs"})
+_DIRECTION_MARKS = frozenset(
+    map(chr, (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))),
+)
+
+
+def write_line(text: str) -> str:
+    """Return a text on one line, without control characters and marks that change the writing direction."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
+    blanks = (" " if unicodedata.category(char) in _UNPRINTABLE else char for char in text)
+    return " ".join("".join(char for char in blanks if char not in _DIRECTION_MARKS).split())
+
+
 def escape_markdown(text: str) -> str:
     """Return a text on one line, with its phone numbers masked, that Markdown shows as it is."""
-    return escape_line(hide_phones(printable(text)))
+    return escape_line(hide_phones(write_line(text)))
 
 
 def escape_line(line: str) -> str:
@@ -84,7 +100,7 @@ def escape_line(line: str) -> str:
 def escape_html(text: str) -> str:
     """Return a text as `escape_markdown` does, for HTML without Markdown: a `<summary>`."""
     # Quotes end nothing between tags, and `&#x27;` would look like a reference to an issue.
-    escaped = html.escape(hide_phones(printable(text)), quote=False)
+    escaped = html.escape(hide_phones(write_line(text)), quote=False)
     return re.sub(r"[@#](?=\w)", rf"\g<0>{_ZERO_WIDTH}", escaped)
 
 
@@ -117,14 +133,19 @@ class Markdown(str):
 
 
 def write_table(
-    header: Sequence[str], rows: Sequence[Sequence[str | int]], most: int | None = None, noun: str = ""
+    header: Sequence[str],
+    rows: Sequence[Sequence[str | int]],
+    most: int | None = None,
+    noun: str = "",
+    figures: Sequence[bool] = (),
 ) -> str:
     """Return a Markdown table with escaped cells, except for those that are Markdown.
 
     Numbers get thousands separators. Rows beyond `most`, if given, are counted below it, with a noun if one
-    is given.
+    is given. `figures` says which columns stand to the right.
     """
-    lines = [f"| {' | '.join(map(escape_markdown, header))} |", f"|{'|'.join(['---'] * len(header))}|"]
+    rules = ["--:" if is_figure else "---" for is_figure in figures or [False] * len(header)]
+    lines = [f"| {' | '.join(map(escape_markdown, header))} |", f"|{'|'.join(rules)}|"]
     lines += [f"| {' | '.join(map(_write_cell, row))} |" for row in rows[:most]]
     left = 0 if most is None else len(rows) - most
     more = count_words(left, f"more {noun}") if noun else f"{left:,} more"

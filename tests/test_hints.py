@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -67,6 +68,95 @@ BY_HAND = [
     ("valid/text-lookalike-letter", "p\u0430rcel", "parcel"),
 ]
 
+MENDED = [
+    ("invalid/after-asks-nothing", "campaign.yaml", "    to: answered\n", ""),
+    ("valid/after-expires", "campaign.yaml", "message: soon, wait: 1d", "message: soon, wait: 12h"),
+    ("invalid/after-itself", "campaign.yaml", "message: nudge,", "message: ask,"),
+    ("invalid/renamed-from-claimed-twice", "second.yaml", "renamed_from: [pulse]\n", ""),
+    ("invalid/names-two-campaigns", "winter.yaml", "name: pulse\n", "name: pulse-winter\n"),
+    ("invalid/conclude-on-unknown", "campaign.yaml", "conclude_on: Confirmed", "conclude_on: Confirm"),
+    ("invalid/csv-duplicate-column", "people.csv", "phone,First Name,", "phone,given_name,"),
+    ("invalid/csv-header-missing", "people.csv", "+14155550101,Ada", "phone,name\n+14155550101,Ada"),
+    ("invalid/csv-no-phone-column", "people.csv", "name,phones", "name,phone"),
+    ("invalid/csv-no-such-region-column", "people.csv", "phone,home_province", "phone,province"),
+    ("invalid/csv-no-such-timezone-column", "people.csv", "phone,time_zone_name", "phone,timezone"),
+    ("invalid/csv-row-width", "people.csv", "+14155550102,Bo,Jr.", '+14155550102,"Bo, Jr."'),
+    ("invalid/csv-quote-inside", "people.csv", '"Ada" Lovelace', '"""Ada"" Lovelace"'),
+    ("invalid/duration-too-long", "campaign.yaml", "wait: 99999w", "wait: 9w"),
+    ("invalid/csv-encoding-unknown", "campaign.yaml", "windows1251x", "windows-1251"),
+    ("invalid/phone-excluded-invalid", "campaign.yaml", '"+1415555"', '"+14155550155"'),
+    ("invalid/export-columns", "campaign.yaml", "[City, citty, Mobile]", "[City, Mobile]"),
+    ("invalid/file-conflict", "pulse.yaml", "<<<<<<< HEAD\n", ""),
+    ("invalid/limit-segments", "campaign.yaml", "segments_per_message: 1", "segments_per_message: 2"),
+    (
+        "invalid/message-renamed-from-claimed-twice",
+        "campaign.yaml",
+        "renamed_from: [question, ask]",
+        "renamed_from: [question]",
+    ),
+    (
+        "invalid/message-id-repeated",
+        "campaign.yaml",
+        "- id: hello\n    text: Hello again",
+        "- id: again\n    text: Hello again",
+    ),
+    ("valid/csv-spreadsheet-phones", "people.csv", "'+14155550101", "+14155550101"),
+    ("valid/csv-spreadsheet-phones", "people.csv", " 415-555-0103 ", "415-555-0103"),
+    ("valid/csv-spreadsheet-phones", "people.csv", "+14155550102.0", "+14155550102"),
+    ("valid/phone-repairs", "people.csv", '"=""+14155550150"""', "+14155550150"),
+    ("valid/phone-repairs", "people.csv", "\u202a+14155550153\u202c", "+14155550153"),
+    ("valid/phone-repairs", "people.csv", "<+14155550155>", "+14155550155"),
+    ("valid/phone-repairs", "people.csv", '"14,155,550,152"', "+14155550152"),
+    ("invalid/phone-unquoted", "campaign.yaml", "- phone: +14155550101", '- phone: "+14155550101"'),
+    ("invalid/policy-campaign-without-timezone", "campaign.yaml", "  timezone_unknown: campaign\n", ""),
+    (
+        "invalid/question-tag-repeated",
+        "campaign.yaml",
+        "- tag: nps\n        text: And",
+        "- tag: friends\n        text: And",
+    ),
+    ("invalid/csv-consent-date", "people.csv", "05/01/2026", "2026-05-01"),
+    ("valid/phone-toll-free", "people.csv", "(800) 555-0199", "(415) 555-0199"),
+    ("invalid/recipient-state-unknown", "campaign.yaml", "region: US-XX", "region: US-NY"),
+    ("invalid/csv-timezone-unknown", "people.csv", ",CST", ",America/Chicago"),
+    ("invalid/value-region-other-name", "campaign.yaml", "region: UK", "region: GB"),
+    ("valid/responses-yes-no", "c.yaml", "[yes, no]", '["Yes, please", "No, thanks"]'),
+    ("invalid/responses-alike-in-unicode", "campaign.yaml", '["caf\u00e9", "cafe\u0301", ', '["caf\u00e9", '),
+    (
+        "invalid/schedule-expires-first",
+        "campaign.yaml",
+        "expires: 2026-12-01T09:00",
+        "expires: 2026-12-12T09:00",
+    ),
+    ("valid/schedule-never-open", "campaign.yaml", "expires: 2026-12-07T08:00", "expires: 2026-12-11T08:00"),
+    ("invalid/score-none", "campaign.yaml", "score: {question: why}\n", ""),
+    ("invalid/score-unknown", "campaign.yaml", "question: nsp", "question: nps"),
+    ("invalid/template-response-empty", "campaign.yaml", "\"{{ '' }}\"", '"No"'),
+    ("invalid/message-empty", "campaign.yaml", "- id: hello\n", "- id: hello\n    text: Hello\n"),
+    (
+        "invalid/read-replies-within-zero",
+        "campaign.yaml",
+        "read_replies_within: 0h",
+        "read_replies_within: 12h",
+    ),
+    ("invalid/value-responses-repeated", "campaign.yaml", '["Sure", "No", "Sure"]', '["Sure", "No"]'),
+    ("invalid/recipient-timezone-empty", "campaign.yaml", '    timezone: ""\n', ""),
+    ("invalid/variants-analysis-day", "campaign.yaml", "2026-02-30", "2026-02-28"),
+    ("valid/variants-analysis-size", "campaign.yaml", "per_arm: 3", "per_arm: 2"),
+    (
+        "invalid/variants-arm-repeated",
+        "campaign.yaml",
+        "{id: short, text: Hello!}",
+        "{id: long, text: Hello!}",
+    ),
+    ("invalid/variants-of-unknown", "campaign.yaml", "of: aks", "of: ask"),
+    ("invalid/yaml-unknown-alias", "campaign.yaml", "*everyone", '[{phone: "+14155550101"}]'),
+    ("invalid/yaml-control-character", "campaign.yaml", "Hel\x08lo", "Hello"),
+    ("invalid/yaml-duplicate-key", "campaign.yaml", "    text: Good morning\n", ""),
+    ("invalid/yaml-template-as-value", "campaign.yaml", "text: {{ first_name }}", 'text: "{{ first_name }}"'),
+]
+"""Cases and the change to a file that mends one of their problems: what `runner explain` shows."""
+
 
 def find_all(folder: Path) -> Counter[tuple[str, str]]:
     """Return the problems of a folder's campaigns, by code and message."""
@@ -77,6 +167,7 @@ def _key(problem: Diagnostic) -> tuple[str, str]:
     return problem.code, problem.message
 
 
+@cache
 def list_remedies() -> list[tuple[Path, str, int, int, str, str]]:
     """Return case, file, line, column, key to replace and text of each remedy that an output writes out."""
     found = []
@@ -174,3 +265,18 @@ def test_a_remedy_by_hand_mends(
     assert old in text
     file.write_text(text.replace(old, new), encoding="utf-8")
     assert not find_all(folder)
+
+
+@pytest.mark.parametrize(("name", "file", "old", "new"), MENDED)
+def test_an_explained_change_mends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, old: str, new: str
+) -> None:
+    """The change that is shown for a code takes the problem away."""
+    case = next(case for case in ALL_CASES if name_case(case) == name)
+    folder = shutil.copytree(case, tmp_path / "repository", symlinks=True)
+    monkeypatch.chdir(folder)
+    before = find_all(folder)
+    text = (folder / file).read_text(encoding="utf-8")
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert before - find_all(folder)

@@ -15,10 +15,10 @@ PACKAGE = Path(runner.__file__).parent
 
 STOREYS: tuple[tuple[str, ...], ...] = (
     ("runner.errors", "runner.wording", "runner.version", "runner.execution", "runner.atomic_write"),
-    ("runner.document", "runner.reasons"),
+    ("runner.document", "runner.reasons", "runner.view"),
     ("runner.telemetry",),
     ("runner.source", "runner.git", "runner.github"),
-    ("runner.timing", "runner.optout"),
+    ("runner.settings", "runner.timing", "runner.optout"),
     ("runner.campaign.model",),
     ("runner.audience",),
     ("runner.text",),
@@ -41,12 +41,12 @@ VALUES_BELOW: dict[str, set[str]] = {
     "runner.campaign.model": {"runner.source.diagnostic", "runner.timing.schedule"},
     "runner.ledger.model": set(),
     "runner.ledger.report_model": {"runner.document", "runner.ledger.model"},
-    "runner.service.model": set(),
+    "runner.service.model": {"runner.errors"},
 }
 """The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
     # The sandbox shares nothing with the rest; its own description is no foreign file.
-    "yaml": ("runner.source.yaml", "runner.sandbox.web.description"),
+    "yaml": ("runner.source.yaml", "runner.source.yaml_faults", "runner.sandbox.web.app"),
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
@@ -60,12 +60,12 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.cells",
         "runner.text.language",
         "runner.text.preview",
-        "runner.report.documents.html",
+        "runner.report.documents.template",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (
         "runner.audience.phone",
-        "runner.campaign.checks",
+        "runner.audience.rows",
         "runner.timing.zone",
     ),
     "holidays": ("runner.timing.window",),
@@ -209,6 +209,7 @@ COMMANDS_KNOW = (
     "runner.document",
     "runner.errors",
     "runner.reasons",
+    "runner.settings",
     "runner.wording",
     "runner.sandbox",
 )
@@ -216,6 +217,7 @@ COMMANDS_KNOW = (
 COMMANDS_STILL_KNOW = {
     "apply": {"runner.ledger"},
     "demo": {"runner.source"},
+    "explain": {"runner.source"},
     "forget": {"runner.audience"},
     "key": {"runner.service"},
     "law": {"runner.timing"},

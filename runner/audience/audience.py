@@ -26,7 +26,6 @@ from runner.source.diagnostic import Diagnostic, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
     from datetime import date
     from pathlib import Path
 
@@ -101,20 +100,6 @@ class Recipient(NamedTuple):
     region: str | None = None
     has_consent: bool | None = None
     consent_day: date | None = None
-
-
-class SourcePart(NamedTuple):
-    """A part of a source's file.
-
-    Attributes:
-        table: opens it; None for the whole file, whose errors are then reported with the other problems.
-        is_first: whether to report the problems of the whole file: its first part does.
-        findings: receives the findings in its rows, which no part notes by itself.
-    """
-
-    table: AbstractContextManager[Table] | None
-    is_first: bool
-    findings: Findings
 
 
 @dataclass(slots=True)
@@ -251,11 +236,9 @@ def list_sources(campaign: Campaign, role: Role) -> tuple[RecipientSource, ...]:
     return campaign.recipients if role == "recipients" else campaign.exclude
 
 
-def open_phone_column(
-    campaign: Campaign, role: Role, index: int, problems: Problems, findings: Findings
+def _open_phones(
+    campaign: Campaign, role: Role, source: RecipientSource, problems: Problems, findings: Findings
 ) -> PhoneColumn:
-    """Return the reader of the phones of a source, by its index in its list."""
-    source = list_sources(campaign, role)[index]
     rule = campaign.policy.landlines if role == "recipients" else None
     if isinstance(source, FileRecipients):
         path, region, unit, form = source.path, source.region, source.unit, source.phone_form
@@ -273,7 +256,6 @@ def iterate_source(
     names: frozenset[str],
     problems: Problems,
     tally: AudienceTally,
-    part: SourcePart | None = None,
 ) -> Iterator[Row]:
     """Yield the rows of one source whose phones can be read, with duplicates, in order.
 
@@ -284,21 +266,16 @@ def iterate_source(
         names: the variables to read.
         problems: receives the problems of rows and files.
         tally: receives the rows and those that are left out.
-        part: a part of the file, to read that alone.
-
-    Raises:
-        TableProblemError: the part cannot be read, or not beyond some line.
     """
     source = list_sources(campaign, role)[index]
-    problems_of_rows = _RowProblems(source, problems)
-    findings = Findings() if part is None else part.findings
-    phones = open_phone_column(campaign, role, index, problems_of_rows, findings)
+    problems_of_rows, findings = _RowProblems(source, problems), Findings()
+    phones = _open_phones(campaign, role, source, problems_of_rows, findings)
     reads_consent = role == "recipients" and campaign.policy.consent == "required"
     if isinstance(source, InlineRecipient):
         entries = iter([read_inline(source, problems_of_rows, reads_consent=reads_consent)])
     else:
         read = partial(iterate_rows, source, names, problems_of_rows, findings, reads_consent=reads_consent)
-        entries = _iterate_entries(source, names, problems, part, read)
+        entries = _iterate_entries(source, names, problems, read)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, consent in entries:
         numbers = read_phone(written, line, region, timezone)
@@ -311,29 +288,21 @@ def iterate_source(
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]
     tally.blanked += findings.counts["cell-blank"]
-    if part is None:
-        phones.note_findings()
+    problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column, phones.unit))
 
 
 def _iterate_entries(
     source: FileRecipients,
     names: frozenset[str],
     files: Problems,
-    part: SourcePart | None,
     read: Callable[[Table, FoundColumns], Iterator[Entry]],
 ) -> Iterator[Entry]:
-    opened = None if part is None else part.table
-    if part is not None and not part.is_first:
-        files = Problems()
     try:
-        with opened or open_source(source, names) as table:
-            files.extend(table.iterate_notes())
+        with open_source(source, names) as table:
             columns = find_columns(source, table, files)
             if columns is not None:
                 yield from read(table, columns)
     except TableProblemError as error:
-        if opened is not None:
-            raise
         files.add(error.diagnostic)
 
 

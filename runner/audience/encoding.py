@@ -16,7 +16,6 @@ from runner.source.storage import open_binary
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_BLOCK = 1 << 20
 _SAMPLE = 4
 _MARKS = ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF8, "utf-8-sig"))
 _FIELD = re.compile(rb'[^,;\t|"\r\n]+')
@@ -95,17 +94,12 @@ def choose_encoding(start: bytes, named: str | None) -> str:
 
 def find_undefined(location: str, encoding: str) -> BytePlace | None:
     """Return the file's first byte that an encoding has no character for, if any; raises OSError."""
-    decoder = codecs.getincrementaldecoder(encoding)()
-    end = held = 0
-    for offset, block in _iterate_blocks(location):
+    for number, content in _iterate_lines(location):
         try:
-            decoder.decode(block)
+            content.decode(encoding)
         except UnicodeDecodeError as error:
-            return _place_of(location, offset - held + error.start)
-        # The rest of the block, which the next one may complete.
-        held = len(decoder.getstate()[0])
-        end = offset + len(block)
-    return _place_of(location, end - held) if held else None
+            return BytePlace(number, error.start + 1, content[error.start])
+    return None
 
 
 def read_foreign(location: str) -> ForeignText | None:
@@ -127,13 +121,16 @@ def read_foreign(location: str) -> ForeignText | None:
 
 def _iterate_foreign_lines(location: str, *, is_utf8: bool) -> Iterator[tuple[int, bytes]]:
     """Yield the lines that are not ASCII and are, or are not, UTF-8, each with its number from 1."""
-    # One character a byte, and universal newlines.
-    with io.TextIOWrapper(open_binary(location), encoding="latin-1") as stream:
+    for number, content in _iterate_lines(location):
+        if not content.isascii() and (_decode(content, "utf-8") is not None) == is_utf8:
+            yield number, content
+
+
+def _iterate_lines(location: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a file by universal newlines, each with its number from 1."""
+    with io.TextIOWrapper(open_binary(location), encoding="latin-1") as stream:  # one character a byte
         for number, line in enumerate(stream, start=1):
-            if not line.isascii():
-                content = line.encode("latin-1")
-                if (_decode(content, "utf-8") is not None) == is_utf8:
-                    yield number, content
+            yield number, line.encode("latin-1")
 
 
 def _rank_encodings(fields: list[bytes]) -> list[str]:
@@ -173,25 +170,3 @@ def _decode(content: bytes, encoding: str) -> str | None:
         return content.decode(encoding)
     except UnicodeDecodeError:
         return None
-
-
-def _place_of(location: str, offset: int) -> BytePlace:
-    """Return the place of a byte; lines end as in Python's universal newlines."""
-    line, line_start, before = 1, 0, b""
-    for start, block in _iterate_blocks(location):
-        text = block[: max(offset - start, 0)]
-        line += text.count(b"\n") + text.count(b"\r") - (before + text).count(b"\r\n")
-        last = max(text.rfind(b"\r"), text.rfind(b"\n"))
-        line_start = start + last + 1 if last >= 0 else line_start
-        before = text[-1:] if text.endswith(b"\r") else b""
-        if offset < start + len(block):
-            return BytePlace(line, offset - line_start + 1, block[offset - start])
-    return BytePlace(line, max(offset - line_start, 0) + 1, 0)
-
-
-def _iterate_blocks(location: str) -> Iterator[tuple[int, bytes]]:
-    offset = 0
-    with open_binary(location) as stream:
-        while block := stream.read(_BLOCK):
-            yield offset, block
-            offset += len(block)

@@ -89,7 +89,8 @@ class Findings:
     def add(self, finding: Finding, line: int) -> None:
         """Count a phone or cell in a line."""
         self.counts[finding] += 1
-        self._keep(finding, [line])
+        if self.counts[finding] <= SHOWN_OF_A_KIND:
+            self._lines.setdefault(finding, []).append(line)
 
     def add_word(self, word: str, reading: str, line: int) -> None:
         """Count a word of a column of consent."""
@@ -97,17 +98,6 @@ class Findings:
             self.words[word, reading] += 1
         if reading == "unknown":
             self.add("consent-unknown", line)
-
-    def merge(self, later: Findings) -> None:
-        """Add the findings in later lines of the same source."""
-        self.counts.update(later.counts)
-        self.words.update(later.words)
-        for finding, lines in later._lines.items():
-            self._keep(finding, lines)
-
-    def _keep(self, finding: Finding, lines: list[int]) -> None:
-        kept = self._lines.setdefault(finding, [])
-        kept += lines[: SHOWN_OF_A_KIND - len(kept)]
 
     def iterate_notes(self, file: Path, column: int, unit: str) -> Iterator[Diagnostic]:
         """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 _START = 1 << 10
 _MEMORY_MIB = 512
 _BATCH_ROWS = 1 << 8
-_ALL = 1 << 62
 _MAX_CELL = 10_000
 """Characters of a cell, as of a rendered text: a short file can stand for gigabytes of longer ones."""
 _SOURCE = "read_parquet(?, file_row_number = true, hive_partitioning = false)"
-_WITHIN = "WHERE file_row_number >= ? AND file_row_number < ?"
 _EXACT_FLOAT = 2**53
 _PLAIN = re.compile(
     r"U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|DECIMAL.*|BOOLEAN|DATE|TIME(?:_NS)?|VARCHAR|UUID|ENUM.*|\"NULL\""
@@ -39,27 +37,8 @@ _PLAIN = re.compile(
 """Types whose values DuckDB writes as CSV files have them."""
 
 
-def count_rows(location: str) -> int:
-    """Return the number of rows of a Parquet file.
-
-    Raises:
-        OSError: it cannot be opened.
-        ValueError: it is no Parquet file.
-    """
-    with open_binary(location):
-        pass
-    try:
-        with _connect(location) as (connection, place):
-            found = connection.execute("SELECT num_rows FROM parquet_file_metadata(?)", [place]).fetchone()
-    except duckdb.Error as error:
-        raise ValueError(str(error)) from None
-    return int(found[0]) if found else 0
-
-
 @contextmanager
-def open_parquet(
-    file: Path, location: str, wanted: Collection[str], rows: tuple[int, int] | None = None
-) -> Iterator[Table]:
+def open_parquet(file: Path, location: str, wanted: Collection[str]) -> Iterator[Table]:
     """Open a Parquet file as a table.
 
     Whole numbers have no decimal point, whatever their type; dates and times are ISO 8601, moments in UTC;
@@ -69,7 +48,6 @@ def open_parquet(
         file: for messages.
         location: a path or a URL.
         wanted: the columns to read, without regard to case, blanks, `_` and `-`; others have blank cells.
-        rows: the first row to read, from 0, and the one after the last; None for all.
 
     Raises:
         TableProblemError: it cannot be read, or names a column twice.
@@ -91,9 +69,8 @@ def open_parquet(
                 else "''"
                 for name, known, kind in used
             ]
-            bounds = rows or (0, _ALL)
-            _refuse_cells(file, connection, place, [cell for cell in cells if cell != "''"], bounds)
-            yield Table(file, header, 1, _iterate_rows(connection, place, cells, bounds))
+            _refuse_cells(file, connection, place, [cell for cell in cells if cell != "''"])
+            yield Table(file, header, 1, _iterate_rows(connection, place, cells))
     except duckdb.OutOfMemoryException:
         message = f"this file takes more than {_MEMORY_MIB} MiB to read"
         hint = "write it with smaller row groups"
@@ -153,15 +130,13 @@ def _write_cell(file: Path, name: str, column: str, kind: str) -> str:
     return f"coalesce({text}, '')"
 
 
-def _refuse_cells(
-    file: Path, connection: duckdb.DuckDBPyConnection, place: str, cells: list[str], rows: tuple[int, int]
-) -> None:
+def _refuse_cells(file: Path, connection: duckdb.DuckDBPyConnection, place: str, cells: list[str]) -> None:
     """Refuse the first row that has a cell which is too long, or a NUL in one."""
     long = " OR ".join(f"length({cell}) > {_MAX_CELL}" for cell in cells) or "false"
     torn = " OR ".join(f"contains({cell}, chr(0))" for cell in cells) or "false"
     first = "min(file_row_number) FILTER"
-    statement = f"SELECT {first} ({long}), {first} ({torn}) FROM {_SOURCE} {_WITHIN}"
-    found = connection.execute(statement, [place, *rows]).fetchone() or (None, None)
+    statement = f"SELECT {first} ({long}), {first} ({torn}) FROM {_SOURCE}"
+    found = connection.execute(statement, [place]).fetchone() or (None, None)
     if found[0] is not None:
         message = f"a cell of this row is longer than {_MAX_CELL:,} characters"
         hint = "shorten it, or leave the column out"
@@ -172,10 +147,10 @@ def _refuse_cells(
 
 
 def _iterate_rows(
-    connection: duckdb.DuckDBPyConnection, place: str, cells: list[str], rows: tuple[int, int]
+    connection: duckdb.DuckDBPyConnection, place: str, cells: list[str]
 ) -> Iterator[tuple[int, list[str]]]:
-    statement = f"SELECT file_row_number + 1, {', '.join(cells)} FROM {_SOURCE} {_WITHIN}"
-    found = connection.execute(statement, [place, *rows])
+    statement = f"SELECT file_row_number + 1, {', '.join(cells)} FROM {_SOURCE}"
+    found = connection.execute(statement, [place])
     while batch := found.fetchmany(_BATCH_ROWS):
         for line, *texts in batch:
             yield line, texts

@@ -25,9 +25,10 @@ from phonenumbers import (
 )
 
 from runner.audience.renumbering import RENUMBERED_STARTS, renumber
+from runner.timing.legal_hours import check_region
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from phonenumbers import PhoneNumber, PhoneNumberDesc
 
@@ -79,16 +80,6 @@ _REASONS = {
     ValidationResult.INVALID_COUNTRY_CODE: "its country code does not exist",
     ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
     ValidationResult.INVALID_LENGTH: "no number has this many digits",
-}
-NumberKind = Literal["premium", "toll-free", "landline", "pager", "personal", "universal"]
-"""Kinds of numbers that are no person's mobile."""
-_KINDS: dict[int, NumberKind] = {
-    phonenumbers.PhoneNumberType.PREMIUM_RATE: "premium",
-    phonenumbers.PhoneNumberType.TOLL_FREE: "toll-free",
-    phonenumbers.PhoneNumberType.FIXED_LINE: "landline",
-    phonenumbers.PhoneNumberType.PAGER: "pager",
-    phonenumbers.PhoneNumberType.PERSONAL_NUMBER: "personal",
-    phonenumbers.PhoneNumberType.UAN: "universal",
 }
 _MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
 _NORTH_AMERICAN_DIGITS = 10
@@ -276,11 +267,25 @@ class Readings(NamedTuple):
         phone: the certain reading, in the form of today.
         others: other valid readings of the same digits.
         is_certain: whether it was written with `+`, or as abroad, so that no country had to be assumed.
+        doubt: the problem of digits with several readings of which none is certain.
     """
 
     phone: str
     others: tuple[str, ...] = ()
     is_certain: bool = True
+    doubt: PhoneProblem | None = None
+
+
+REGION_HINT = "use a code of ISO 3166-1, as in US, GB, DE"
+
+
+def find_region_fault(region: str) -> str | None:
+    """Return what is wrong with the code of a country, with the one that was meant; None if nothing is."""
+    if region.partition("-")[0] in phonenumbers.SUPPORTED_REGIONS:
+        return None
+    meant = check_region(region)
+    guess = f": did you mean {meant}?" if isinstance(meant, str) else ""
+    return f"there is no region {region}{guess}"
 
 
 def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
@@ -291,7 +296,7 @@ def parse_phone(written: str, region: str | None) -> str | PhoneProblem:
     if is_mobile(written):
         return written
     read = read_mended(mend(written).text, region)
-    return read if isinstance(read, PhoneProblem) else read.phone
+    return read if isinstance(read, PhoneProblem) else read.doubt or read.phone
 
 
 def read_mended(
@@ -300,7 +305,6 @@ def read_mended(
     form: PhoneForm | None = None,
     *,
     within: bool = False,
-    takes_all: bool = False,
 ) -> Readings | PhoneProblem:
     """Return the readings of a text from `mend`, or the reason why it is refused.
 
@@ -310,7 +314,6 @@ def read_mended(
         form: the form of digits without a prefix, where a person has said so.
         within: whether the person is known to be of that region: then a number of another one must be
             written with `+`.
-        takes_all: whether digits with several readings are to be taken for all of them, none being certain.
     """
     if (wrong := _find_wrong(text)) is not None:
         return wrong
@@ -322,12 +325,7 @@ def read_mended(
         abroad = region is not None and _read_dialling(region)[1]
         is_abroad = bool(_PLUS.match(text) or (abroad and abroad.match(digits)))
         return Readings(whole, is_certain=is_abroad)
-    found = _choose(text, digits, region, form, whole, within=within)
-    if isinstance(found, Ambiguous):
-        return (
-            Readings(found.readings[0], found.readings[1:], is_certain=False) if takes_all else found.problem
-        )
-    return found
+    return _choose(text, digits, region, form, whole, within=within)
 
 
 def _find_wrong(text: str) -> PhoneProblem | None:
@@ -351,7 +349,7 @@ def _choose(
     whole: str | PhoneProblem,
     *,
     within: bool,
-) -> Readings | PhoneProblem | Ambiguous:
+) -> Readings | PhoneProblem:
     """Return the reading of digits with neither `+` nor a leading zero that is certain, or the problem."""
     abroad = _parse_digits(f"+{digits}", None)
     international = abroad if isinstance(abroad, str) else None
@@ -373,22 +371,15 @@ def _choose(
         return Readings(whole) if isinstance(whole, str) else _say_better(text, region, whole)
     chosen = wanted or _find_certain(found, digits, region)
     if chosen is None:
-        return refuse_ambiguous(found, "its first digits may be a country code, or not", _FORM_HINT)
+        doubt = doubt_readings(found, "its first digits may be a country code, or not", _FORM_HINT)
+        return Readings(found[0], tuple(found[1:]), is_certain=False, doubt=doubt)
     others = () if wanted is not None else tuple(one for one in found if one != chosen)
     return Readings(chosen, others, is_certain=False)
 
 
-class Ambiguous(NamedTuple):
-    """Readings of digits of which none is certain, and the problem that they are."""
-
-    readings: tuple[str, ...]
-    problem: PhoneProblem
-
-
-def refuse_ambiguous(readings: Sequence[str], why: str, hint: str) -> Ambiguous:
-    """Return readings of one phone as a problem; `why` says on what they depend."""
-    both = " and ".join(map(mask_phone, readings))
-    return Ambiguous(tuple(readings), PhoneProblem(f"it is two numbers, {both}: {why}", hint))
+def doubt_readings(readings: Iterable[str], why: str, hint: str) -> PhoneProblem:
+    """Return the problem of a phone with several readings; `why` says on what they depend."""
+    return PhoneProblem(f"it is two numbers, {' and '.join(map(mask_phone, readings))}: {why}", hint)
 
 
 def _find_certain(found: Sequence[str], digits: str, region: str | None) -> str | None:
@@ -439,21 +430,6 @@ def list_readings(digits: str) -> list[str]:
     codes = ("", *map(str, COUNTRY_CODE_TO_REGION_CODE))
     found = (f"{code}{number}" for code in codes for number in national)
     return [f"+{one}" for one in found if one[:1] not in {"", "0"} and len(one) <= _MOST_DIGITS]
-
-
-def write_kind_problem(kind: NumberKind | None) -> PhoneProblem:
-    """Return the problem of a number that is refused for its kind."""
-    if kind == "premium":
-        words = "a premium number is a service that costs its callers, not a person's phone"
-        return PhoneProblem(words, "remove the row")
-    words = f"a {kind}" if kind in ("landline", "pager") else f"a {kind} number"
-    hint = "write their mobile number, or remove the row"
-    return PhoneProblem(f"{words} gets no texts, and `landlines: refuse` keeps it out", hint)
-
-
-def find_kind(phone: str) -> NumberKind | None:
-    """Return the kind of an E.164 number that surely is no person's mobile; None if it may be one."""
-    return None if is_mobile(phone) else _KINDS.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
 
 
 def _parse_digits(text: str, region: str | None) -> str | PhoneProblem:

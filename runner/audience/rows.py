@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+import phonenumbers
 
 from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
 from runner.audience.encoding import is_utf8_name
@@ -16,8 +18,8 @@ from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
     PhoneProblem,
     Readings,
+    doubt_readings,
     expand_national,
-    find_kind,
     is_mobile,
     is_written_whole,
     mask_phone,
@@ -25,8 +27,6 @@ from runner.audience.phone import (
     mend,
     read_country_code,
     read_mended,
-    refuse_ambiguous,
-    write_kind_problem,
 )
 from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table, read_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
@@ -63,6 +63,18 @@ _MEANINGS: dict[ColumnKey, tuple[str, str]] = {
 """Code and words of a missing column."""
 Entry = tuple[str, int, Variables, str | None, str | None, RowConsent]
 """A phone as written, its line, variables, time zone, region, and consent."""
+
+
+_NumberKind = Literal["premium", "toll-free", "landline", "pager", "personal", "universal"]
+"""Kinds of numbers that are no person's mobile."""
+_KINDS: dict[int, _NumberKind] = {
+    phonenumbers.PhoneNumberType.PREMIUM_RATE: "premium",
+    phonenumbers.PhoneNumberType.TOLL_FREE: "toll-free",
+    phonenumbers.PhoneNumberType.FIXED_LINE: "landline",
+    phonenumbers.PhoneNumberType.PAGER: "pager",
+    phonenumbers.PhoneNumberType.PERSONAL_NUMBER: "personal",
+    phonenumbers.PhoneNumberType.UAN: "universal",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,16 +153,15 @@ class PhoneColumn:
 
         There are two where a row's place is a name of both a state and a country, as `DE` is.
         """
-        found = [
-            read_mended(text, region, self.form, within=is_known, takes_all=self.landlines is None)
-            for region in regions
-        ]
+        found = [read_mended(text, region, self.form, within=is_known) for region in regions]
+        if self.landlines is not None:
+            found = [one.doubt or one if isinstance(one, Readings) else one for one in found]
         valid = {one.phone: one for one in found if isinstance(one, Readings)}
         first = regions[0]
         is_usual = first == self.region and first is not None and is_written_whole(text, first)
         if len(valid) > 1 and not (is_usual and isinstance(found[0], Readings)):
             why = f"the row's place is in {' or '.join(map(str, regions))}"
-            return refuse_ambiguous(tuple(valid), why, "write it with +, or the country's whole name").problem
+            return doubt_readings(valid, why, "write it with +, or the country's whole name")
         return next(iter(valid.values()), found[0])
 
     def _object(self, read: Readings, zone: str | None) -> PhoneProblem | None:
@@ -158,13 +169,13 @@ class PhoneColumn:
         if zone is not None and not read.is_certain and not keeps_clock(zone, read_country_code(read.phone)):
             words = f"its digits are {mask_phone(read.phone)}, and the row's time zone is elsewhere: {zone}"
             return PhoneProblem(words, "write it with + if it is right, or correct the time zone")
-        kind = None if self.landlines is None else find_kind(read.phone)
+        kind = None if self.landlines is None else _find_kind(read.phone)
         if kind == "premium" or (kind not in (None, "toll-free") and self.landlines == "refuse"):
-            return write_kind_problem(kind)
+            return _refuse_kind(kind)
         return None
 
     def _note_kind(self, written: str, phone: str, line: int) -> None:
-        kind = find_kind(phone)
+        kind = _find_kind(phone)
         if kind == "toll-free":
             self.problems.add(self._warn_toll_free(written, line))
         elif kind is not None and self.landlines == "warn":
@@ -184,9 +195,20 @@ class PhoneColumn:
         hint = "write the number of a person, or remove the row"
         return Diagnostic("warning", "recipient-phone-toll-free", words, self.file, line, self.column, hint)
 
-    def note_findings(self) -> None:
-        """Note each kind of finding once, at its first line, after the source's end."""
-        self.problems.extend(self.findings.iterate_notes(self.file, self.column, self.unit))
+
+def _refuse_kind(kind: _NumberKind | None) -> PhoneProblem:
+    """Return the problem of a number that is refused for its kind."""
+    if kind == "premium":
+        words = "a premium number is a service that costs its callers, not a person's phone"
+        return PhoneProblem(words, "remove the row")
+    words = f"a {kind}" if kind in ("landline", "pager") else f"a {kind} number"
+    hint = "write their mobile number, or remove the row"
+    return PhoneProblem(f"{words} gets no texts, and `landlines: refuse` keeps it out", hint)
+
+
+def _find_kind(phone: str) -> _NumberKind | None:
+    """Return the kind of an E.164 number that surely is no person's mobile; None if it may be one."""
+    return None if is_mobile(phone) else _KINDS.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,14 +313,10 @@ def iterate_rows(
         date = columns.get("consent.date_column")
         record = ConsentRecord(table.file, place_of_consent, date, problems, findings, words)
     width = len(table.header)
-    quoted = [] if table.skips_blanks else [index for _, index in variables]
     for line, cells in table.rows:
         if len(cells) != width:
             problems.add(table.width_problem(line, cells))
             continue
-        for index in quoted:
-            if cells[index].startswith(' "'):
-                problems.add(table.quote_problem(line))
         given = {name: text for name, index in variables if (text := read_cell(cells[index], line, findings))}
         timezone = None if zone is None else zones.read(cells[zone], line)
         region = None if place is None else regions.read(cells[place], line)
@@ -316,13 +334,8 @@ def leave_out_blank(variables: Variables) -> Variables:
 
 
 @contextmanager
-def open_source(
-    source: FileRecipients, names: Collection[str], rows: tuple[int, int] | None = None
-) -> Iterator[Table]:
-    """Open an audience file, and read its header.
-
-    Columns that are not in `names` need not be readable. In Parquet, `rows` are the first row to read, from
-    0, and the one after the last.
+def open_source(source: FileRecipients, names: Collection[str]) -> Iterator[Table]:
+    """Open an audience file, and read its header; columns that are not in `names` need not be readable.
 
     Raises:
         TableProblemError: it cannot be read.
@@ -335,7 +348,7 @@ def open_source(
     from runner.audience.parquet_table import open_parquet  # noqa: PLC0415
 
     wanted = (*names, *source.columns.values())
-    with open_parquet(source.path, source.location, wanted, rows) as table:
+    with open_parquet(source.path, source.location, wanted) as table:
         yield table
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import re
@@ -32,7 +31,6 @@ _QUOTED = re.compile(r'"[^"]*"?')
 _SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=([^\w"\s]|\t)"?[,;\t|]*\s*', re.IGNORECASE)
 _HEADER_LIMIT = 1 << 17
 """The most characters before a header's quotes close."""
-_SAMPLED_LINES = 20
 MAX_CELL = csv.field_size_limit()
 """The most characters of a cell."""
 _ANEW_HINT = "export it again as “CSV UTF-8”"
@@ -44,27 +42,11 @@ _PHONE_LIKE = re.compile(r"""[\s'’="+(]*\d(?:[\s().,/-]{0,2}\d){9,14}[\s"]*|\d
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """The way in which a CSV file separates its fields, by its first lines.
+def _find_dialect(stream: TextIO) -> tuple[str, int]:
+    """Find the delimiter: the one that Excel's first line `sep=` names, else the most frequent in the header.
 
-    Attributes:
-        skipped: lines before the header: Excel's `sep=;`, which names the delimiter.
-        skips_blanks: whether blanks behind the delimiter are not part of the fields.
-    """
-
-    delimiter: str
-    skipped: int = 0
-    skips_blanks: bool = False
-
-
-COMMA = Dialect(",")
-
-
-def _find_dialect(stream: TextIO) -> Dialect:
-    """Find the delimiter: the one that `sep=` names, else the most frequent one in the header.
-
-    The stream is read on from the file's start by some lines.
+    Return it, and the number of lines before the header. The stream is read on from the file's start by some
+    lines.
 
     Raises:
         UnicodeError: the lines are not in the stream's encoding.
@@ -72,7 +54,7 @@ def _find_dialect(stream: TextIO) -> Dialect:
     line = stream.readline(_HEADER_LIMIT)
     named = _SEPARATOR_LINE.fullmatch(line)
     if named:
-        return Dialect(named[1], 1, _skips_blanks(stream.readline(_HEADER_LIMIT), stream, named[1]))
+        return named[1], 1
     while line and not line.strip():
         line = stream.readline(_HEADER_LIMIT)
     while line.count('"') % 2 and len(line) < _HEADER_LIMIT:
@@ -80,25 +62,7 @@ def _find_dialect(stream: TextIO) -> Dialect:
         if not more:
             break
         line += more
-    bare = _QUOTED.sub("", line)
-    delimiter = max(DELIMITERS, key=bare.count)
-    return Dialect(delimiter, 0, _skips_blanks(line, stream, delimiter))
-
-
-def _skips_blanks(header: str, stream: TextIO, delimiter: str) -> bool:
-    """Return whether quoted fields follow a delimiter and blanks, as `phone, "Ada"`.
-
-    If so, all fields that begin like that have to end with their quotes.
-    """
-    lines = header
-    with contextlib.suppress(UnicodeError):  # it is said at its line, when that is read
-        for _ in range(_SAMPLED_LINES):
-            lines += stream.readline(_HEADER_LIMIT)
-    apart = re.escape(delimiter)
-    others = re.sub(rf'(?:(?<={apart})|^)"(?:[^"]|"")*"', "", lines, flags=re.MULTILINE)
-    begun = re.findall(rf'{apart} +"', others)
-    whole = re.findall(rf'{apart} +"(?:[^"]|"")*(?:"(?={apart}|\r|\n)|"?\Z)', others)
-    return bool(begun) and len(whole) == len(begun)
+    return max(DELIMITERS, key=_QUOTED.sub("", line).count), 0
 
 
 class TableProblemError(Exception):
@@ -118,27 +82,12 @@ class Table:
         line: the header's line, from 1.
         rows: the records after the header, each with its first line, from 1, without blank ones. A correct
             record has as many cells as the header. Raises `TableProblemError` at a line that cannot be read.
-        skips_blanks: whether blanks behind it are not part of the cells.
     """
 
     file: Path
     header: list[str]
     line: int
     rows: Iterator[tuple[int, list[str]]]
-    delimiter: str = ","
-    skips_blanks: bool = False
-
-    def iterate_notes(self) -> Iterator[Diagnostic]:
-        """Yield notes on the way in which the file is read."""
-        if self.skips_blanks:
-            message = "blanks stand behind the separators of this file: they are not part of the cells"
-            yield Diagnostic("note", "csv-blanks", message, self.file, self.line, 1)
-
-    def quote_problem(self, line: int) -> Diagnostic:
-        """Return the warning of a row in which a blank comes before a quote."""
-        message = "a blank stands before a quote in this row: the quotes are read as part of the text"
-        hint = "take the blank out"
-        return Diagnostic("warning", "csv-blank-before-quote", message, self.file, line, 1, hint)
 
     def find_column(self, name: str) -> int | None:
         """Return the index of a column, by its own name or the one that templates use (`name_columns`)."""
@@ -253,23 +202,17 @@ def read_table(file: Path, stream: TextIO, location: str) -> Table:
         TableProblemError: it has no header, or names a column twice.
     """
     try:
-        dialect = _find_dialect(stream)
+        delimiter, skipped = _find_dialect(stream)
         stream.seek(0)
-        for _ in range(dialect.skipped):
+        for _ in range(skipped):
             stream.readline()
     except UnicodeError:
         raise _not_readable(file, location, stream.encoding, 1) from None
-    records = _read_records(file, stream, location, dialect, dialect.skipped + 1)
+    records = _read_records(file, stream, location, delimiter, skipped + 1)
     line, cells = next(((n, row) for n, row in records if not _is_blank(row)), (1, []))
     header = [_INVISIBLE.sub("", cell).strip() for cell in cells]
     check_header(file, line, header)
-    return Table(file, header, line, _fit_rows(records, header), dialect.delimiter, dialect.skips_blanks)
-
-
-def continue_table(file: Path, stream: TextIO, header: list[str], dialect: Dialect, line: int) -> Table:
-    """Return the table in a text that begins at a later row, with the whole table's header and dialect."""
-    records = _read_records(file, stream, str(file), dialect, line)
-    return Table(file, header, line, _fit_rows(records, header), dialect.delimiter, dialect.skips_blanks)
+    return Table(file, header, line, _fit_rows(records, header))
 
 
 def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
@@ -278,13 +221,11 @@ def explain_stand_in(file: Path, found: StandIn) -> TableProblemError:
 
 
 def _read_records(
-    file: Path, stream: TextIO, location: str, dialect: Dialect, first: int
+    file: Path, stream: TextIO, location: str, delimiter: str, first: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a text, the first line of which is the file's line `first`."""
+    """Yield the records of a text from its header on, in line `first`; blanks before a cell are left out."""
     lines = _refuse_nul(file, stream, first)
-    reader = csv.reader(
-        lines, delimiter=dialect.delimiter, skipinitialspace=dialect.skips_blanks, strict=True
-    )
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
     line = first
     try:
         for cells in reader:

@@ -9,22 +9,21 @@ import re
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-import phonenumbers
-
 from runner.audience.consent import find_date_problem
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file
+from runner.audience.phone import REGION_HINT, find_region_fault
 from runner.campaign.model import SCORED, FileRecipients, RecipientSource
 from runner.campaign.variants import find_problems
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.json_schema import schema_text
 from runner.source.normalize import fold_answer, normalize_to_word, suggest
-from runner.timing.legal_hours import check_region
 from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from runner.campaign.model import Campaign, Message, Question
@@ -156,12 +155,9 @@ def _check_conclusion(question: Question) -> Iterator[Diagnostic]:
 
 
 def _check_region(source: RecipientSource, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
-    region = source.region
-    if region is not None and region.partition("-")[0] not in phonenumbers.SUPPORTED_REGIONS:
-        meant = check_region(region)
-        guess = f": did you mean {meant}?" if isinstance(meant, str) else ""
-        hint = "use a code of ISO 3166-1, as in US, GB, DE"
-        yield document.position(path).problem("region-unknown", f"there is no region {region}{guess}", hint)
+    fault = None if source.region is None else find_region_fault(source.region)
+    if fault is not None:
+        yield document.position(path).problem("region-unknown", fault, REGION_HINT)
 
 
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
@@ -258,8 +254,8 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
     start, end = schedule.not_before, schedule.expires
     if start is None or end is None or schedule.timezone is None:
         return
-    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).next_open(start)
-    if opening is None or opening >= end:
+    opening = Calendar((LocalWindow(schedule.window, schedule.timezone),)).find_opening(start)
+    if opening is None or opening[0] >= end:
         # No error: people in other time zones may well be texted.
         place = document.position(["schedule", "expires"])
         words = (
@@ -267,10 +263,19 @@ def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diag
         )
         hint = "nobody there would be texted: move one of them"
         yield place.problem("schedule-never-open", words, hint, "warning")
-    yield from check_waits(campaign, end - start)
+    yield from _check_waits(campaign, end - start)
 
 
-def check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
+def find_late_follow_ups(campaign: Campaign, now: datetime) -> Iterator[Diagnostic]:
+    """Warn of follow-ups of a campaign that has sent nothing yet, if they come due after its `expires`."""
+    start, end = campaign.schedule.not_before, campaign.schedule.expires
+    if end is None or end <= now or (start is not None and start >= now):
+        return
+    known = set(_check_waits(campaign, end - start)) if start is not None else ()
+    yield from (problem for problem in _check_waits(campaign, end - now) if problem not in known)
+
+
+def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
     """Warn of follow-ups that come due after the campaign's end, even if the first message leaves at once.
 
     `length` is the time that is left until that end.

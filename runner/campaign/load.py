@@ -388,7 +388,8 @@ class _Reader:
         return Variants(**read, arms=arms, position=self._position(item, place))
 
     def _arm(self, item: dict[str, Any]) -> Arm:
-        return Arm(**{"weight": 1.0, **self._read_keys(item)}, position=self._position(item, "id"))
+        read = self._read_keys(item)
+        return Arm(read.pop("id"), read.pop("weight", 1.0), self._position(item, "id"), read)
 
     def _message(self, item: dict[str, Any], tag: str) -> Message:
         read = {"tag": tag, "complete_existing_sessions": self._completes}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from runner.timing.schedule import Schedule
 
@@ -209,13 +209,6 @@ DEFAULT_RECIPIENTS_PER_SEND = 500
 """Default number of phones in one send; no maximum is documented."""
 
 
-_OVERRIDES = (
-    *("tag", "text", "introduction", "questions", "conclusion"),
-    *("method", "complete_existing_sessions"),
-)
-"""Fields of a message that an arm may replace."""
-
-
 @dataclass(frozen=True, slots=True)
 class TemplateText:
     """A Jinja2 template in the campaign file.
@@ -307,35 +300,28 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One arm of an experiment; fields that are None are taken from the message.
+    """One arm of an experiment.
 
     Attributes:
         id: its name in reports and in the draw: an arm with another id draws anew.
         weight: its share is this over the sum of all weights; 0 closes it to newcomers.
         position: of the id.
-        tag: a project tag of its own.
-        questions: replace all of the message's.
+        changes: the fields of the message that it replaces, such as its questions or its tag.
     """
 
     id: str
     weight: float
     position: Position
-    tag: str | None = None
-    text: TemplateText | None = None
-    introduction: TemplateText | None = None
-    questions: tuple[Question, ...] | None = None
-    conclusion: TemplateText | None = None
-    method: Method | None = None
-    complete_existing_sessions: bool | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
     def apply_to(self, message: Message) -> Message:
         """Return the message as this arm sends it.
 
         Its id stays: a delivery is (campaign, message, phone), so people who change arms get it once.
         """
-        said = {name: value for name in _OVERRIDES if (value := getattr(self, name)) is not None}
-        if message.replies == "recorded" and self.text is not None:
-            said.update(text=None, questions=ask_openly(self.text))
+        said = dict(self.changes)
+        if message.replies == "recorded" and "text" in said:
+            said.update(text=None, questions=ask_openly(said["text"]))
         return replace(message, **said)
 
 

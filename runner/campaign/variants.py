@@ -29,21 +29,21 @@ _FRACTION_BITS = 53  # integers below this are exact as floats
 class Draw:
     """The draw of arms and holdout for valid `variants`. It keeps only the prepared hashes."""
 
-    __slots__ = ("_arms", "_held_out_below", "_holdout")
+    __slots__ = ("_arms", "_control_below", "_holdout")
 
     def __init__(self, variants: Variants) -> None:
         self._holdout = _start_hash(variants.seed, "holdout")
         # A power of two only shifts a float's exponent.
-        self._held_out_below = int(variants.holdout * 2**_WORD_BITS)
+        self._control_below = int(variants.holdout * 2**_WORD_BITS)
         self._arms = [
             (arm, arm.weight, _start_hash(variants.seed, "arm", arm.id))
             for arm in sorted(variants.arms, key=lambda arm: arm.id)
             if arm.weight > 0
         ]
 
-    def is_held_out(self, phone: str) -> bool:
+    def is_in_control_group(self, phone: str) -> bool:
         """Return whether a recipient (E.164) gets nothing; independent of arms, and kept at larger shares."""
-        return _read_word(self._holdout, phone.encode()) < self._held_out_below
+        return _read_word(self._holdout, phone.encode()) < self._control_below
 
     def choose_arm(self, phone: str) -> Arm | None:
         """Return the arm of a recipient (E.164), in the control group or not; None if there are no arms."""
@@ -120,7 +120,7 @@ def _find_arm_problems(arms: Sequence[Arm], message: Message | None) -> Iterator
 
 def _mixes_kinds(arm: Arm, message: Message) -> bool:
     if message.replies == "recorded":
-        return bool(arm.questions or arm.introduction or arm.conclusion)
+        return not {"questions", "introduction", "conclusion"}.isdisjoint(arm.changes)
     made = arm.apply_to(message)
     return made.text is not None and bool(made.questions or made.introduction or made.conclusion)
 

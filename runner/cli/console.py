@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from runner.cli.encoding import fit_json, print_text
-from runner.cli.log import FORMATS, choose_format, log_record
+from runner.cli.log import FORMATS, choose_format, is_json, log_record
 from runner.cli.signals import stop_on_signals
-from runner.telemetry.recording import describe_current
+from runner.telemetry import describe_current
 from runner.wording import count_words, printable
 from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
 
@@ -73,6 +73,12 @@ def print_prose(text: str, *, err: bool = False) -> None:
         print_text(line if width is None else "\n".join(_fold(line, width)), err=err)
 
 
+def print_next(step: str | None) -> None:
+    """Write what a person can do next, to a person only: at a terminal."""
+    if step is not None and find_width(err=True) is not None and not is_json():
+        print_prose(f"Next: {step}.", err=True)
+
+
 def _fold(line: str, width: int) -> list[str]:
     kept = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINT), line)
     indent = line[: len(line) - len(line.lstrip())]
@@ -123,7 +129,7 @@ def _print_narrow(table: _Table, width: int, essential: Container[str] | None, *
         pairs = [
             f"{name}: {cell}"
             for name, cell in zip(table.header, cells, strict=True)
-            if essential is None or name in essential or cell != "0"
+            if cell and (essential is None or name in essential or cell != "0")
         ]
         print_text("\n".join(_write_block(pairs, width)), err=err)
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Callable
 
-FORMAT_VARIABLE = "RUNNER_LOG_FORMAT"
 FORMATS = ("text", "json")
 _chosen = [FORMATS[0]]
 _about: list[Callable[[], dict[str, str]]] = []

@@ -14,52 +14,68 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Group, write_options
 from runner.cli.console import log_as, print_prose
 from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
-from runner.cli.log import FORMAT_VARIABLE, FORMATS, is_json, log_record
+from runner.cli.log import FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
-from runner.source.normalize import suggest
+from runner.settings import LOG_FORMAT
 from runner.version import describe_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-COMMANDS = {
-    "demo": "Run all steps on the sandbox, with simulated participants.",
-    "init": "Create a campaign repository that CI checks and sends.",
-    "validate": "Find all problems of all campaigns.",
-    "plan": "Show what apply would send and to whom.",
-    "apply": "Send the planned texts, each exactly once.",
-    "ci": "Run CI's jobs: review, plan, approve, send, record.",
-    "resolve": "List launches of unknown outcome, and settle them.",
-    "pause": "Pause campaigns: nothing is sent.",
-    "resume": "Resume paused campaigns.",
-    "status": "Show what is sent, in progress, answered and unresolved.",
-    "reconcile": "Read counts and results of all launches into the ledger.",
-    "ledger": "Copy the ledger to another database.",
-    "optouts": "Show and change who has opted out.",
-    "report": "Write a report for each campaign from the ledger.",
-    "key": "Create state keys, and move records to a new key.",
-    "forget": "Delete a person's data, and never text them again.",
-    "preview": "Show conversations as recipients will see them.",
-    "sandbox": "Run the sandbox service, or let participants answer.",
-    "law": "Print the known legal sending hours with their sources.",
-    "schema": "Print one of the program's JSON Schemas.",
-    "completion": "Print a script that completes commands in a shell.",
-    "doctor": "Check settings, service, ledger and clock.",
+GROUPS = {
+    "Write": {
+        "init": "Create a campaign repository that CI checks and sends.",
+        "validate": "Find all problems of all campaigns.",
+        "preview": "Show conversations as recipients will see them.",
+    },
+    "Send": {
+        "plan": "Show what apply would send and to whom.",
+        "apply": "Send the planned texts, each exactly once.",
+        "status": "Show what is sent, answered and unresolved.",
+        "resolve": "List launches of unknown outcome, and settle them.",
+        "pause": "Pause campaigns: nothing is sent.",
+        "resume": "Resume paused campaigns.",
+    },
+    "Read": {
+        "reconcile": "Read counts and results into the ledger.",
+        "report": "Write a report for each campaign from the ledger.",
+        "who": "Show everything about one person.",
+        "optouts": "Show and change who has opted out.",
+        "forget": "Delete a person's data, and never text them again.",
+    },
+    "Sandbox": {
+        "demo": "Try all steps, with simulated participants.",
+        "sandbox": "Run the sandbox service, or let participants answer.",
+    },
+    "CI": {
+        "ci": "Run the jobs of CI, and their parts.",
+    },
+    "Admin": {
+        "doctor": "Check settings, service, ledger and clock.",
+        "key": "Create state keys, and move records to a new key.",
+        "ledger": "Copy the ledger to another database.",
+        "explain": "Explain the code of a problem by an example.",
+        "law": "Print the known legal sending hours with their sources.",
+        "schema": "Print one of the program's JSON Schemas.",
+        "completion": "Print a script that completes commands in a shell.",
+    },
 }
-"""Commands with their help, one line of a terminal each: here, so that `--help` imports none of them."""
+"""Commands with their help, in groups: here, so that `--help` imports none of them."""
+COMMANDS = {name: words for commands in GROUPS.values() for name, words in commands.items()}
 
 BUG = 1
 _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
-class LazyGroup(click.Group):
+class LazyGroup(Group):
     """A group whose commands are imported on demand: each file is one command."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """Return the commands' names in the order of a campaign's life."""
+        """Return the commands' names in the order of the help page."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
@@ -69,19 +85,6 @@ class LazyGroup(click.Group):
         with _without_collecting():
             command: click.Command = importlib.import_module(f"runner.cli.commands.{cmd_name}").command
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the arguments name.
-
-        Raises:
-            UsageError: there is no such command; with the one that was probably meant.
-        """
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
-            raise click.UsageError(f"there is no command {name}{suggest(name, COMMANDS)}", ctx)
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.
@@ -94,10 +97,17 @@ class LazyGroup(click.Group):
         except KeyboardInterrupt:
             raise click.Abort from None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """Write the list of commands without importing them."""
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands without importing them, and the options."""
+        width = max(map(len, GROUPS)) + 2
+        rows = [
+            (f"{'' if index else group:{width}}{name}", words)
+            for group, commands in GROUPS.items()
+            for index, (name, words) in enumerate(commands.items())
+        ]
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(rows)
+        write_options(ctx, formatter, [one for one in self.get_params(ctx) if isinstance(one, click.Option)])
 
 
 @contextmanager
@@ -121,16 +131,12 @@ def _enter_folder(ctx: click.Context, _option: click.Parameter, value: str | Non
         os.chdir(value)
 
 
-@click.group(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="\b\nExamples:\n  runner demo\n  runner plan campaigns/customer-pulse.yaml\n"
-    "  runner apply --auto-approve",
-)
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "-C",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False),
+    is_eager=True,
     expose_value=False,
     callback=_enter_folder,
     help="Work as if started in DIR.",
@@ -144,10 +150,10 @@ def _enter_folder(ctx: click.Context, _option: click.Parameter, value: str | Non
     help="Show the version, and those of what it runs on.",
 )
 def cli() -> None:
-    """Run SMS survey campaigns as code: nobody is texted twice and nobody is skipped.
+    """Run SMS survey campaigns as code: nobody is texted twice, nobody is skipped.
 
-    Without an account everything runs on the built-in sandbox service. Set RUNNER_BASE_URL,
-    RUNNER_USERNAME and RUNNER_API_KEY to send for real.
+    Without an account everything runs on the built-in sandbox: try `runner demo`. To send for real, set
+    RUNNER_BASE_URL, RUNNER_USERNAME and RUNNER_API_KEY.
     """
 
 
@@ -157,7 +163,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     SIGINT and SIGTERM end it in order. With NO_COLOR it writes no colours. Without arguments, which exclude
     the program's name, it takes those of the process.
     """
-    wanted = os.environ.get(FORMAT_VARIABLE, "")
+    wanted = os.environ.get(LOG_FORMAT.variable, "")
     open_closed_streams()
     log_as(wanted if wanted in FORMATS else FORMATS[0])
     replace_unencodable()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
 import traceback
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from runner.errors import ConfigurationError, RunnerError, StorageError, UsageError
 from runner.service.target import is_loopback
-from runner.telemetry.export import joined_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,30 +25,14 @@ LEDGER = "RUNNER_LEDGER"
 
 
 @dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """The files for TLS, in PEM: the cluster's CA, and this machine's certificate and its key.
-
-    What is None comes from Dask's own settings; the key may be in the certificate's file.
-    """
-
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-
-
-NO_FILES = TlsFiles()
-
-
-@dataclass(frozen=True, slots=True)
 class Address:
-    """The address of a cluster, and the files for a scheduler with TLS.
+    """The address of a cluster.
 
     `workers` are processes to start on this machine, None for a scheduler.
     """
 
     text: str
     workers: int | None = None
-    tls: TlsFiles = NO_FILES
 
     @property
     def is_secured(self) -> bool:
@@ -58,14 +40,14 @@ class Address:
         return self.text.startswith("tls://")
 
 
-def parse_address(text: str, *, insecure: bool = False, tls: TlsFiles = NO_FILES) -> Address:
+def parse_address(text: str, *, insecure: bool = False) -> Address:
     """Return an address: `local:N`, or a scheduler's `tcp://host:port` or `tls://host:port`.
 
     Processes on this machine have certificates of their own.
 
     Raises:
         UsageError: the text is not an address.
-        ConfigurationError: `tcp://` leads to another machine, and `insecure` is false; or has files for TLS.
+        ConfigurationError: `tcp://` leads to another machine, and `insecure` is false.
     """
     if local := _LOCAL.fullmatch(text):
         return Address(text, int(local[1]))
@@ -84,13 +66,7 @@ def parse_address(text: str, *, insecure: bool = False, tls: TlsFiles = NO_FILES
             hint="start scheduler and workers with TLS and say tls://…; or, on a network that is closed to "
             "all others, say --insecure-cluster or RUNNER_INSECURE_CLUSTER=1",
         )
-    if is_plain and tls != NO_FILES:
-        raise ConfigurationError(
-            f"the cluster {text} has no TLS, and there are a CA, a certificate or a key for it",
-            hint="say tls://…, or leave out --cluster-ca, --cluster-cert and --cluster-key, and unset "
-            "RUNNER_CLUSTER_CA, RUNNER_CLUSTER_CERT and RUNNER_CLUSTER_KEY",
-        )
-    return Address(text, tls=tls)
+    return Address(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +82,9 @@ class TaskOutcome:
     error: RunnerError | None = None
 
 
-def pack_call(task: Callable[..., object], arguments: tuple[Any, ...], trace: str | None = None) -> bytes:
-    """Return a call as bytes that are opaque on the way; its span is within `trace`, if that is given."""
-    return pickle.dumps((task, arguments, trace))
+def pack_call(task: Callable[..., object], arguments: tuple[Any, ...]) -> bytes:
+    """Return a call as bytes that are opaque on the way."""
+    return pickle.dumps((task, arguments))
 
 
 def make_call(packed: bytes, *first: object) -> TaskOutcome:
@@ -118,9 +94,8 @@ def make_call(packed: bytes, *first: object) -> TaskOutcome:
     """
     try:
         # Dask's trust model: callers can run any code.
-        task, arguments, trace = pickle.loads(packed)  # noqa: S301
-        with joined_span(task.__name__, trace, os.environ):
-            return TaskOutcome(task(*first, *arguments))
+        task, arguments = pickle.loads(packed)  # noqa: S301
+        return TaskOutcome(task(*first, *arguments))
     except RunnerError as error:
         return TaskOutcome(error=error)
     except Exception as error:  # noqa: BLE001  the boundary at which errors of tasks become values

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import Role
     from runner.audience.consent import ConsentChange
     from runner.campaign.model import Campaign, Variables
-    from runner.cluster.audience_scatter import CutAudience, Observe
+    from runner.cluster.audience_scatter import Observe
     from runner.cluster.columns import RowColumns
     from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_job import LedgerLookup
@@ -57,11 +57,11 @@ class PartitionAudience:
     Args:
         folder: the shared folder, with the scattered rows.
         names: the variables of the rows, sorted.
-        files: the scattered slices, in the order of the audience.
+        files: the scattered files, in the order of the audience.
 
     Attributes:
         duplicates: repeated rows, up to the last person yielded.
-        slice_number: the place of that person's slice.
+        file_number: the place of that person's file.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PartitionAudience:
         self._files = files
         self._partition = partition
         self.duplicates = 0
-        self.slice_number = 0
+        self.file_number = 0
 
     def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
         """Yield the people in the order of the audience; note people whose last row has another consent.
@@ -92,9 +92,9 @@ class PartitionAudience:
             source.position.file if isinstance(source, InlineRecipient) else source.path for source in sources
         ]
         seen: set[int] = set()
-        for slice_number, name in enumerate(self._files):
+        for file_number, name in enumerate(self._files):
             rows = self._read(name)
-            self.slice_number = slice_number
+            self.file_number = file_number
             given = self._iterate_variables(rows)
             own = zip(*rows[:-1], given, strict=True)
             for number, line, source, zone, region, has_consent, day, variables in own:
@@ -115,7 +115,7 @@ class PartitionAudience:
         """Return the place of the last person yielded, `last`, in the audience of all partitions."""
         # Several recipients of the campaign file may be in one line of it.
         is_inline = isinstance(self._campaign.recipients[last.source], InlineRecipient)
-        return (self.slice_number << _PLACE_BITS) + (last.source if is_inline else last.line)
+        return (self.file_number << _PLACE_BITS) + (last.source if is_inline else last.line)
 
     def list_phones(self) -> list[str]:
         """Return the phones of all rows, with other forms of theirs, each once, in no order."""
@@ -208,7 +208,7 @@ class PartitionTask:
 
     Attributes:
         job: the name of the job's file there.
-        recipients: the names of the scattered slices there, in the order of the audience.
+        recipients: the names of the scattered files there, in the order of the audience.
         excluded: those of the exclusion lists.
         limit: the most people who get something now; None for all.
         plans: earlier plans of the same run that text some of the same people: name, and the partition's
@@ -298,7 +298,6 @@ class PlanRequest:
 
     Attributes:
         context: the context, without what is to be looked up; None to go by the campaign's files alone.
-        audience: in slices.
         partitions: a power of two, the same for all campaigns of a command.
         lookup: the ledger of the campaign's people; None to look nothing up.
         plans: earlier plans of the same run that text some of the same people: name, and files by
@@ -310,7 +309,6 @@ class PlanRequest:
     target: str
     options: PlanOptions
     context: PlanContext | None
-    audience: CutAudience
     partitions: int
     lookup: LedgerLookup | None = None
     plans: tuple[tuple[str, tuple[PartFile, ...]], ...] = ()
@@ -351,9 +349,8 @@ class CampaignPlanner:
         store_job(self._folder, name, job)
 
         def scatter(role: Role) -> tuple[tuple[str, ...], AudienceTally]:
-            slices = request.audience.recipients if role == "recipients" else request.audience.excluded
             return scatter_audience(
-                self._cluster, self._folder, name, campaign, role, slices, problems, self._observe
+                self._cluster, self._folder, name, campaign, role, problems, self._observe
             )
 
         excluded, _ = scatter("exclude")

@@ -113,7 +113,7 @@ class LaunchFile:
 
 
 class RowColumns(NamedTuple):
-    """Rows of one slice and one partition, by column.
+    """Rows of one file and one partition, by column.
 
     Attributes:
         numbers: phones, E.164 as numbers.
@@ -148,7 +148,7 @@ _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class RowSheet:
-    """A writer of a slice's rows, each with `texts` variables, with one batch for each partition."""
+    """A writer of rows, each with `texts` variables, with one batch for each partition."""
 
     def __init__(self, texts: int) -> None:
         variables = [(f"v{index}", pa.string()) for index in range(texts)]

@@ -14,7 +14,7 @@ import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from multiprocessing import resource_tracker
+from multiprocessing import active_children, resource_tracker
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -32,6 +32,7 @@ from runner.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from multiprocessing.process import BaseProcess
     from ssl import SSLContext
 
     from runner.cluster.address import Address
@@ -137,7 +138,7 @@ def _connect(address: Address, patience_s: float, tell: Callable[[str], None]) -
 
 
 def _make_security(address: Address) -> tuple[Security, SSLContext | None]:
-    """Return the settings for TLS, the address's own or else Dask's, and the context for `tls://`.
+    """Return Dask's own settings for TLS, and the context for `tls://`.
 
     Raises:
         ConfigurationError: they do not suffice or cannot be used.
@@ -149,21 +150,9 @@ def _make_security(address: Address) -> tuple[Security, SSLContext | None]:
                 hint="say tls://…, or take distributed.comm.require-encryption out of them",
             )
         return Security(), None
-    tls = address.tls
-    given: dict[str, str | None] = {"tls_ca_file": tls.ca} if tls.ca else {}
-    if tls.cert:
-        # Without a key of its own, its file has it: Dask's key belongs to Dask's certificate.
-        given |= {"tls_client_cert": tls.cert, "tls_client_key": tls.key}
-    elif tls.key:
-        given |= {"tls_client_key": tls.key}
     try:
-        security = Security(require_encryption=True, **given)
-        check_files(
-            security.tls_ca_file,
-            security.tls_client_cert,
-            security.tls_client_key,
-            is_own_key=bool(tls.key or tls.cert),
-        )
+        security = Security(require_encryption=True)
+        check_files(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
         return security, security.get_connection_args("client")["ssl_context"]
     except (OSError, TypeError, ValueError) as error:
         raise ConfigurationError(
@@ -180,6 +169,7 @@ def _join(local: LocalCluster, patience_s: float) -> Iterator[Client]:
 
 @contextmanager
 def _start_local(workers: int, environment: Mapping[str, str]) -> Iterator[LocalCluster]:
+    others = set(active_children())
     try:
         # The thread that starts this first gets SIGINT unblocked again, so it must not be the main thread.
         resource_tracker.ensure_running()
@@ -205,23 +195,22 @@ def _start_local(workers: int, environment: Mapping[str, str]) -> Iterator[Local
     try:
         yield local
     finally:
-        _close(local)
+        _close(local, others)
 
 
-def _close(local: LocalCluster) -> None:
+def _close(local: LocalCluster, others: set[BaseProcess]) -> None:
     """End a cluster's processes: in order if that takes no longer than usual, else by force."""
-    nannies = list(local.workers.values())
-    pids = [nanny.pid for nanny in nannies if nanny.pid]
-    for nanny in nannies:
+    for nanny in list(local.workers.values()):
         nanny.auto_restart = False
     try:
         with suppress(OSError, TimeoutError):
             local.close(timeout=_CLOSE_S)
     finally:
-        # Dask's ending of busy workers can be cut short, and its threads wait for them for ever.
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # Dask's ending of busy workers can be cut short, and its threads wait for them for ever; so they do
+        # for one that was just being started, of which a nanny knows nothing yet.
+        for child in set(active_children()) - others:
+            with suppress(ValueError):  # it has ended meanwhile
+                child.kill()
 
 
 _KEY_FILE = "workers.key"

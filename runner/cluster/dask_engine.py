@@ -27,7 +27,6 @@ from distributed.scheduler import KilledWorker
 
 from runner.cluster.address import TaskOutcome, make_call, pack_call
 from runner.errors import ConfigurationError, LedgerError, RunnerError, StorageError
-from runner.telemetry.recording import carry
 from runner.version import __version__
 
 if TYPE_CHECKING:
@@ -190,14 +189,14 @@ class Cluster:
                 cluster is lost.
         """
         self._require_workers()
-        trace, name, priority = carry(), self._name(task), -next(self._runs)
+        name, priority = self._name(task), -next(self._runs)
         ended: SimpleQueue[Future] = SimpleQueue()
         calls: dict[Future, int] = {}
         for place, each in enumerate(arguments):
             future = self._client.submit(
                 make_task,
                 self._resource,
-                pack_call(task, each, trace),
+                pack_call(task, each),
                 key=f"{name}-{place:04}-{secrets.token_hex(4)}",
                 # Stages that began earlier come first.
                 priority=priority,

@@ -77,7 +77,7 @@ class LedgerLookup:
     """
 
     key_variable: str
-    key: TargetKey | None = None
+    key: TargetKey
     campaign_id: int | None = None
     is_empty: bool = True
     has_opt_outs: bool = False
@@ -137,8 +137,9 @@ def _open_key(target: str, is_secret: bool, variable: str, environment: WorkerEn
 def store_job(folder: SharedFolder, name: str, job: PlanJob) -> None:
     """Write a job to a file of the shared folder."""
     file = io.BytesIO()
-    lookup = job.lookup or LedgerLookup(key_variable="")
-    _JobPickler(file, lookup.key_variable, lookup.environment).dump(job)
+    lookup = job.lookup
+    secret = ("", OWN) if lookup is None else (lookup.key_variable, lookup.environment)
+    _JobPickler(file, *secret).dump(job)
     folder.write(name, file.getvalue())
 
 
@@ -179,8 +180,6 @@ def _read_people(
     phones: Sequence[str],
 ) -> tuple[RecordedDeliveries, PlanContext]:
     campaign, key, known = job.campaign, lookup.key, RecordedDeliveries({}, {})
-    if key is None:
-        return known, context
     if not lookup.is_empty and lookup.campaign_id is not None:
         people = [key.fingerprint(phone) for phone in phones]
         ids, after = campaign.message_ids, campaign.list_earlier()

@@ -27,18 +27,19 @@ _AGAIN_S = 0.25
 _SILENCE_S = 1.5
 """Seconds after which a silent scheduler is asked whether it speaks TLS."""
 _EXPIRED, _NOT_YET = 10, 9
+_SETTINGS = "DASK_DISTRIBUTED__COMM__TLS__"
 _WHERE = {
-    "CA": "--cluster-ca or RUNNER_CLUSTER_CA",
-    "certificate": "--cluster-cert or RUNNER_CLUSTER_CERT",
-    "key": "--cluster-key or RUNNER_CLUSTER_KEY",
+    "CA": f"{_SETTINGS}CA_FILE",
+    "certificate": f"{_SETTINGS}CLIENT__CERT",
+    "key": f"{_SETTINGS}CLIENT__KEY",
 }
+"""Variables with which Dask finds the files, if no configuration file of Dask's names them."""
 
 
-def check_files(authority: str | None, certificate: str | None, key: str | None, *, is_own_key: bool) -> None:
+def check_files(authority: str | None, certificate: str | None, key: str | None) -> None:
     """Check the files for TLS: paths, or contents in PEM as Dask's settings allow.
 
-    `key` is None if it is in the certificate's file. `is_own_key` says that an option named it, so that
-    others must not be able to read it.
+    `key` is None if it is in the certificate's file. Others must not be able to read it.
 
     Raises:
         ConfigurationError: one is missing, wrong, or a key that others can read.
@@ -48,15 +49,15 @@ def check_files(authority: str | None, certificate: str | None, key: str | None,
     if missing:
         raise ConfigurationError(
             "tls:// needs the CA of the cluster, and a certificate and key of this machine",
-            hint=f"name them with {' and with '.join(missing)}, or in Dask's own settings",
+            hint=f"name them in Dask's own settings: {' and '.join(missing)}",
         )
     for what, file in files.items():
         if file and "\n" not in file:
             _check_readable(what, file)
     if not any("\n" in file for file in files.values() if file):
         _check_pair(str(authority), str(certificate), key)
-    if is_own_key:
-        _check_private(str(key or certificate))
+    if "\n" not in (held := str(key or certificate)):
+        _check_private(held)
 
 
 def _check_readable(what: str, file: str) -> None:
@@ -179,8 +180,7 @@ def _await_greeting(address: str, probe: socket.socket) -> None:
         if _speaks_tls(address):
             raise ConfigurationError(
                 f"the scheduler at {address} speaks TLS",
-                hint=f"say {address.replace('tcp://', 'tls://', 1)}, with --cluster-ca, --cluster-cert and "
-                "--cluster-key",
+                hint=f"say {address.replace('tcp://', 'tls://', 1)}, and set {', '.join(_WHERE.values())}",
             ) from None
         probe.settimeout(_CONNECT_S)
         greeting = probe.recv(1)

@@ -15,7 +15,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import timedelta
 from itertools import chain, islice
 from queue import Empty, SimpleQueue
@@ -28,7 +28,7 @@ from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
 from runner.ledger.locks.campaign_lock import RunLock, Unlocked
 from runner.service.model import SendReply
-from runner.telemetry.recording import SendMeter
+from runner.telemetry import measure, measure_request
 
 if TYPE_CHECKING:
     import threading
@@ -87,6 +87,7 @@ _PAUSE = 3
 """The failures whose backoff is added to a pause: some 2 s at most, with the default policy."""
 
 
+@dataclass(frozen=True, slots=True)
 class Retrier:
     """Sends of a launch until an answer is final, from any number of threads.
 
@@ -94,22 +95,13 @@ class Retrier:
     first byte, and raises if nothing may be sent any more. `is_over` returns whether the run has ended.
     """
 
-    def __init__(
-        self,
-        send: Send,
-        *,
-        policy: RetryPolicy,
-        pace: Pace,
-        random: Callable[[], float],
-        is_over: Callable[[], bool],
-        guard: Callable[[], None],
-    ) -> None:
-        self._send = send
-        self._policy = policy
-        self._pace = pace
-        self._random = random
-        self._is_over = is_over
-        self._guard = guard
+    post: Send
+    _: KW_ONLY
+    policy: RetryPolicy
+    pace: Pace
+    random: Callable[[], float]
+    is_over: Callable[[], bool]
+    guard: Callable[[], None]
 
     def send(
         self, definition: str, phones: list[str], check: Callable[[], None] = lambda: None
@@ -124,19 +116,19 @@ class Retrier:
             WithheldError: from the check; the launch has not been accepted either.
         """
         reply: SendReply | None = None
-        latest = self._pace.now() + self._policy.total_s
-        for failures in range(1, self._policy.tries + 1):
-            self._pace.wait(self._is_over)
-            if self._is_over():
+        latest = self.pace.now() + self.policy.total_s
+        for failures in range(1, self.policy.tries + 1):
+            self.pace.wait(self.is_over)
+            if self.is_over():
                 break
-            self._guard()
+            self.guard()
             check()
             # The guard's reading of the ledger, or connecting, may have taken any time: the sender
             # checks once more, and after that only the machine takes time.
-            reply = self._send(definition, phones, self._guard)
+            reply = self.post(definition, phones, self.guard)
             if reply.is_busy:
                 return self._make_pause(reply)
-            if not reply.may_retry or failures == self._policy.tries:
+            if not reply.may_retry or failures == self.policy.tries:
                 break
             if not self._wait_for_next(failures, latest):
                 break
@@ -145,19 +137,19 @@ class Retrier:
     def _make_pause(self, reply: SendReply) -> SendReply:
         """Pause all threads for as long as the service asks; the launch's outcome stays unknown."""
         asked = reply.retry_after_s or 0.0
-        if asked > self._policy.total_s:
+        if asked > self.policy.total_s:
             detail = f"{reply.detail}; it asks to be left alone for {asked:,.0f} s"
             return replace(reply, detail=detail, is_final_for_run=True)
         # The jitter spreads the requests of several runs.
-        self._pace.pause(asked + self._policy.backoff(_PAUSE, self._random()))
+        self.pace.pause(asked + self.policy.backoff(_PAUSE, self.random()))
         return reply
 
     def _wait_for_next(self, failures: int, latest: float) -> bool:
         """Wait before the next try; return False, at once, if it would come too late."""
-        backoff = self._policy.backoff(failures, self._random())
-        if self._pace.now() + backoff > latest:
+        backoff = self.policy.backoff(failures, self.random())
+        if self.pace.now() + backoff > latest:
             return False
-        self._pace.rest(backoff, self._is_over)
+        self.pace.rest(backoff, self.is_over)
         return True
 
 
@@ -224,79 +216,75 @@ class SenderPool:
             self._replies.put((in_flight, self._send(in_flight)))
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Delivery:
     """The delivery of one campaign's launches.
 
-    Args:
-        eligibility: removes recipients who may no longer be texted, at the last moment.
+    Attributes:
         concurrency: the most sends in flight.
-        breaker: ends the run if everything fails; None for one that fits the limit.
         stop: ends the run early when set; launches in flight are waited for and recorded.
         now: the clock for sending hours.
         observe: is called with each outcome as soon as it is durable.
         lock: is checked in each transaction that records intents, and before each request.
         report: receives counts of left out recipients; continues an earlier round of the same run.
+        eligibility: removes recipients who may no longer be texted, at the last moment.
+        breaker: ends the run if everything fails; None for one that fits the limit.
+        provenance: the run that launches are recorded with.
         settle_margin: time before the end of the hours at which the last launches leave; None to derive it
             from the service's response times.
-        meter: receives each request and outcome, for telemetry.
-
-    Attributes:
         unclear: launches of unknown outcome, which can be sent again if they turn out not to have been sent.
     """
 
-    def __init__(
-        self,
-        *,
-        campaign: CampaignRef,
-        send: Send,
-        pace: Pace,
-        stop: threading.Event,
-        concurrency: int,
-        now: Callable[[], datetime],
-        observe: ObserveOutcome = lambda *_: None,
-        lock: RunLock | None = None,
-        report: SendingReport | None = None,
-        eligibility: EligibilityCheck | None = None,
-        policy: RetryPolicy = DEFAULT_POLICY,
-        random: Callable[[], float] = random.random,
-        breaker: Breaker | None = None,
-        run: Run | None = None,
-        settle_margin: timedelta | None = None,
-        order: MessageOrder | None = None,
-        meter: SendMeter | None = None,
-    ) -> None:
-        self._campaign = campaign
-        self._meter = meter or SendMeter(campaign.campaign, campaign.target, None)
-        self._lock = lock or Unlocked()
-        self._intents = IntentLog(campaign, self._lock, eligibility, run)
-        self._pace = pace
-        self._monitor = OptOutMonitor(campaign.ledger, eligibility, pace.now) if eligibility else None
-        self._guids = Guids()
-        self._margin = Margin(settle_margin)
-        self._order = order or MessageOrder()
-        self._send = send
+    campaign: CampaignRef
+    send: Send
+    pace: Pace
+    stop: threading.Event
+    concurrency: int
+    now: Callable[[], datetime]
+    observe: ObserveOutcome = lambda *_: None
+    lock: RunLock = field(default_factory=Unlocked)
+    report: SendingReport = field(default_factory=SendingReport)
+    eligibility: EligibilityCheck | None = None
+    policy: RetryPolicy = DEFAULT_POLICY
+    random: Callable[[], float] = random.random
+    breaker: Breaker | None = None
+    provenance: Run | None = None
+    settle_margin: timedelta | None = None
+    order: MessageOrder = field(default_factory=MessageOrder)
+    unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
+    _intents: IntentLog = field(init=False)
+    _monitor: OptOutMonitor | None = field(default=None, init=False)
+    _guids: Guids = field(default_factory=Guids, init=False)
+    _margin: Margin = field(init=False)
+    _labels: dict[str, str] = field(init=False)
+    _breaker: Breaker = field(init=False)
+    _retrier: Retrier = field(init=False)
+    _pool: SenderPool = field(init=False)
+    _unrecorded: list[tuple[InFlightLaunch, SendReply]] = field(default_factory=list, init=False)
+    _unobserved: list[tuple[InFlightLaunch, SendReply]] = field(default_factory=list, init=False)
+    _again: deque[PlannedLaunch] = field(default_factory=deque, init=False)
+    _next: deque[PlannedLaunch] = field(default_factory=deque, init=False)
+    _failure: RunnerError | None = field(default=None, init=False)
+    _halted: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        """Make the parts."""
+        ref = self.campaign
+        self._labels = {"campaign": ref.campaign, "target": ref.target}
+        self._intents = IntentLog(ref, self.lock, self.eligibility, self.provenance)
+        if self.eligibility is not None:
+            self._monitor = OptOutMonitor(ref.ledger, self.eligibility, self.pace.now)
+        self._margin = Margin(self.settle_margin)
+        self._breaker = self.breaker or Breaker.for_concurrency(self.concurrency)
+        self._pool = SenderPool(self.concurrency, self._send_launch, self.pace.now)
         self._retrier = Retrier(
             self._send_timed,
-            policy=policy,
-            pace=pace,
-            random=random,
+            policy=self.policy,
+            pace=self.pace,
+            random=self.random,
             is_over=self._ends,
-            guard=self._lock.require_seen,
+            guard=self.lock.require_seen,
         )
-        self._breaker = breaker or Breaker.for_concurrency(concurrency)
-        self._stop = stop
-        self._concurrency = concurrency
-        self._now = now
-        self._observe = observe
-        self._pool = SenderPool(concurrency, self._send_launch, pace.now)
-        self._unrecorded: list[tuple[InFlightLaunch, SendReply]] = []
-        self._unobserved: list[tuple[InFlightLaunch, SendReply]] = []
-        self._again: deque[PlannedLaunch] = deque()
-        self._next: deque[PlannedLaunch] = deque()
-        self._failure: RunnerError | None = None
-        self._halted = False
-        self.report = report or SendingReport()
-        self.unclear: list[PlannedLaunch] = []
 
     def run(self, launches: Iterator[PlannedLaunch]) -> None:
         """Send launches until none are left, or the run has to end.
@@ -307,7 +295,7 @@ class Delivery:
             RunnerError: the ledger cannot be written, or another run holds some of the recipients. Launches
                 in flight have been waited for, and recorded as far as possible.
         """
-        self._guids = Guids.read(self._campaign.ledger, self._campaign.target)
+        self._guids = Guids.read(self.campaign.ledger, self.campaign.target)
         with self._pool:
             try:
                 self._loop(launches)
@@ -318,7 +306,7 @@ class Delivery:
 
     def _loop(self, launches: Iterator[PlannedLaunch]) -> None:
         while True:
-            room = max(0, self._concurrency * _AHEAD - self._pool.count)
+            room = max(0, self.concurrency * _AHEAD - self._pool.count)
             due = [] if self._ends() else list(islice(self._iterate_due(launches), room))
             for in_flight in self._commit(due):
                 self._pool.send_off(in_flight)
@@ -337,36 +325,36 @@ class Delivery:
         recipients who wait for an earlier message: nothing is recorded, and a later run sends them.
         """
         for launch in chain(_take(self._again), _take(self._next), launches):
-            if not self._order.is_free(launch):
+            if not self.order.is_free(launch):
                 self._next.append(launch)
                 return
             if self._is_late(launch):
                 self.report.deferred += len(launch.phones)
-                self._order.hold(launch.phones)
+                self.order.hold(launch.phones)
                 continue
-            left = self._order.leave_out_held(launch)
+            left = self.order.leave_out_held(launch)
             self.report.waiting += len(launch.phones) - (len(left.phones) if left else 0)
             if left is not None:
-                self._order.depart(left)
+                self.order.depart(left)
                 yield left
 
     def _is_late(self, launch: PlannedLaunch) -> bool:
         """Return whether the service might accept a launch after its hours."""
         return (
-            launch.until is not None and self._now() + timedelta(seconds=self._margin.seconds) >= launch.until
+            launch.until is not None and self.now() + timedelta(seconds=self._margin.seconds) >= launch.until
         )
 
     def _ends(self) -> bool:
-        return self._halted or self._stop.is_set() or bool(self.report.final_reply or self.report.pause)
+        return self._halted or self.stop.is_set() or bool(self.report.final_reply or self.report.pause)
 
     def _commit(self, due: list[PlannedLaunch]) -> list[InFlightLaunch]:
         """Make outcomes and intents durable, together; return the launches that may leave now."""
         recorded, self._unrecorded = self._unrecorded, []
         if not recorded and not due:
             return []
-        asked_at = self._pace.now()
+        asked_at = self.pace.now()
         try:
-            departing, admission = self._intents.commit(recorded, due, self._now())
+            departing, admission = self._intents.commit(recorded, due, self.now())
         except RunnerError:
             self._unrecorded = recorded
             raise
@@ -375,7 +363,7 @@ class Delivery:
         self.report.opted_out += admission.opted_out
         self.report.capped += admission.capped
         self.report.open_session += len(admission.open_session)
-        self._order.turn_back(admission.find_left_out(due), admission.open_session)
+        self.order.turn_back(admission.find_left_out(due), admission.open_session)
         if self._monitor is not None:
             self._monitor.enter(departing, asked_at)
         return departing
@@ -391,18 +379,13 @@ class Delivery:
         if reply.outcome == "unknown":
             self.unclear.append(in_flight.launch)
         launch = in_flight.launch
-        self._meter.observe_outcome(reply.outcome, launch.message.id, launch.arm, len(launch.phones))
-        self._observe(reply.outcome, len(launch.phones), reply.detail)
+        labels = {**self._labels, "message": launch.message.id, "arm": launch.arm, "outcome": reply.outcome}
+        measure("sms_campaign.launch.outcomes", 1, **labels)
+        measure("sms_campaign.recipient.outcomes", len(launch.phones), **labels)
+        self.observe(reply.outcome, len(launch.phones), reply.detail)
 
     def _send_launch(self, in_flight: InFlightLaunch) -> SendReply:
         """Send one launch, in a thread of the pool."""
-        launch = in_flight.launch
-        with self._meter.sending(launch.message.id, launch.arm, len(launch.phones)) as end:
-            reply = self._send_counted(in_flight)
-            end(reply.outcome, reply.status)
-        return reply
-
-    def _send_counted(self, in_flight: InFlightLaunch) -> SendReply:
         number = self._breaker.enter()
         try:
             reply = self._retrier.send(
@@ -429,10 +412,10 @@ class Delivery:
         return SendReply("not_sent", detail=error.message)
 
     def _send_timed(self, definition: str, phones: list[str], look: Callable[[], None]) -> SendReply:
-        began = self._pace.now()
-        reply = self._send(definition, phones, look)
-        took_s = self._pace.now() - began
-        self._meter.observe_request(took_s, reply.status)
+        began = self.pace.now()
+        reply = self.send(definition, phones, look)
+        took_s = self.pace.now() - began
+        measure_request(took_s, reply.status, **self._labels)
         if reply.status is not None:
             self._margin.observe(took_s)
         return reply
@@ -472,7 +455,7 @@ class Delivery:
         for in_flight, answer in taken:
             reply = self._guids.judge(answer)
             comes_again = reply.detail == OPTED_OUT
-            self._order.arrive(in_flight.launch, reply, comes_again=comes_again)
+            self.order.arrive(in_flight.launch, reply, comes_again=comes_again)
             self._again += [in_flight.launch] if comes_again else []
             self._unrecorded.append((in_flight, reply))
 

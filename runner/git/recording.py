@@ -83,6 +83,7 @@ class Recorder:
         attempt: returns the finding for a file, or None if an error concerns only that file.
         author: git's author variables, for clones without a user.
         signs: whether commits are signed, as with `git commit`.
+        current: the branch that is checked out; None for a detached HEAD.
     """
 
     clone: Clone
@@ -93,6 +94,7 @@ class Recorder:
     attempt: Callable[[Path, Callable[[], RecordedFile | None]], RecordedFile | None]
     author: Mapping[str, str] = field(default_factory=dict)
     signs: bool = False
+    current: str | None = None
 
     def commit(self) -> Recorded:
         """Commit onto the current branch or a detached HEAD, without a push.
@@ -184,7 +186,7 @@ class Recorder:
 
     def _follow(self, commit: str, branch: str, changes: Sequence[RecordedFile]) -> bool:
         """Move the clone on to a commit unless user changes would be lost; return whether it moved."""
-        if self.clone.read_branch() not in (None, branch):
+        if self.current not in (None, branch):
             return True  # another branch than the recorded one has nothing to follow
         # Staged in any case, so that `git stash` takes it: a file in the way would stop `git pull`.
         self._stage(changes)

@@ -18,6 +18,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
 
 from runner.errors import LedgerError
+from runner.ledger.bulk import divide
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -38,13 +39,12 @@ from runner.ledger.tables import (
     PARTITIONED,
     PARTITIONS,
     SCHEMA_VERSION,
-    absorbed_texts,
+    absorbed,
     info,
     metadata,
 )
 
 _VERSION = "schema"
-_DIGESTS = 500
 _ENTERING = int.from_bytes(b"runner's")
 """The advisory lock for entering tables and campaigns: an arbitrary number of 64 bits."""
 
@@ -304,18 +304,23 @@ def write_info(connection: Connection, name: str, value: str) -> None:
     insert_or_update(connection, info, [{"name": name, "value": value}])
 
 
-def note_absorbed(connection: Connection, digests: Iterable[str]) -> None:
-    """Record that the ledger has everything of record files' texts, by their digests."""
-    insert_missing(connection, absorbed_texts, [{"digest": digest} for digest in digests])
+def note_absorbed(connection: Connection, names: Iterable[str]) -> None:
+    """Record what the ledger has everything of.
+
+    These are record files' texts, by their digests, and reservations and runs, by their random names, which
+    are to be committed before anybody else sees them.
+    """
+    insert_missing(connection, absorbed, [{"name": name} for name in names])
 
 
-def find_absorbed(connection: Connection, digests: Sequence[str]) -> set[str]:
-    """Return those of some digests of texts that the ledger has everything of."""
-    found = set[str]()
-    for start in range(0, len(digests), _DIGESTS):
-        group = absorbed_texts.c.digest.in_(digests[start : start + _DIGESTS])
-        found.update(connection.execute(select(absorbed_texts.c.digest).where(group)).scalars())
-    return found
+def find_absorbed(connection: Connection, names: Iterable[str]) -> set[str]:
+    """Return those of some names that were given to `note_absorbed`."""
+    query = select(absorbed.c.name)
+    return {
+        name
+        for group in divide(names)
+        for name in connection.execute(query.where(absorbed.c.name.in_(group))).scalars()
+    }
 
 
 def exclude_others(connection: Connection) -> None:

@@ -62,6 +62,8 @@ POOLER_HINT = (
     "name the server itself in --ledger or RUNNER_LEDGER, or have the pooler keep sessions, as in pgbouncer "
     "with pool_mode=session"
 )
+REFILL_HINT = "move it away and run again: the ledger is filled from the lockfiles"
+"""The hint for a damaged ledger."""
 _HINTS = (
     (
         ("full", "No space left"),
@@ -73,7 +75,7 @@ _HINTS = (
     ),
     (("locked",), "another run is using it; try again when that has ended"),
     (("readonly", "unable to open"), "check that this user may write to the file and its folder"),
-    (("malformed", "not a database"), "move it away and run again: the ledger is filled from the lockfiles"),
+    (("malformed", "not a database"), REFILL_HINT),
     (
         ("password authentication failed", "no password supplied", "does not exist"),
         "check the database, the user and the password in --ledger or RUNNER_LEDGER",

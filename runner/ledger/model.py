@@ -139,7 +139,7 @@ class AcceptedLaunch:
 
 @dataclass(frozen=True, slots=True)
 class LaunchStats:
-    """The service's own counts of one launch; None where missing."""
+    """The service's own counts of one launch; None if missing."""
 
     launch_id: int
     num_active_sessions: int | None
@@ -149,7 +149,6 @@ class LaunchStats:
     num_queued_sessions: int | None
     num_renders: int | None
     num_results: int | None
-    project_launch_start: str
 
 
 COUNTS = tuple(one.name for one in fields(LaunchStats) if one.name.startswith("num_"))

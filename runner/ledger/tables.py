@@ -53,10 +53,6 @@ def _texts(*names: str) -> list[Column[str]]:
     return [_text(name) for name in names]
 
 
-def _numbers(*names: str) -> list[Column[int]]:
-    return [_number(name) for name in names]
-
-
 def _campaign_key() -> Column[int]:
     return Column("campaign_id", Integer, ForeignKey("campaigns.id"), primary_key=True, autoincrement=False)
 
@@ -79,18 +75,21 @@ launches = _table(
     Column("id", Integer, primary_key=True),
     Column("campaign_id", Integer, ForeignKey("campaigns.id"), nullable=False),
     *_texts("message", "launch_key", "tag", "payload_digest"),
-    Column("definition", LedgerText),  # null for launches from a lockfile
+    Column("definition_digest", LedgerString),  # of another machine's launch, in place of the definition
+    Column("arm", LedgerString),  # of a message with several arms, if known
     _number("recipients"),
     _text("state"),
     Column("project_launch_guid", LedgerString),
     _text("intent_at"),
     Column("outcome_at", LedgerString),
-    Column("detail", LedgerText),
     Column("run", LedgerString),  # of `runs`; null for launches that were found at the service
     # True if it asks something, as far as is known.
     Column("asks", Boolean, nullable=False, server_default=true()),
     # True if a session may be open: it asks something, and not all have ended, as last read.
     Column("is_open", Boolean, nullable=False, server_default=true()),
+    # Long texts come last: SQLite reads the columns before them without their pages.
+    Column("detail", LedgerText),
+    Column("definition", LedgerText),  # null for launches from a lockfile
     Index(
         "open_launches",
         "campaign_id",
@@ -114,12 +113,21 @@ deliveries = _table(
     Column("has_ended", Boolean),
 )
 
-# The service's counts of a launch as last read, even if its lists differ; null if unknown.
+# The service's data of a launch: its counts as last read, even if its lists differ; null if unknown.
 launch_stats = _table(
     "launch_stats",
     _launch_key(),
     *(Column(name, Integer) for name in COUNTS),
-    *_texts("project_launch_start", "reconciled_at"),
+    Column("reconciled_at", LedgerString),  # null until the counts were read
+    Column("project_launch_start", LedgerString),  # null until it was read; empty if it is invalid
+    # Results that the service counts but that are not kept: their participants were forgotten.
+    Column("forgotten_results", Integer, nullable=False, server_default="0"),
+    # The difference between counted and listed results after the last `reconcile`; null if they agree.
+    # Answers are known as of `agreed_at` then, until a person accepts the difference.
+    Column("problem", LedgerString),
+    Column("counted", Integer),
+    Column("listed", Integer),
+    *(Column(name, LedgerString) for name in ("since", "agreed_at", "accepted_at")),
 )
 
 results = _table(
@@ -132,7 +140,7 @@ results = _table(
     Column("result_answer", LedgerText, nullable=False),
     Column("result_response", LedgerText, nullable=False),
     *_texts("created", "updated"),
-    # Why it answers nothing (`NonAnswer`); empty for an answer.
+    # Why it answers nothing: `NonAnswer`, or `stranger`: its phone was sent nothing; empty for an answer.
     Column("non_answer", LedgerString, nullable=False, server_default=""),
     # The last transaction that inserted or changed it: copies of results find newer rows by it.
     Column("revision", Integer, nullable=False, server_default="0"),
@@ -151,7 +159,6 @@ launch_readings = _table(
         for name in ("is_listed", "is_unreadable", "is_unscreened")
     ),
     *(Column(name, Integer) for name in COUNTS),
-    Column("project_launch_start", LedgerString),
     Column("definition", LedgerText),  # the service's, if the ledger has none
     # Of launches whose results were read: see `ReadOutcome`.
     Column("is_short", Boolean),
@@ -180,17 +187,16 @@ locks = _table(
     Column("since", LedgerString),
 )
 
-# Of renamed campaigns: their former names, which an old checkout may still use.
-former_names = _table("former_names", _campaign_key(), _key("name"))
-
-# Of renamed messages: their former ids, which an old checkout may still use.
-message_names = _table("message_names", _campaign_key(), _key("name"), _text("message"))
+# Former ids of renamed messages, and with an empty `message` the campaign's former names: an old checkout may
+# still use them.
+former_names = _table("former_names", _campaign_key(), *_keys("message", "name"))
 
 # The key of a target's fingerprints.
 target_keys = _table("target_keys", _key("target"), _text("key_fingerprint"))
 
-# Digests of record files' texts that the ledger has all of.
-absorbed_texts = _table("absorbed_texts", _key("digest"))
+# What the ledger has everything of: record files' texts, by their digests; reservations, with all launches
+# that can have been sent; and the runs that made reservations with it.
+absorbed = _table("absorbed", _key("name"))
 
 # One row for each piece of evidence of an opt-out: a dismissed reply stays dismissed and the next one counts.
 opt_outs = _table(
@@ -210,15 +216,6 @@ opt_ins = _table(
     _text("created"),  # the service's text
     _text("at"),
 )
-
-# Results that the service counts but that are not kept: their participants were forgotten.
-forgotten_results = _table("forgotten_results", _launch_key(), _number("results"))
-
-# The arm of launches of messages with several arms.
-launch_arms = _table("launch_arms", _launch_key(), _text("arm"))
-
-# The service's start time of launches, known before their first results.
-launch_starts = _table("launch_starts", _launch_key(), _text("project_launch_start"))
 
 # The sessions of launches with their participants, as last listed by the service.
 sessions = _table(
@@ -240,16 +237,6 @@ audiences = _table(
     Column("dispositions", LedgerText, nullable=False),  # a JSON object: recipients by disposition
 )
 
-# Limits and price of a target's plan, as last read (`meta.plan`).
-service_plans = _table(
-    "service_plans",
-    _key("target"),
-    _text("name"),
-    Column("price_usd", LedgerString),
-    *_numbers("renders_max", "renders_used"),
-    _text("read_at"),
-)
-
 # Each `apply` that was about to send: its commit, plan and CI job, in the order of `Run`.
 runs = _table(
     "runs",
@@ -261,34 +248,14 @@ runs = _table(
     Column("triggered_by", LedgerText),
 )
 
-# Reservations with all launches that can have been sent in this ledger; and the runs that made reservations
-# with it.
-reservations = _table("reservations", _key("id"))
-
 # Launches under a campaign's tags that a person has declared foreign.
 dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project_launch_guid"))
-
-# Of launches reserved by another machine: a digest in place of their texts, which only it has.
-reserved_launches = _table("reserved_launches", _launch_key(), _text("definition_digest"))
 
 # A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
 result_revisions = _table(
     "result_revisions",
     Column("revision", Integer, primary_key=True, autoincrement=False),
     _text("mark"),
-)
-
-# Launches whose counted and listed results still differed after the last `reconcile`.
-# Their answers are known as of `agreed_at`, until a person accepts the difference.
-launch_differences = _table(
-    "launch_differences",
-    _launch_key(),
-    _text("problem"),
-    Column("counted", Integer),
-    Column("listed", Integer),
-    _text("since"),
-    Column("agreed_at", LedgerString),
-    Column("accepted_at", LedgerString),
 )
 
 # The latest decision to pause or resume each campaign.

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import hmac
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runner.document import Part
 from runner.version import APPROVALS_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator
 
     from runner.ledger.fingerprint import TargetKey
 
@@ -33,8 +34,7 @@ _CHANGED = {
 """Messages about changed digests, by the digests' names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Part, frozen=True):
     """The reach of a message.
 
     Attributes:
@@ -46,8 +46,7 @@ class Amount:
     segments: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalRequest:
+class ApprovalRequest(Part, frozen=True):
     """A request to approve the plan of one campaign.
 
     Attributes:
@@ -63,13 +62,8 @@ class ApprovalRequest:
     reviewed: Mapping[str, str]
     messages: Mapping[str, Amount]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the request as JSON."""
-        return asdict(self)
 
-
-@dataclass(frozen=True, slots=True)
-class Approval:
+class Approval(Part, frozen=True):
     """An approval of one campaign's plan.
 
     Attributes:
@@ -90,11 +84,21 @@ class Approval:
     denied_by: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """Return the approval as JSON."""
-        said = asdict(self)
+        """Return the approval as JSON, with the fields of its request beside its own."""
+        said = self.to_dict()
         if not self.denied_by:
             del said["denied_by"]
         return {**said.pop("request"), **said}
+
+    @classmethod
+    def read_json(cls, data: Mapping[str, Any]) -> Approval:
+        """Return an approval from JSON, without checking its seal.
+
+        Raises:
+            ValueError: the JSON is not an approval.
+        """
+        request = {name: data[name] for name in ApprovalRequest.__struct_fields__ if name in data}
+        return cls.read({**{name: data[name] for name in data if name not in request}, "request": request})
 
 
 def find_gap(
@@ -163,51 +167,6 @@ def write_canonical(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
 
 
-def read_request(data: Mapping[str, Any]) -> ApprovalRequest:
-    """Return a request from JSON.
-
-    Raises:
-        ValueError, TypeError, LookupError: the JSON is not a request.
-    """
-    return ApprovalRequest(
-        _require(data["campaign"], str),
-        _require(data["target"], str),
-        _require(data["destination"], dict),
-        {name: _require(digest, str) for name, digest in _require(data["reviewed"], dict).items()},
-        {
-            name: Amount(
-                _require(one["recipients"], int),
-                None if one["segments"] is None else _require(one["segments"], int),
-            )
-            for name, one in _require(data["messages"], dict).items()
-        },
-    )
-
-
-def read_approval(data: Mapping[str, Any]) -> Approval:
-    """Return an approval from JSON, without checking its seal.
-
-    Raises:
-        ValueError, TypeError, LookupError: the JSON is not an approval.
-    """
-    return Approval(
-        read_request(data),
-        _require(data["plan_digest"], str),
-        _require(data["approved_at"], str),
-        tuple(_require(name, str) for name in _require(data["approved_by"], list)),
-        None if data["run_url"] is None else _require(data["run_url"], str),
-        None if data["pull_request"] is None else _require(data["pull_request"], str),
-        tuple(_require(name, str) for name in _require(data["reviewed_by"], list)),
-        tuple(_require(name, str) for name in _require(data.get("denied_by", []), list)),
-    )
-
-
-def _require(value: Any, kind: type) -> Any:
-    if type(value) is not kind:
-        raise TypeError(value)
-    return value
-
-
 ENDING = ".approvals.json"
 _SEAL = "seal"
 
@@ -267,10 +226,11 @@ def _iterate_entries(text: str) -> Iterator[_Entry]:
     for line in text.splitlines():
         try:
             data = json.loads(line.strip().removesuffix(","))
-            entry = _Entry(read_approval(data), data[_SEAL])
-        except (ValueError, TypeError, LookupError, RecursionError):
+            seal = data.pop(_SEAL)
+            entry = _Entry(Approval.read_json(data), seal)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             continue
-        if isinstance(entry.seal, str):
+        if isinstance(seal, str):
             yield entry
 
 

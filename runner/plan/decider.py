@@ -222,7 +222,7 @@ class Decider:
             suppressed = [suppressions.find(phone) for phone in list_forms(recipient.phone)]
             if any(suppressed):
                 return "opted_out" if "confirmed" in suppressed else "opt_out_doubtful"
-        if self._draw is not None and self._draw.is_held_out(recipient.phone):
+        if self._draw is not None and self._draw.is_in_control_group(recipient.phone):
             return "control_group"
         if self._must_consent and not recipient.has_consent:
             return "no_consent"

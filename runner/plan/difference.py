@@ -150,7 +150,7 @@ class MessageDifference:
         unreadable: recipients whose record says only that they got something.
         failing: recipients whose text can no longer be rendered.
         gone: recipients who are no longer in the audience.
-        new: people in the audience without a recorded text, less excluded and held-out ones.
+        new: people in the audience without a recorded text, less excluded and those in the control group.
         groups: the most frequent changes.
         more_groups: the number of other changes.
         more_recipients: their recipients.
@@ -183,10 +183,12 @@ def compare_with_sent(
     key: TargetKey | None,
     sent: SentTexts,
     read_definitions: ReadDefinitions,
+    most: int | None = None,
 ) -> list[MessageDifference]:
     """Compare the texts that recipients got with those that they would get now; the audience must be valid.
 
     `read_definitions` returns launches' definitions by number, and is called for some hundreds at a time.
+    With `most` the comparison ends with so many recipients of each message.
     """
     comparisons = [
         _Comparison(
@@ -206,9 +208,11 @@ def compare_with_sent(
         phone = recipient.phone
         fingerprint = key.fingerprint(phone) if key is not None else ""
         arm = None if draw is None else draw.choose_arm(phone)
-        is_barred = phone in excluded or (draw is not None and draw.is_held_out(phone))
+        is_barred = phone in excluded or (draw is not None and draw.is_in_control_group(phone))
         for comparison in comparisons:
             comparison.take(recipient, fingerprint, arm.id if arm is not None else None, is_barred=is_barred)
+        if most is not None and all(one.listed >= min(most, len(one.texted)) for one in comparisons):
+            break
     return [comparison.finish() for comparison in comparisons]
 
 

@@ -33,6 +33,7 @@ class PlanOptions:
         recipients_per_send: the target's limit; None if it has none.
         ignore_time: treat every moment as the right one, and every follow-up as due: for previews and tests.
         keeps_people: keep the phones texted now, for later campaigns of the run.
+        watched: phones (E.164) whose decisions the planner keeps.
     """
 
     only: str | None = None
@@ -40,6 +41,7 @@ class PlanOptions:
     recipients_per_send: int | None = None
     ignore_time: bool = False
     keeps_people: bool = False
+    watched: frozenset[str] = frozenset()
 
 
 class CostlyCharacter(NamedTuple):

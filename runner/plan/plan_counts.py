@@ -227,34 +227,13 @@ class LaunchSizes:
         several = sum(-(-(1 + more) // per_send) for more in repeated.values())
         return len(self._groups) - repeated.total() - len(repeated) + several
 
-    def start_taking(self) -> Remaining:
-        """Return a tally from which recipients are taken one by one."""
-        return Remaining(self._groups)
+    def count_groups(self) -> Counter[int]:
+        """Return the number of recipients by group."""
+        return Counter(self._groups)
 
     def _find_repeated(self) -> Counter[int]:
         """Return the recipients beyond the first of each group that has several."""
         return Counter(group for before, group in pairwise(sorted(self._groups)) if before == group)
-
-
-class Remaining:
-    """The recipients that a second pass has not met yet, from the groups as often as they were counted."""
-
-    def __init__(self, groups: Iterable[int]) -> None:
-        self._left = Counter(groups)
-        self._total = self._left.total()
-
-    def take(self, group: int) -> int | None:
-        """Take one recipient of a group; return how many are left, or None if there was none."""
-        left = self._left.get(group)
-        if not left:
-            return None
-        self._total -= 1
-        self._left[group] = left - 1
-        return left - 1
-
-    def is_empty(self) -> bool:
-        """Return whether all recipients were taken."""
-        return not self._total
 
 
 def group_of(payload: Payload, arm: str | None, until: datetime | None) -> int:

@@ -29,10 +29,11 @@ from runner.plan.plan_counts import LaunchSizes, PlanCounts, count_assignments, 
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import is_url, stamp_file
 from runner.text.include import include_folder
-from runner.text.payload import RowReporter, compile_messages, list_drafts
+from runner.text.payload import RowReporter, compile_messages
 from runner.text.template import TextCompiler
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
@@ -46,8 +47,6 @@ if TYPE_CHECKING:
     from runner.plan.decisions import Assigned
     from runner.plan.model import PartFile
     from runner.plan.plan_context import PlanContext
-    from runner.plan.plan_counts import Remaining
-    from runner.text.outgoing import PayloadTemplate
     from runner.text.payload import CompiledMessage, Payload
 
     Observe = Callable[[str, int, int], None]
@@ -293,6 +292,8 @@ class Planner:
     Attributes:
         stamps: of all files that the plan is made from, by path.
         texted: the people texted now; None unless `keeps_people` is set.
+        watched: the decisions on the first of the `watched` people in the audience, by message; empty if it
+            has none of them.
     """
 
     def __init__(
@@ -321,6 +322,7 @@ class Planner:
         self._consent_changes: Mapping[int, ConsentChange] = {}
         self._sends_several = False
         self.texted: TextedPeople | None = None
+        self.watched: dict[str, Decision] = {}
 
     def make_plan(self, problems: Problems) -> CampaignPlan | None:
         """Pass over the audience and count; return None if there are errors, which `problems` receives."""
@@ -343,9 +345,17 @@ class Planner:
         assigned = self._pass_over(decider, reporter, problems, audience)
         tally = TextedTally(self._going.compiled) if self._options.keeps_people else None
         assigned = assigned if tally is None else tally.watch(assigned)
+        assigned = self._watch(assigned) if self._options.watched else assigned
         counts = count_assignments(assigned, self._sizes, self._going.per_send)
         self.texted = None if tally is None else tally.finish(self._campaign.name)
         return PlannedPartition(counts, problems, reporter.said)
+
+    def _watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
+        for recipient, decisions in assigned:
+            if recipient.phone in self._options.watched and not self.watched:
+                ids = [one.message.id for one in self._going.compiled]
+                self.watched = {ids[one.message]: one for one in decisions}
+            yield recipient, decisions
 
     def require_unchanged(self) -> None:
         """Refuse to send the plan if a file that it was made from is another by now.
@@ -377,16 +387,21 @@ class Planner:
         Raises:
             PlanChangedError: a file of the campaign has changed; perhaps half-way.
         """
-        remaining = [sizes.start_taking() for sizes in self._sizes]
+        remaining = [sizes.count_groups() for sizes in self._sizes]
         if not self._sends_several:
             yield from self._pass_again(range(len(self._going.compiled)), remaining)
             return
         for index in range(len(self._going.compiled)):
-            if not remaining[index].is_empty():
+            if remaining[index]:
                 yield from self._pass_again((index,), remaining)
 
-    def _pass_again(self, wanted: Container[int], remaining: Sequence[Remaining]) -> Iterator[PlannedLaunch]:
-        """Yield the launches of some messages, by their places."""
+    def _pass_again(
+        self, wanted: Container[int], remaining: Sequence[Counter[int]]
+    ) -> Iterator[PlannedLaunch]:
+        """Yield the launches of some messages, by their places.
+
+        `remaining` has the recipients by message and group that were counted and not met again yet.
+        """
         self.require_unchanged()
         # A stamp that is still the same proves that all rows read before it are those of the plan.
         streamed = [location for location in self._audience if not is_url(location)]
@@ -400,9 +415,11 @@ class Planner:
                 if payload is None or assignment.message not in wanted:
                     continue
                 index, group = assignment.message, group_of(payload, assignment.arm, assignment.until)
-                left = remaining[index].take(group)
-                if problems.error_count or left is None:
+                left = remaining[index].pop(group, 0) - 1
+                if problems.error_count or left < 0:
                     raise self._changed_under_way()
+                if left:
+                    remaining[index][group] = left
                 alike = (index, group, payload.digest)
                 phones = waiting.setdefault(alike, (assignment, payload, []))[2]
                 phones.append(recipient.phone)
@@ -411,35 +428,14 @@ class Planner:
                     if self._find_changed(streamed) is not None:
                         raise self._changed_under_way()
                     yield self._launch(assignment, payload, phones)
-        if problems.error_count or not all(one.is_empty() for i, one in enumerate(remaining) if i in wanted):
+        if problems.error_count or any(one for index, one in enumerate(remaining) if index in wanted):
             raise self._changed_under_way()
-
-    def list_drafts(self) -> dict[tuple[str, str | None], PayloadTemplate]:
-        """Return the definitions that the plan's personal texts belong into, by message and arm."""
-        return list_drafts(self._going.compiled)
 
     def _changed_under_way(self) -> PlanChangedError:
         return PlanChangedError(
             f"the files of {self._campaign.name} have changed while it was sent",
             hint="what was sent is recorded; run the same command again to send the rest",
         )
-
-    def find_payloads(self, phones: Container[str] | None) -> dict[str, list[Offer]]:
-        """Return the messages that recipients lack, by phone (E.164), whether or not they are sent now.
-
-        `phones` is None for everybody; those that lack nothing are left out.
-        """
-        whole = Planner(self._campaign, self._target, self._known, self._key, PlanOptions())
-        return whole._collect_offers(phones)
-
-    def _collect_offers(self, phones: Container[str] | None) -> dict[str, list[Offer]]:
-        self._going = self._compile(Problems())
-        decider = self._make_assigner(Problems())
-        return {
-            recipient.phone: [Offer(*offer) for offer in decider.offer(recipient)]
-            for recipient in iterate_audience(self._campaign, self._going.names, Problems(), AudienceTally())
-            if phones is None or recipient.phone in phones
-        }
 
     def _launch(self, assignment: Decision, payload: Payload, phones: list[str]) -> PlannedLaunch:
         renderer = self._going.compiled[assignment.message].renderers[assignment.arm]
@@ -460,6 +456,24 @@ class Planner:
     ) -> Iterator[Assigned]:
         people = iterate_audience(self._campaign, self._going.names, problems, tally, self._consent_changes)
         return self._going.iterate(people, decider, reporter, self._options.limit)
+
+
+def find_payloads(
+    campaign: Campaign, known: RecordedDeliveries, key: TargetKey | None, phones: Container[str] | None
+) -> dict[str, list[Offer]]:
+    """Return the messages that recipients lack, by phone (E.164), whether or not they are sent now.
+
+    `phones` is None for everybody.
+    """
+    going = AudiencePass.compile(campaign, PlanOptions(), None, Problems())
+    decider = going.make_assigner(
+        read_excluded(campaign, Problems()), known, None if known.is_empty() else key
+    )
+    return {
+        recipient.phone: [Offer(*offer) for offer in decider.offer(recipient)]
+        for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally())
+        if phones is None or recipient.phone in phones
+    }
 
 
 def _stamp_files(locations: Iterable[str]) -> dict[str, object]:

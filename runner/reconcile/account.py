@@ -22,7 +22,7 @@ from runner.ledger.people.replies import (
 from runner.optout.reply import find_offered
 from runner.reconcile.ingest import ResultIngest
 from runner.reconcile.missing_results import GuidSet
-from runner.reconcile.replies import ReplyScreen, read_reply
+from runner.reconcile.replies import ReplyScreen, read_replies
 from runner.service.paging import ListWalk, RecordedGuids
 
 if TYPE_CHECKING:
@@ -145,15 +145,14 @@ class AccountReading:
     def _screen_others(self, records: Sequence[ResultRecord]) -> None:
         """Look for opt-outs in results of launches that no campaign of this run has on record."""
         self.elsewhere += len(records)
-        read = {one.result_guid: read_reply(one, (), partial(self._find_offered, one)) for one in records}
-        readings = {guid: reading for guid, reading in read.items() if reading.kind != "answer"}
-        placed, lost = self._screen.place(one for one in records if one.result_guid in readings)
-        strange = [one for one in placed if self._screen.is_stranger(one)]
+        asking = [one for one in read_replies(records, (), self._find_offered) if one.asks]
+        placed, lost = self._screen.place(asking)
+        strange = [one for one in placed if self._screen.is_stranger(one.record)]
         certain = [one for one in placed if one not in strange]
         if certain:
             with self.ledger.writing() as connection:
-                self._screen.enter(connection, [(one, readings[one.result_guid]) for one in certain])
-        self._screen.hold((one, readings[one.result_guid]) for one in (*lost, *strange))
+                self._screen.enter(connection, certain)
+        self._screen.hold((*lost, *strange))
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         stat = self._screen.read_launch(record.project_launch_guid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
@@ -13,34 +13,24 @@ from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.readings import DueLaunch
-from runner.ledger.results.reconciled import find_held, read_members, store_results
+from runner.ledger.results.reconciled import find_held, find_texted, store_results
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
-from runner.reconcile.replies import ReplyScreen, read_reply
+from runner.reconcile.replies import ReplyScreen, read_replies
 from runner.source.normalize import normalize
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from runner.ledger.results.readings import Reading
     from runner.ledger.target_key import LedgerConnection
-    from runner.optout.reply import ReplyReading
     from runner.reconcile.launches import ReconcileContext
+    from runner.reconcile.replies import ReadReply
     from runner.service.model import ResultRecord
 
 _KEPT = 64
-"""Launches whose recipients and texts are held in memory."""
+"""Launches whose texts are held in memory."""
 _KNOWN = 20_000
-
-
-class Stored(NamedTuple):
-    """New results, by launch and `result_guid`, and those not kept as their question is not certain.
-
-    New ones are only those of launches that are not read whole.
-    """
-
-    new: set[tuple[str, str]]
-    unplaced: list[ResultRecord]
 
 
 @dataclass(slots=True)
@@ -52,7 +42,6 @@ class ResultIngest:
     sources: dict[str, DueLaunch] = field(default_factory=dict)
     _left_out: dict[str, set[str]] = field(default_factory=dict, init=False)
     _screen: ReplyScreen = field(init=False)
-    _members: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
     _definitions: dict[str, tuple[dict[str, Any], bool]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -82,38 +71,42 @@ class ResultIngest:
             self.store(list(ours.values()), theirs)
         return len(ours)
 
-    def store(self, page: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()) -> Stored:
-        """Put a page of results, each once, into the ledger.
+    def store(
+        self, page: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()
+    ) -> tuple[set[tuple[str, str]], list[ResultRecord]]:
+        """Put results, each once, into the ledger.
 
         A result whose question or author is not certain is not kept, since it would be missing from one
         question or another. If it opts out, the opt-out is entered all the same; also one of the `partial`
         results, which cannot be read as a whole.
 
+        Returns the new results of launches that are not read whole, by launch and `result_guid`, and those
+        not kept.
+
         Raises:
             ServiceError: the service cannot be asked.
             LedgerError: it cannot be written, or the target's key is not at hand.
         """
-        said = {_name(one): self._read_reply(one) for one in (*page, *partial)}
-        authored, lost = self._screen.place(page)
-        others = self._screen.place(one for one in partial if said[_name(one)].kind != "answer")
-        asking = [one for one in (*authored, *others.placed) if said[_name(one)].kind != "answer"]
-        strange = {_name(one): one for one in asking if self._screen.is_stranger(one)}
-        results = {_name(one): self._make_result(one) for one in authored}
+        authored, lost = self._screen.place(self._read_replies(page))
+        others, unheard = self._screen.place(one for one in self._read_replies(partial) if one.asks)
+        strange = [one for one in (*authored, *others) if one.asks and self._screen.is_stranger(one.record)]
+        rows = self._note_strangers([(one, self._make_result(one.record)) for one in authored])
+        is_asked = any(one.asks for one in (*authored, *others))
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
-        with ledger.writing() if asking else ledger.writing_again() as connection:
+        with ledger.writing() if is_asked else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
-            kept, left_out = self._leave_out_forgotten(connection, authored)
-            unplaced = [one for one in kept if results[_name(one)] is None]
-            placed = {name: found for one in kept if (found := results[name := _name(one)]) is not None}
-            new = self._find_new(connection, placed)
-            store_results(connection, placed.values())
-            screened = [one for one in (*kept, *others.placed) if _name(one) not in strange]
-            self._screen.enter(connection, [(one, said[_name(one)]) for one in screened])
-        doubtful = (*lost, *others.lost, *strange.values())
-        self._screen.hold([(one, said[_name(one)]) for one in doubtful])
-        return Stored({*new, *map(_name, left_out)}, [*unplaced, *lost])
+            forgotten = self.context.find_forgotten(connection, {one.phone for one in authored})
+            kept = [(one, row) for one, row in rows if one.phone not in forgotten]
+            stored = [(one.record, row) for one, row in kept if row is not None]
+            new = self._find_new(connection, stored)
+            store_results(connection, [row for _, row in stored])
+            entered = [*(one for one, _ in kept), *others] if is_asked else []
+            self._screen.enter(connection, [one for one in entered if one not in strange])
+        self._screen.hold((*lost, *unheard, *strange))
+        new |= self._leave_out(one.record for one in authored if one.phone in forgotten)
+        return new, [*(one.record for one, row in kept if row is None), *(one.record for one in lost)]
 
     def close(self, short: Collection[int]) -> None:
         """Record the results left out, after the others were stored.
@@ -130,40 +123,48 @@ class ResultIngest:
 
     def _find_members(self, guid: str, phones: list[str]) -> list[str]:
         """Return those of some phones that a launch was sent to."""
-        if guid not in self._members:
-            if len(self._members) >= _KEPT:
-                self._members.clear()
-            with self.context.ledger.reading() as connection:
-                self._members[guid] = read_members(connection, self.sources[guid].launch_id)
-        return [phone for phone in phones if self.context.key.fingerprint(phone) in self._members[guid]]
+        launch_id, people = self.sources[guid].launch_id, [*map(self.context.key.fingerprint, phones)]
+        with self.context.ledger.reading() as connection:
+            texted = find_texted(connection, self.context.campaign_id, people)
+        return [phone for phone, one in zip(phones, people, strict=True) if (launch_id, one) in texted]
 
-    def _leave_out_forgotten(
-        self, connection: LedgerConnection, page: Sequence[ResultRecord]
-    ) -> tuple[list[ResultRecord], list[ResultRecord]]:
-        """Return the results to keep, and those left out for the first time."""
-        forgotten = self.context.find_forgotten(connection, {one.participant_phone_number for one in page})
-        kept, left_out = [], []
-        for record in page:
-            if record.participant_phone_number not in forgotten:
-                kept.append(record)
-                continue
+    def _note_strangers(
+        self, rows: Sequence[tuple[ReadReply, StoredResult | None]]
+    ) -> list[tuple[ReadReply, StoredResult | None]]:
+        """Return results as they are stored; those of phones that were sent nothing answer nothing."""
+        people = [row.participant for _, row in rows if row is not None]
+        with self.context.ledger.reading() as connection:
+            texted = find_texted(connection, self.context.campaign_id, people)
+        return [
+            (one, row._replace(non_answer="stranger"))
+            if row is not None
+            and (row.launch_id, row.participant) not in texted
+            and self._screen.is_unlisted(one.record)
+            else (one, row)
+            for one, row in rows
+        ]
+
+    def _leave_out(self, records: Iterable[ResultRecord]) -> set[tuple[str, str]]:
+        """Note results of forgotten people; return the names of those met for the first time."""
+        first = set()
+        for record in records:
             known = self._left_out.setdefault(record.project_launch_guid, set())
             if record.result_guid not in known:
                 known.add(record.result_guid)
-                left_out.append(record)
-        return kept, left_out
+                first.add(_name(record))
+        return first
 
     def _find_new(
-        self, connection: LedgerConnection, placed: Mapping[tuple[str, str], StoredResult]
-    ) -> list[tuple[str, str]]:
+        self, connection: LedgerConnection, stored: Iterable[tuple[ResultRecord, StoredResult]]
+    ) -> set[tuple[str, str]]:
         """Return the names of results that the ledger lacks, of launches that are not read whole."""
         asked = {
-            (one.launch_id, one.result_guid): name
-            for name, one in placed.items()
-            if not self.sources[name[0]].is_whole
+            (row.launch_id, row.result_guid): _name(record)
+            for record, row in stored
+            if not self.sources[record.project_launch_guid].is_whole
         }
         held = find_held(connection, asked.keys())
-        return [name for key, name in asked.items() if key not in held]
+        return {name for key, name in asked.items() if key not in held}
 
     def _read_definition(self, record: ResultRecord) -> tuple[dict[str, Any], bool]:
         """Return the text sent by a result's launch, and whether it is on record or the service's word."""
@@ -182,8 +183,8 @@ class ResultIngest:
             self._definitions[guid] = (listed or {}, False) if own is None else (own, True)
         return self._definitions[guid]
 
-    def _read_reply(self, record: ResultRecord) -> ReplyReading:
-        return read_reply(record, self.context.opt_out_words, lambda: self._find_offered(record))
+    def _read_replies(self, records: Iterable[ResultRecord]) -> list[ReadReply]:
+        return read_replies(records, self.context.opt_out_words, self._find_offered)
 
     def _find_offered(self, record: ResultRecord) -> tuple[str, ...]:
         definition, _ = self._read_definition(record)

@@ -10,7 +10,7 @@ from runner.ledger.database import exclude_others
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
 from runner.ledger.people.opt_outs import add_replies, find_suppressed
-from runner.ledger.record.open_launches import end_sessions, note_open
+from runner.ledger.record.deliveries import end_sessions, note_open
 from runner.ledger.results.reconciled import store_sessions, store_starts
 from runner.ledger.target_key import enter_key
 from runner.service.paging import ListWalk, find_launches
@@ -229,4 +229,4 @@ def _have_ended(stat: StatRecord, launch: AcceptedLaunch) -> bool:
 
 def _count(launch_id: int, stat: StatRecord) -> LaunchStats:
     counts = {name: getattr(stat, name) for name in COUNTS}
-    return LaunchStats(launch_id, **counts, project_launch_start=stat.project_launch_start)
+    return LaunchStats(launch_id, **counts)

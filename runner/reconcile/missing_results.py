@@ -172,6 +172,12 @@ class MissingResults:
             return self._exceeds or any(self._counts[guid].expected is not None for guid in self._short)
         return filters["project_launch_guid"] in self._short
 
+    def count_missing(self, filters: Mapping[str, str]) -> int:
+        """Return the number of missing results of a list, by the service's counts."""
+        guid = filters.get("project_launch_guid")
+        counts = [self._counts[one] for one in (self._short if guid is None else [guid])]
+        return sum(max(0, (count.expected or 0) - count.met) for count in counts)
+
     def _list_counted(self, guids: Iterable[str]) -> set[str]:
         return {guid for guid in guids if self._counts[guid].expected is not None}
 

@@ -35,27 +35,41 @@ _FEWEST_DIGITS = 4
 """Digits at a phone's end by which one of a launch's people can be told from the others."""
 
 
-class PlacedResults(NamedTuple):
-    """Results with the phones of their authors, and those without a certain author."""
+class ReadReply(NamedTuple):
+    """A result, and what its texts say."""
 
-    placed: list[ResultRecord]
-    lost: list[ResultRecord]
+    record: ResultRecord
+    reading: ReplyReading
+
+    @property
+    def phone(self) -> str:
+        """The phone of its author, as far as that is known."""
+        return self.record.participant_phone_number
+
+    @property
+    def asks(self) -> bool:
+        """True if it may opt out, or ask for texts again."""
+        return self.reading.kind != "answer"
 
 
-def read_reply(
-    record: ResultRecord, words: tuple[str, ...], find_offered: Callable[[], tuple[str, ...]]
-) -> ReplyReading:
-    """Classify a reply by both of its texts; the gravest reading counts.
+def read_replies(
+    records: Iterable[ResultRecord],
+    words: tuple[str, ...],
+    find_offered: Callable[[ResultRecord], tuple[str, ...]],
+) -> list[ReadReply]:
+    """Classify replies by both of their texts; the gravest reading counts.
 
     `find_offered` is called for possible opt-outs only: the responses that its question offers.
     """
-    texts = dict.fromkeys((record.result_response, record.result_answer))
-    readings = [classify(text, words=words) for text in texts]
-    if all(reading.kind == "answer" for reading in readings):
-        return readings[0]
-    offered = find_offered()
-    readings = [classify(text, offered=offered, words=words) for text in texts]
-    return min(readings, key=lambda reading: _GRAVEST.index(reading.kind))
+    found = []
+    for record in records:
+        texts = dict.fromkeys((record.result_response, record.result_answer))
+        readings = [classify(text, words=words) for text in texts]
+        if any(reading.kind != "answer" for reading in readings):
+            offered = find_offered(record)
+            readings = [classify(text, offered=offered, words=words) for text in texts]
+        found.append(ReadReply(record, min(readings, key=lambda reading: _GRAVEST.index(reading.kind))))
+    return found
 
 
 @dataclass(slots=True)
@@ -72,67 +86,63 @@ class ReplyScreen:
     find_members: Callable[[str, list[str]], list[str]] = lambda _guid, _phones: []
     _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
 
-    def place(self, records: Iterable[ResultRecord]) -> PlacedResults:
-        """Find the authors of results.
+    def place(self, replies: Iterable[ReadReply]) -> tuple[list[ReadReply], list[ReadReply]]:
+        """Return replies with the phones of their authors, and those without a certain author.
 
         Raises:
             ServiceError: the service cannot be asked.
         """
         placed, lost = [], []
-        for record in records:
-            phone = self._find_author(record)
+        for reply in replies:
+            phone = self._find_author(reply.record)
             if phone is None:
-                lost.append(record)
-            elif phone == record.participant_phone_number:
-                placed.append(record)
+                lost.append(reply)
+            elif phone == reply.phone:
+                placed.append(reply)
             else:
-                placed.append(replace(record, participant_phone_number=phone))
-        return PlacedResults(placed, lost)
+                placed.append(reply._replace(record=replace(reply.record, participant_phone_number=phone)))
+        return placed, lost
 
-    def enter(
-        self, connection: LedgerConnection, read: Collection[tuple[ResultRecord, ReplyReading]]
-    ) -> None:
+    def enter(self, connection: LedgerConnection, replies: Collection[ReadReply]) -> None:
         """Enter the opt-outs among replies with known authors, and the wishes to be texted again.
 
         Raises:
             LedgerError: the ledger cannot be written.
         """
-        if all(reading.kind == "answer" for _, reading in read):
+        asking = [reply for reply in replies if reply.asks]
+        if not asking:
             return
         key = self.key
         enter_key(connection, key)
-        replies, proposals = list[OptOut](), list[OptIn]()
-        for record, reading in read:
-            guid = record.result_guid
-            if reading.kind in _STATES:
-                author = key.fingerprint(record.participant_phone_number)
-                replies.append(OptOut(author, guid, "reply", _STATES[reading.kind], self.at))
-            elif reading.kind == "opt_in":
-                author = key.fingerprint(record.participant_phone_number)
-                proposals.append(OptIn(guid, author, record.created, self.at))
-        add_replies(connection, key.target, replies)
+        opt_outs, proposals = list[OptOut](), list[OptIn]()
+        for reply in asking:
+            guid, author = reply.record.result_guid, key.fingerprint(reply.phone)
+            if reply.reading.kind in _STATES:
+                opt_outs.append(OptOut(author, guid, "reply", _STATES[reply.reading.kind], self.at))
+            else:
+                proposals.append(OptIn(guid, author, reply.record.created, self.at))
+        add_replies(connection, key.target, opt_outs)
         add_opt_ins(connection, key.target, proposals)
 
-    def hold(self, read: Iterable[tuple[ResultRecord, ReplyReading]]) -> None:
+    def hold(self, replies: Iterable[ReadReply]) -> None:
         """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author.
 
         Raises:
             ServiceError: the service cannot be asked.
             LedgerError: the ledger cannot be written.
         """
-        lost = [record for record, reading in read if reading.kind in _STATES]
-        listed = {record.project_launch_guid: self._list_people(record) for record in lost}
-        if not lost:
-            return
-        with self.ledger.writing() as connection:
-            key = self.key
-            enter_key(connection, key)
-            for record in lost:
-                phones, is_whole = listed[record.project_launch_guid]
-                if (written := record.participant_phone_number).startswith("+"):
-                    phones = [*phones, written]
-                people = [key.fingerprint(phone) for phone in phones] + [NOBODY] * (not is_whole)
-                held = [OptOut(one, record.result_guid, "launch", "doubtful", self.at) for one in people]
+        key, held = self.key, list[OptOut]()
+        for record, reading in replies:
+            if reading.kind not in _STATES:
+                continue
+            phones, is_whole = self._list_people(record)
+            if (written := record.participant_phone_number).startswith("+"):
+                phones = [*phones, written]
+            people = [key.fingerprint(phone) for phone in phones] + [NOBODY] * (not is_whole)
+            held += [OptOut(one, record.result_guid, "launch", "doubtful", self.at) for one in people]
+        if held:
+            with self.ledger.writing() as connection:
+                enter_key(connection, key)
                 add_replies(connection, key.target, held)
 
     def is_stranger(self, record: ResultRecord) -> bool:
@@ -142,10 +152,16 @@ class ReplyScreen:
             ServiceError: the service cannot be asked.
         """
         phone = record.participant_phone_number
-        if self.find_members(record.project_launch_guid, [phone]):
-            return False
+        return not self.find_members(record.project_launch_guid, [phone]) and self.is_unlisted(record)
+
+    def is_unlisted(self, record: ResultRecord) -> bool:
+        """Return whether the service lists all people of a result's launch, and the result's phone is none.
+
+        Raises:
+            ServiceError: the service cannot be asked.
+        """
         people, is_whole = self._list_people(record)
-        return is_whole and phone not in people
+        return is_whole and record.participant_phone_number not in people
 
     def read_launch(self, guid: str) -> StatRecord | None:
         """Return a launch as the service lists it; None if it doesn't.

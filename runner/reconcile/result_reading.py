@@ -3,8 +3,8 @@
 Results are keyed by launch and `result_guid`, opt-outs by the reply: storing one twice has no effect.
 The order of a list is not promised, and lists shift while they are paged: one pass may not show every
 result, and only the counts tell. A pass continues at the end of the list that has something new, and ends
-when nothing is missing; otherwise counts and lists are read again. Each page is stored as it comes, so an
-interrupted run loses nothing.
+when nothing is missing; otherwise counts and lists are read again. Pages are stored as they come, some at a
+time: a killed run reads the last of them again.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 from runner.ledger.database import exclude_others
 from runner.ledger.results.reconciled import Removed, remove_unlisted
 from runner.reconcile.ingest import ResultIngest
-from runner.service.model import Unreadable
+from runner.service.model import PAGE, Unreadable
 from runner.service.paging import ListWalk, RecordedGuids
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from runner.reconcile.launches import LaunchReader, ReconcileContext
     from runner.reconcile.missing_results import MissingResults
     from runner.service.model import Page, ResultRecord
@@ -29,6 +31,8 @@ ROUNDS = 40
 """The most readings of the lists. If each page is drawn at random, a pass shows 1 - 1/e of the missing
 results: the last of 1,000,000 is found after about 30."""
 FRUITLESS_ROUNDS = 3
+PAGES_AT_ONCE = 16
+"""The most pages whose results are stored in one transaction."""
 _UNCERTAIN = (
     "a result of the service does not tell for certain whose answer it is, or which question it answers"
 )
@@ -93,17 +97,21 @@ class ResultReading:
 
     def _read_list(self, filters: dict[str, str]) -> int:
         """Read a list until its launches are full, or to its end, and return the number of new results."""
-        total = length = 0
+        total, length, most = 0, 0, 1
+        wanted = self.missing.count_missing(filters)
         walk = ListWalk(partial(self._read_page, filters))
-        while self.missing.lacks(filters) and (page := walk.read_page()):
-            found = self._store(page)
+        while self.missing.lacks(filters) and (pages := walk.read_pages(max(1, most))):
+            found = self._store(pages)
             total += found
-            counted = page.total_count
-            if counted is not None and counted < length:
-                self.missing.start_over(filters)
-                break
-            self.missing.expect_listed(filters, page)
-            length = counted or length
+            for page in pages:
+                counted = page.total_count
+                if counted is not None and counted < length:
+                    self.missing.start_over(filters)
+                    return total
+                self.missing.expect_listed(filters, page)
+                length = counted or length
+            # Where much is new, fewer transactions; a single page shows that nothing is.
+            most = min(2 * most, PAGES_AT_ONCE, -(-(wanted - total) // PAGE)) if found else 1
             if not found:
                 walk.turn()
             if walk.is_over and counted is not None:
@@ -113,22 +121,25 @@ class ResultReading:
     def _read_page(self, filters: dict[str, str], offset: int) -> Page[ResultRecord]:
         return self._recorded.spell_page(self.context.client.read_results(filters, offset))
 
-    def _store(self, page: Page[ResultRecord]) -> int:
+    def _store(self, pages: Sequence[Page[ResultRecord]]) -> int:
+        """Store and count the results of some pages; return the number of new ones."""
+        sources = self.missing.sources
         ours = {
             (record.project_launch_guid, record.result_guid): record
+            for page in pages
             for record in page.records
-            if record.project_launch_guid in self.missing.sources
+            if record.project_launch_guid in sources
         }
-        others = [one for one in page.partial if one.project_launch_guid in self.missing.sources]
+        others = [one for page in pages for one in page.partial if one.project_launch_guid in sources]
+        unreadable = [one for page in pages for one in page.unreadable]
         self.context.observe_progress(len(ours))
         if not ours and not others:
-            return self.missing.count_unreadable(page.unreadable)
+            return self.missing.count_unreadable(unreadable)
         new, unplaced = self._ingest.store(list(ours.values()), others)
-        lost = [Unreadable(one.result_guid, one.project_launch_guid, 0, _UNCERTAIN) for one in unplaced]
         for record in unplaced:
+            unreadable.append(Unreadable(record.result_guid, record.project_launch_guid, 0, _UNCERTAIN))
             del ours[record.project_launch_guid, record.result_guid]
-        found = self.missing.count(ours.values(), new)
-        return found + self.missing.count_unreadable([*page.unreadable, *lost])
+        return self.missing.count(ours.values(), new) + self.missing.count_unreadable(unreadable)
 
 
 def sweep_results(context: ReconcileContext, tag: str) -> None:
@@ -138,5 +149,7 @@ def sweep_results(context: ReconcileContext, tag: str) -> None:
     """
     ingest = ResultIngest(context)
     walk = ListWalk(partial(context.client.read_results, {"project_tag": tag}))
-    while page := walk.read_page():
-        context.observe_progress(ingest.store_all(page.records, page.partial))
+    while pages := walk.read_pages(PAGES_AT_ONCE):
+        records = [one for page in pages for one in page.records]
+        partly = [one for page in pages for one in page.partial]
+        context.observe_progress(ingest.store_all(records, partly))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.facts import AnswerReading
-from runner.report.model import WordCount
+from runner.report.question_model import WordCount
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_number
 

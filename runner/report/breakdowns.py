@@ -11,15 +11,8 @@ from runner.report.answers import list_frequent
 from runner.report.comparison import analyse
 from runner.report.facts import GroupTally, QuestionOutline
 from runner.report.funnel import count_completed
-from runner.report.model import (
-    Breakdown,
-    Experiment,
-    PartialAnswers,
-    QuestionReport,
-    ResponseCount,
-    TextSummary,
-    Turnout,
-)
+from runner.report.model import Breakdown, Experiment, Turnout
+from runner.report.question_model import PartialAnswers, QuestionReport, ResponseCount, TextSummary
 from runner.report.scores import (
     divide,
     net_promoter_score,
@@ -47,6 +40,8 @@ if TYPE_CHECKING:
 
 OWN_WORDS_LABEL = "(in the participant's own words)"
 """The label of texts that were not offered: their number is shown, never the texts."""
+NO_VALUE = "(empty)"
+"""The name of the group of recipients whose cell is blank, or who have left the audience."""
 _HALF = Fraction(1, 2)
 
 
@@ -153,12 +148,19 @@ def _distribute(
         if place_of is not None:
             by_place[place_of] += count
         elif not is_freeform:
-            strangers[reading.answer, OWN_WORDS_LABEL if reading.label is None else reading.label] += count
+            strangers[reading.answer, _label_stranger(question, reading.label)] += count
     for place, response in enumerate(question.responses):
         count = by_place[place]
         yield ResponseCount(str(place + 1), response, count, divide(count, answers))
     for (answer, label), count in sorted(strangers.items(), key=lambda item: (-item[1], item[0])):
         yield ResponseCount(answer, label, count, divide(count, answers))
+
+
+def _label_stranger(question: QuestionOutline, label: str | None) -> str:
+    """Return the label of an answer that is none of the responses, if the question has any."""
+    if label is None:
+        return OWN_WORDS_LABEL
+    return f"{label} (not in the campaign)" if question.responses else label
 
 
 def _guess_outline(tag: str, tally: QuestionTally) -> QuestionOutline:
@@ -231,8 +233,7 @@ def break_down(
     A group of fewer than `least` recipients is left out, and so is the next larger one if the total would
     otherwise reveal the small ones (primary and secondary suppression: L. Willenborg, T. de Waal, "Elements
     of Statistical Disclosure Control", 2001, chapter 6). Scores of fewer answers are left out by the same
-    rule, since the score of everybody would reveal them. The empty value stands for recipients who have left
-    the audience.
+    rule, since the score of everybody would reveal them.
     """
     hidden = _choose_small({name: group.sent for name, group in groups.items()}, least)
     scoreless = _choose_scoreless(outline, groups, hidden, least)
@@ -241,7 +242,11 @@ def break_down(
         column=column,
         groups=tuple(
             _describe_group(
-                outline, name, group, {tag for tag in scoreless if name in scoreless[tag]}, is_read=is_read
+                outline,
+                name or NO_VALUE,
+                group,
+                {tag for tag in scoreless if name in scoreless[tag]},
+                is_read=is_read,
             )
             for name, group in groups.items()
             if name not in hidden

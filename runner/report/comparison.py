@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.report_model import SentRow
     from runner.report.facts import AnalysisPlan
-    from runner.report.model import Interval
+    from runner.report.question_model import Interval
 
 
 # As in R's fisher.test: rounding must not tell apart tables that are equally likely.

@@ -22,7 +22,6 @@ from runner.report.facts import DayTally, MessageTally, OptOutFacts, QuestionTal
 from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, response_rates
 from runner.report.model import (
     SMALL_GROUP,
-    UNKNOWN_TIMES,
     Audience,
     CampaignReport,
     Caveat,
@@ -35,6 +34,7 @@ from runner.report.model import (
     Sessions,
     Volume,
 )
+from runner.report.question_model import UNKNOWN_TIMES
 from runner.report.scores import divide, summarise_times, wilson_interval
 from runner.source.quantity import read_number
 
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     )
     from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
     from runner.report.funnel import FunnelStep
-    from runner.report.model import QuestionReport, ResponseRates
+    from runner.report.model import ResponseRates
+    from runner.report.question_model import QuestionReport
 
 _Key = TypeVar("_Key")
 
@@ -158,6 +159,12 @@ class _Message:
         """True if the answers to every listed launch were read."""
         return not self.totals.unread and not self.hides_answers
 
+    @property
+    def has_rate(self) -> bool:
+        """True if the response rate is defined, and known."""
+        asks = self.is_read and bool(self.outline.questions)
+        return asks and 0 < self.totals.sent >= self.tally.participants
+
     @cached_property
     def sent(self) -> list[SentRow]:
         return [row for row in self.facts.sent if row.message == self.outline.id]
@@ -238,30 +245,19 @@ def _pool_score(
 
 
 def _summarise_message(one: _Message, least: int) -> MessageReport:
-    outline, totals, tally, is_read = one.outline, one.totals, one.tally, one.is_read
-    answered = tally.participants
-    has_rate = is_read and bool(outline.questions) and 0 < totals.sent >= answered
-    opt_outs = one.facts.opt_outs.get(outline.id, OptOutFacts())
-    held = {
-        "participants_answered": answered,
-        "participants_completed": sum(one.completed.values()),
-        "results": tally.results,
-        "opt_outs": opt_outs.replied + opt_outs.reported,
-        "doubtful": opt_outs.doubtful,
-        "non_answers": tally.non_answers,
-    }
-    known: dict[str, int | None] = dict(held) if is_read else dict.fromkeys(held)
+    outline, totals, tally = one.outline, one.totals, one.tally
+    held = _count_people(one)
+    known: dict[str, int | None] = dict(held) if one.is_read else dict.fromkeys(held)
     ended = divide(known["participants_completed"], known["participants_answered"])
+    answered, has_rate = tally.participants, one.has_rate
     dispositions = _count_dispositions(one) if has_rate else None
-    # After a reply that opts out the service goes on as it likes.
-    steps = one.steps if is_read and not tally.refusals else None
-    blocked, price = one.sessions.blocked, one.facts.price
+    reconciled_at = _read_time(totals.reconciled_at)
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
         first_sent_at=_read_time(totals.first_sent_at),
         last_sent_at=_read_time(totals.last_sent_at),
-        reconciled_at=_read_time(totals.reconciled_at),
+        reconciled_at=reconciled_at,
         launches=totals.launches,
         reconciled_launches=totals.reconciled,
         reconciled_sent=totals.sent_read,
@@ -278,20 +274,38 @@ def _summarise_message(one: _Message, least: int) -> MessageReport:
         discrepancies=tuple(_find_discrepancies(one)),
         questions=tuple(_summarise_questions(one)),
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
-        volume=measure_volume(outline, totals, one.sent_by_arm, one.completed, steps, price, blocked),
+        volume=_measure_volume(one),
         dispositions=dispositions,
         response_rates=_rate(dispositions) if dispositions else None,
-        time_to_first_answer=summarise_times(tally.first_s) if is_read else UNKNOWN_TIMES,
-        experiment=describe_experiment(
-            outline, tally, one.sent, _read_time(totals.reconciled_at), is_read=is_read
-        ),
+        time_to_first_answer=summarise_times(tally.first_s) if one.is_read else UNKNOWN_TIMES,
+        experiment=describe_experiment(outline, tally, one.sent, reconciled_at, is_read=one.is_read),
         breakdowns=tuple(
-            break_down(outline, column, groups, least, is_read=is_read)
+            break_down(outline, column, groups, least, is_read=one.is_read)
             for column, groups in tally.groups.items()
         ),
         days=tuple(_list_days(one)),
         partly_known=_list_parts(one, held),
     )
+
+
+def _measure_volume(one: _Message) -> Volume:
+    # After a reply that opts out the service goes on as it likes.
+    steps = one.steps if one.is_read and not one.tally.refusals else None
+    price, blocked = one.facts.price, one.sessions.blocked
+    return measure_volume(one.outline, one.totals, one.sent_by_arm, one.completed, steps, price, blocked)
+
+
+def _count_people(one: _Message) -> dict[str, int]:
+    """Return the counts that the ledger holds, as far as answers were read."""
+    opt_outs = one.facts.opt_outs.get(one.outline.id, OptOutFacts())
+    return {
+        "participants_answered": one.tally.participants,
+        "participants_completed": sum(one.completed.values()),
+        "results": one.tally.results,
+        "opt_outs": opt_outs.replied + opt_outs.reported,
+        "doubtful": opt_outs.doubtful,
+        "non_answers": one.tally.non_answers,
+    }
 
 
 def _know_rejected(one: _Message) -> int | None:

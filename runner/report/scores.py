@@ -9,7 +9,7 @@ from math import cbrt, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.model import NetPromoterScore, NumberSummary, SatisfactionScore, TimeSummary
+from runner.report.question_model import NetPromoterScore, NumberSummary, SatisfactionScore, TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

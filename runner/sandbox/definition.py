@@ -29,24 +29,16 @@ class SendRequest:
     phones: tuple[str, ...] = field(repr=False)
 
 
-class _Problems:
+class _Problems(list[str]):
     """The problems of a body: the first hundred in words, the others counted."""
 
-    def __init__(self) -> None:
-        self._first: list[str] = []
-        self._count = 0
-
-    def __bool__(self) -> bool:
-        return self._count > 0
+    more = 0
 
     def append(self, problem: str) -> None:
-        self._count += 1
-        if self._count <= _PROBLEMS_MAX:
-            self._first.append(problem)
-
-    def list(self) -> list[str]:
-        rest = self._count - len(self._first)
-        return [*self._first, f"and {rest:,} more"] if rest else self._first
+        if len(self) < _PROBLEMS_MAX:
+            super().append(problem)
+        else:
+            self.more += 1
 
 
 def read_send(raw: bytes) -> SendRequest:
@@ -63,7 +55,8 @@ def read_send(raw: bytes) -> SendRequest:
     definition = _read_definition(body, problems)
     if problems:
         message = "The send request is not valid; nobody was texted."
-        raise RefusalError(400, "invalid_send", message, problems.list())
+        rest = [f"and {problems.more:,} more"] if problems.more else []
+        raise RefusalError(400, "invalid_send", message, [*problems, *rest])
     return SendRequest(definition, phones)
 
 

@@ -13,15 +13,11 @@ OWN_NUMBER = "+15550100000"
 
 @dataclass(frozen=True, slots=True)
 class ServiceAddress:
-    """Base URL (without a final slash) and credentials of a running service.
-
-    `network_url` is the base URL for other machines, if the service listens on all addresses.
-    """
+    """Base URL (without a final slash) and credentials of a running service."""
 
     url: str
     username: str
     api_key: str = field(repr=False)
-    network_url: str | None = None
 
 
 class Status(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from runner.errors import UnusableListError
+from runner.errors import ServiceError, UnusableListError
 from runner.service.model import PAGE, Record, Unreadable
 from runner.source.normalize import normalize_guid
 
@@ -123,6 +123,21 @@ class ListWalk(Generic[Record]):
             self._low = self._high
         self._last = page
         return page
+
+    def read_pages(self, most: int) -> list[Page[Record]]:
+        """Return at most so many pages; none at the end.
+
+        Raises:
+            ServiceError: as for `read_page`. What was read before is returned first.
+        """
+        pages: list[Page[Record]] = []
+        try:
+            while len(pages) < most and (page := self.read_page()):
+                pages.append(page)
+        except ServiceError:
+            if not pages:
+                raise
+        return pages
 
     def _read_forward(self) -> Page[Record]:
         page = self._read(self._low)

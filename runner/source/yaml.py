@@ -13,7 +13,7 @@ import gc
 import json
 import re
 import unicodedata
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -22,6 +22,7 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.stand_in import find_stand_in
+from runner.source.yaml_faults import explain_syntax, find_too_deep, make_mark, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,25 +39,7 @@ MAX_DEPTH = 64
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
 _TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
-_FLOW = re.compile(
-    r"""(?s)"(?:\\.|[^"\\])*+"|'[^']*+'|(?:^|(?<=\s))\#[^\n]*|(?P<opening>[\[{])|(?P<closing>[\]}])"""
-)
-"""Brackets, and what may hold other ones."""
-_INDICATORS = "*&!|>%@`\"'\t"
-_NO_STARTS = "\t@`%"
-"""Characters that no value starts with."""
-_QUOTES = "put text that contains `: ` in quotes"
-_INDENTATION = "check this line's indentation: the entries of one list or mapping start in one column"
-_ENDED = "the value before this has ended: put the whole text in quotes"
-_QUOTES_WITHIN = {
-    '"': """a `"` within the text ends it: write `\\"` there, or the whole text in 'single quotes'""",
-    "'": """a `'` within the text ends it: write it twice, or the whole text in "double quotes\"""",
-}
-_SEVERAL_LINES = "text of several lines needs `|` or `>`"
-_ESCAPE = "write a backslash twice, or the text in 'single quotes'"
-_GLUED_KEY = re.compile(r"([ -]*)([a-z_]+):(?!//)(\S.*)")
 _TEXT_KEY = re.compile(r"\b(?:text|introduction|conclusion|conclude_on|tag):\s+$")
-_START = yaml.Mark("", 0, 0, 0, "", 0)
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -242,11 +225,16 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
             builder = _Builder(file, next_event, text)
             data = builder.build()
     except yaml.MarkedYAMLError as error:
-        _refuse_syntax(file, error, text)
+        place, words, hint = explain_syntax(error, text)
+        # A parser looks ahead, and has a limit of its own.
+        deep = find_too_deep(text, place.index, MAX_DEPTH)
+        if deep is not None:
+            _refuse(file, "yaml-depth", _TOO_DEEP, deep, None)
+        _refuse(file, "yaml-syntax", words, place, hint)
     except yaml.reader.ReaderError as error:
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
         message = f"the character {shown} may not stand in YAML"
-        _refuse(file, "yaml-character", message, _mark(text, error.position), "remove it")
+        _refuse(file, "yaml-character", message, make_mark(text, error.position), "remove it")
     unused = {(mark.line, mark.column): anchor for anchor, mark in builder.unused.items()}
     return YamlDocument(file, data, text, builder.problems, unused, builder.places)
 
@@ -259,106 +247,6 @@ def _open_parser(text: str) -> Iterator[Callable[[], Any]]:
         yield parser.get_event
     finally:
         parser.dispose()
-
-
-def _advise_on_end(began: yaml.Mark, noticed: yaml.Mark, text: str) -> str | None:
-    """Return what to do about a value that began at one place, and does not go on at another."""
-    first = _character(began, text)
-    if began is noticed or first == "!":
-        return None
-    if first not in "[{":
-        line = _line(noticed, text)
-        before, rest = line[: noticed.column].strip(), line[noticed.column :].rstrip()
-        if before and rest.endswith(before[-1]):
-            return _QUOTES_WITHIN.get(before[-1], _ENDED)
-        return _ENDED if before else _INDENTATION
-    if any(re.search(r"\s#", line) for line in text.splitlines()[began.line : noticed.line + 1]):
-        return "` #` begins a comment, up to the end of its line: put the text with it in quotes"
-    return f"close the `{first}` of line {began.line + 1}, or put a `,` between its entries"
-
-
-def _refuse_syntax(file: Path, error: yaml.MarkedYAMLError, text: str) -> NoReturn:
-    """Raise a parser's error in words for people.
-
-    What it is follows from its type and the characters at its marks: each release words its errors anew.
-    """
-    noticed = error.problem_mark or error.context_mark or _START
-    began = error.context_mark or noticed
-    deep = _find_depth_exceeded(text, noticed)
-    if deep is not None:
-        _refuse(file, "yaml-depth", _TOO_DEEP, deep, None)
-    message = f"this is not YAML: {error.problem}"
-    if not isinstance(error, yaml.scanner.ScannerError):
-        _refuse(file, "yaml-syntax", message, noticed, _advise_on_end(began, noticed, text))
-    place, words, hint = _find_glued(began, noticed, text) or _explain_scan(began, noticed, text)
-    _refuse(file, "yaml-syntax", words or message, place, hint)
-
-
-def _explain_scan(began: yaml.Mark, noticed: yaml.Mark, text: str) -> tuple[yaml.Mark, str, str | None]:
-    """Return the place of characters that are no YAML, what they are (empty if that is open), and a hint."""
-    before, at = _line(noticed, text)[: noticed.column], _character(noticed, text)
-    first = _character(began, text)
-    if first in "\"'" and not "".join(text.splitlines()[noticed.line :])[noticed.column :].strip():
-        return began, "this quote is never closed", "close it where the text ends"
-    if began is not noticed and first not in _INDICATORS and ":" not in _line(began, text)[began.column :]:
-        return began, "this line has no `:` after its key", _SEVERAL_LINES
-    if at == ":" or (first == '"' and at == "\\"):
-        colon = _QUOTES if ": " in before else "check this line's indentation"
-        return noticed, "", colon if at == ":" else _ESCAPE
-    if first in "*&|>" and began is not noticed:
-        return began, *_explain_character(first)
-    if at in _NO_STARTS or (at in "-?" and before.rstrip().endswith(":")):
-        return noticed, *_explain_character(at)
-    return noticed, "", None
-
-
-def _find_glued(began: yaml.Mark, noticed: yaml.Mark, text: str) -> tuple[yaml.Mark, str, str] | None:
-    """Return where a key lacks the blank after its colon, so that YAML takes it for a text, and the words."""
-    numbers = (began.line, noticed.line - 1) if _character(noticed, text) == ":" else (began.line,)
-    lines = text.splitlines()
-    for number in numbers:
-        found = _GLUED_KEY.match(lines[number]) if 0 <= number < len(lines) else None
-        if found:
-            words, hint = f"a blank is missing after `{found[2]}:`", f"write `{found[2]}: {found[3]}`"
-            return yaml.Mark("", 0, number, len(found[1]), "", 0), words, hint
-    return None
-
-
-def _find_depth_exceeded(text: str, noticed: yaml.Mark) -> yaml.Mark | None:
-    """Return where a text that a parser refused is nested too deep; None if it is not.
-
-    A parser looks ahead, and has a limit of its own, so it may refuse a text before its events are as deep.
-    """
-    depth, end = 0, 0
-    with _open_parser(text) as next_event, suppress(yaml.MarkedYAMLError):
-        while (event := next_event()) is not None:
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            end = event.end_mark.index
-    for part in _FLOW.finditer(text, end, noticed.index):
-        depth += (part["opening"] is not None) - (part["closing"] is not None)
-        if depth > MAX_DEPTH:
-            return _mark(text, part.start())
-    return None
-
-
-def _mark(text: str, index: int) -> yaml.Mark:
-    line, column = text.count("\n", 0, index), index - text.rfind("\n", 0, index) - 1
-    return yaml.Mark("", index, line, column, "", 0)
-
-
-def _explain_character(character: str) -> tuple[str, str]:
-    if character == "\t":
-        return "a tab stands in the indentation", "YAML is indented with blanks: replace the tab"
-    return f"text cannot start with `{character}` here", "put it in quotes"
-
-
-def _character(mark: yaml.Mark, text: str) -> str:
-    return _line(mark, text)[mark.column : mark.column + 1] or "\n"
-
-
-def _line(mark: yaml.Mark, text: str) -> str:
-    lines = text.splitlines()
-    return lines[mark.line] if mark.line < len(lines) else ""
 
 
 class _Builder:
@@ -398,7 +286,7 @@ class _Builder:
 
     def _advise_quotes(self, mark: yaml.Mark) -> str:
         """Return how a value from a mark on is put in quotes; it is only shown if it is a text to be sent."""
-        line = _line(mark, self._text)
+        line = read_line(mark, self._text)
         key = _TEXT_KEY.search(line[: mark.column])
         if key is None:
             return "put text in quotes"

@@ -30,6 +30,11 @@ class AbsentError(UndefinedError):
         self._holder = holder
         self.name = name
 
+    @property
+    def is_variable(self) -> bool:
+        """True if a variable was looked up, not an entry of a value."""
+        return self._holder is missing and isinstance(self.name, str)
+
     def describe(self, shown: str) -> str:
         """Return the reason; `shown` stands for the name."""
         if self.name is None:

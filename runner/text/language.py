@@ -47,8 +47,6 @@ makes. A turn of a loop, or an included file, takes one step, and one more for e
 """
 _CHARACTERS_A_STEP = 100
 _NODES_A_STEP = 10
-_SHORT, _FEW = 19, 20
-"""The most characters of a constant, and constants of a literal, that are not measured."""
 _APPLIED = {
     "map": ("filter", 0),
     **dict.fromkeys(("select", "reject"), ("test", 0)),
@@ -90,6 +88,13 @@ def measure(value: Any) -> int:
 def _require_size(size: int) -> None:
     if size > MAX_LENGTH:
         raise BoundError(f"a value grows beyond {MAX_LENGTH:,} characters")
+
+
+def _require_given(values: Iterable[Any]) -> None:
+    """Raise the error of a missing value, if one is among some values."""
+    for value in values:
+        if isinstance(value, Undefined):
+            str(value)
 
 
 def require_flat(value: Any) -> Any:
@@ -321,6 +326,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             except OWN:
                 raise
             except UNSUITABLE:
+                _require_given(args)
                 way = " with these arguments" if others or kwargs else ""
                 raise MisuseError(f"`{name}` cannot be used on {name_kind(value)}{way}") from None
             if isinstance(result, Iterator):
@@ -367,6 +373,7 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         except OWN:
             raise
         except UNSUITABLE:
+            _require_given(args)
             name = getattr(obj, "__name__", "").lstrip("_")
             words = f"`{name}()` cannot be called like this" if name else f"{name_kind(obj)} cannot be called"
             raise MisuseError(words) from None
@@ -437,9 +444,9 @@ def _bound_node(node: nodes.Node) -> nodes.Node:
     elif isinstance(node, nodes.Compare):
         compared: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
         for operand in compared:
-            if not _is_small(operand.expr):
+            if not isinstance(operand.expr, nodes.Const):
                 operand.expr = _filter(operand.expr, "#weighed")
-    elif _is_literal(node) and not _is_small(node):
+    elif _is_literal(node):
         return _filter(node, "#bounded")
     return node
 
@@ -455,20 +462,6 @@ def _weigh_node(node: nodes.Node) -> float:
 def _is_literal(node: nodes.Node) -> TypeGuard[nodes.Expr]:
     is_value = isinstance(node, (nodes.List, nodes.Dict))
     return is_value or (isinstance(node, nodes.Tuple) and node.ctx == "load")
-
-
-def _is_small(node: nodes.Expr) -> bool:
-    """Return whether a node is a constant, or a literal of constants, that is too small to measure."""
-    match node:
-        case nodes.Dict():
-            parts = [part for pair in node.items for part in (pair.key, pair.value)]
-        case nodes.List() | nodes.Tuple():
-            parts = node.items
-        case _:
-            parts = [node]
-    return len(parts) <= _FEW and all(
-        isinstance(part, nodes.Const) and len(repr(part.value)) <= _SHORT for part in parts
-    )
 
 
 def _filter(node: nodes.Expr | None, name: str, *args: nodes.Expr, lineno: int | None = None) -> nodes.Filter:

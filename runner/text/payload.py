@@ -7,6 +7,7 @@ launch. Problems of texts are reported once, those of rows row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.audience.audience import known_names
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from runner.text.outgoing import Definition
 
 _MEMO_SIZE = 1024
+_CACHED = frozenset((str, type(None)))
+"""Types of the values by which messages are cached."""
 _TEXT_NAMES = ("text", "introduction", "conclusion")
-_KEYS_OF_THEIR_OWN = frozenset((str, type(None)))
-"""Types whose values equal no value of another type, unlike `1`, `1.0` and `True`, which are one key."""
 
 
 class Payload(NamedTuple):
@@ -81,8 +82,7 @@ class _Prepared:
 class MessageRenderer:
     """A renderer of one message for its recipients.
 
-    Texts without variables are rendered once. Whole messages are cached by the values of their variables, as
-    long as values repeat.
+    Texts without variables are rendered once. Whole messages are cached by the values of their variables.
 
     Attributes:
         names: the variables that its texts refer to.
@@ -99,8 +99,7 @@ class MessageRenderer:
         self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
         self._ordered_names = tuple(sorted(self.names))
         self._prepared: _Prepared | None = None
-        self._memo: dict[tuple[Any, ...], Payload] | None = {}
-        self._hits = 0
+        self._render_cached = lru_cache(_MEMO_SIZE)(self._render_key)
 
     @property
     def renders_min(self) -> int:
@@ -130,29 +129,13 @@ class MessageRenderer:
             MissingVariablesError: a text needs variables that are missing.
             TemplateProblemError: a text cannot be rendered, or comes out empty.
         """
-        if self._memo is None:
-            return self._render(variables)
         key = tuple([variables.get(name) for name in self._ordered_names])
-        if not _KEYS_OF_THEIR_OWN.issuperset(map(type, key)):
-            key = tuple(map(_freeze, key))
-        payload = self._memo.get(key)
-        if payload is not None:
-            self._hits += 1
-            return payload
-        payload = self._render(variables)
-        self._remember(key, payload)
-        return payload
+        # Other values may be lists, or equal without being the same, as `1`, `1.0` and `True`.
+        return self._render_cached(key) if _CACHED.issuperset(map(type, key)) else self._render(variables)
 
-    def _remember(self, key: tuple[Any, ...], payload: Payload) -> None:
-        if self._memo is None:
-            return
-        if len(self._memo) == _MEMO_SIZE:
-            if self._hits < _MEMO_SIZE:
-                self._memo = None
-                return
-            self._memo.clear()
-            self._hits = 0
-        self._memo[key] = payload
+    def _render_key(self, key: tuple[Any, ...]) -> Payload:
+        named = zip(self._ordered_names, key, strict=True)
+        return self._render({name: value for name, value in named if value is not None})
 
     def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
         missing: dict[str, TemplateText] = {}
@@ -223,10 +206,6 @@ def _compile_texts(message: Message, compiler: TextCompiler) -> dict[TemplateTex
     if problems:
         raise TemplateProblemError(*problems)
     return compiled
-
-
-def _freeze(value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else (type(value).__name__, repr(value))
 
 
 def _require_distinct(responses: list[str], texts: list[CompiledText]) -> None:

@@ -10,21 +10,25 @@ Branches are told apart, not their combinations, so memory is bounded by the tem
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import jinja2
 from jinja2 import nodes, pass_context
+from jinja2.visitor import NodeTransformer
 
+from runner.document import Count, Part, Positive
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_leading_number
 from runner.text.include import read_included
 from runner.text.language import CampaignEnvironment
 from runner.text.outgoing import question_as_asked
-from runner.text.segment import SegmentCount, count_segments
+from runner.text.segment import Encoding, count_segments, find_substitute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from runner.audience.audience import Recipient
@@ -33,100 +37,106 @@ if TYPE_CHECKING:
     from runner.text.payload import MessageRenderer, Payload
 
 
-_CONDITIONS = ("if", "elif")
-_LOOP = "for"
 _DEFAULTS = ("default", "d")
-
 BranchKind = Literal["branch", "default"]
 AnswerKind = Literal["valid", "conclude_on", "other_line", "invalid"]
-_MEMO_SIZE = 1024
+PartKind = Literal["text", "introduction", "question", "conclusion"]
 CaseKind = Literal["longest_text", "most_segments", "rarest_branch", "default_used"]
+_MEMO_SIZE = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Bubble:
-    """One text of a conversation.
-
-    Attributes:
-        part: `text`, `introduction`, `question` or `conclusion`.
-        question_tag: of a question.
-        text: as it arrives, with choices.
-        segments: its SMS segments.
-        responses: the allowed answers; empty for a freeform question and for other parts.
-        conclude_on: the answer after which the conclusion follows at once.
-    """
-
-    part: str
-    text: str
-    segments: SegmentCount
-    question_tag: str | None = None
-    responses: tuple[str, ...] = ()
-    conclude_on: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """The text that follows an answer in a conversation.
+class Turn(Part, frozen=True):
+    """What follows an answer.
 
     Attributes:
-        kind: of the answer: valid, concluding the survey, a number that counts as the line of a response
-            with another number, or invalid.
-        answers: the answers meant; empty for any.
-        then: the text that follows; the same question after an invalid answer; None at the end.
+        on: what is answered; `other_line` is a number that counts as the line of a response with another
+            number.
+        answers: those that are meant; empty for any.
+        part: what follows, the same question after an invalid answer; None at the end.
+        question_tag: the tag of the question that follows; None for what is no question.
         skipped: questions that are left out.
-        taken: of a line, the response that is recorded.
+        taken: for `other_line`, the response that is recorded, else None.
     """
 
-    kind: AnswerKind
+    on: AnswerKind
     answers: tuple[str, ...]
-    then: Bubble | None
-    skipped: int = 0
+    part: PartKind | None = None
+    question_tag: str | None = None
+    skipped: Count = 0
     taken: str | None = None
 
 
-def iterate_bubbles(definition: Definition) -> Iterator[Bubble]:
-    """Yield the texts of a rendered message in the order in which they arrive."""
-    for part in ("text", "introduction"):
-        if part in definition:
-            yield _bubble(part, definition[part])
-    for question in definition.get("questions", []):
-        responses = question.get("responses", [])
-        text = question_as_asked(question["text"], responses)
-        yield Bubble(
+class Bubble(Part, frozen=True, kw_only=True):
+    """A text of a conversation.
+
+    Attributes:
+        part: which text of the conversation it is.
+        question_tag: the question's tag; None for what is no question.
+        text: the text, as it arrives, with choices.
+        encoding: how it goes over the air: GSM-7 or UCS-2.
+        units: septets or 16-bit units.
+        segments: SMS segments.
+        costly: the first character that GSM-7 lacks; None if there is none.
+        responses: the allowed answers; none for a freeform question.
+        conclude_on: the answer after which the survey ends; None for none.
+        turns: how it goes on after an answer to this question.
+    """
+
+    part: PartKind
+    question_tag: str | None = None
+    text: str
+    encoding: Encoding
+    units: Count
+    segments: Count
+    costly: str | None
+    responses: tuple[str, ...] = ()
+    conclude_on: str | None = None
+    turns: tuple[Turn, ...] = ()
+
+
+def list_bubbles(definition: Definition) -> tuple[Bubble, ...]:
+    """Return the texts of a rendered message in the order in which they arrive."""
+    questions: list[dict[str, Any]] = definition.get("questions", [])
+    parts: tuple[PartKind, ...] = ("text", "introduction")
+    before = [_write_bubble(part, definition[part]) for part in parts if part in definition]
+    after = [_write_bubble("conclusion", definition["conclusion"])] if "conclusion" in definition else []
+    asked = [
+        _write_bubble(
             "question",
-            text,
-            count_segments(text),
-            question["tag"],
-            tuple(responses),
-            question.get("conclude_on"),
+            question_as_asked(question["text"], question.get("responses", [])),
+            question_tag=question["tag"],
+            responses=tuple(question.get("responses", [])),
+            conclude_on=question.get("conclude_on"),
+            turns=tuple(_iterate_turns(questions[place:], has_conclusion=bool(after))),
         )
-    if "conclusion" in definition:
-        yield _bubble("conclusion", definition["conclusion"])
+        for place, question in enumerate(questions)
+    ]
+    return (*before, *asked, *after)
 
 
-def _bubble(part: str, text: str) -> Bubble:
-    return Bubble(part, text, count_segments(text))
+def _write_bubble(part: PartKind, text: str, **more: Any) -> Bubble:
+    encoding, units, segments, costly = count_segments(text)
+    return Bubble(
+        part=part, text=text, encoding=encoding, units=units, segments=segments, costly=costly, **more
+    )
 
 
-def iterate_turns(bubbles: Sequence[Bubble], place: int) -> Iterator[Turn]:
-    """Yield the ways in which a whole conversation can go on after its text number `place`, from 0."""
-    bubble, rest = bubbles[place], bubbles[place + 1 :]
-    if bubble.part != "question":
-        return
-    ending = bubble.conclude_on
-    others = tuple(answer for answer in bubble.responses if not _is_same(answer, ending))
-    if others or not bubble.responses:
-        yield Turn("valid", others, rest[0] if rest else None)
+def _iterate_turns(questions: Sequence[dict[str, Any]], *, has_conclusion: bool) -> Iterator[Turn]:
+    """Yield the ways in which a conversation can go on after the first of the questions that are left."""
+    question, *rest = questions
+    responses, ending = question.get("responses", []), question.get("conclude_on")
+    conclusion: PartKind | None = "conclusion" if has_conclusion else None
+    then: tuple[PartKind | None, str | None] = ("question", rest[0]["tag"]) if rest else (conclusion, None)
+    others = tuple(answer for answer in responses if not _is_same(answer, ending))
+    if others or not responses:
+        yield Turn("valid", others, *then)
     if ending is not None:
-        skipped = sum(later.part == "question" for later in rest)
-        conclusion = next((later for later in rest if later.part == "conclusion"), None)
-        yield Turn("conclude_on", (ending,), conclusion, skipped)
-    for line, response in _iterate_odd_lines(bubble.responses):
-        is_ending = _is_same(response, ending)
-        then = next((later for later in rest if later.part == "conclusion"), None) if is_ending else None
-        yield Turn("other_line", (line,), then if is_ending else (rest[0] if rest else None), taken=response)
-    if bubble.responses:
-        yield Turn("invalid", (), bubble)
+        yield Turn("conclude_on", (ending,), conclusion, skipped=len(rest))
+    for line, response in _iterate_odd_lines(responses):
+        following = (conclusion, None) if _is_same(response, ending) else then
+        yield Turn("other_line", (line,), *following, taken=response)
+    if responses:
+        yield Turn("invalid", (), "question", question["tag"])
 
 
 def _iterate_odd_lines(responses: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -142,18 +152,33 @@ def _is_same(answer: str, ending: str | None) -> bool:
     return ending is not None and fold_answer(answer) == fold_answer(ending)
 
 
-@dataclass(frozen=True, slots=True)
-class CaseReason:
-    """A reason to look at a conversation.
+class Branch(Part, frozen=True):
+    """A part of a template for some recipients only.
+
+    Attributes:
+        kind: `default` is the value of a `default(…)` that is used.
+        words: its name, as in: if language == "de"; default of first_name.
+        file: the campaign file, or an included one.
+        line: the line of the branch's condition, from 1.
+    """
+
+    kind: BranchKind
+    words: str
+    file: str
+    line: Positive
+
+
+class CaseReason(Part, frozen=True):
+    """Why a conversation is shown.
 
     Attributes:
         kind: the extreme.
         count: characters, segments, or recipients who take the branch.
-        branch: of a `rarest_branch` or a `default_used`.
+        branch: of a branch or a default: which one; else None.
     """
 
     kind: CaseKind
-    count: int
+    count: Count
     branch: Branch | None = None
 
 
@@ -176,22 +201,25 @@ class Conversation:
     def segments(self) -> int:
         """The SMS segments of all its texts, if no question is skipped or asked again; 0 for a call."""
         is_sms = self.message.method == "SMS"
-        return sum(bubble.segments.segments for bubble in self.bubbles) if is_sms else 0
+        return sum(bubble.segments for bubble in self.bubbles) if is_sms else 0
 
 
-@dataclass(slots=True)
-class CharacterCost:
-    """The cost of a character outside GSM-7.
+class UnplainCharacter(Part, frozen=True):
+    """A character that makes conversations UCS-2.
 
     Attributes:
-        recipients: those whose first such character it is.
-        segments: SMS segments of their conversations.
-        segments_without: the same, if they were written plainly.
+        character: the character.
+        recipients: those whose conversation has it for its first such character.
+        segments: of their whole conversations.
+        segments_without: the same, if these were written plainly.
+        instead: what to write; empty to leave it out, None if GSM-7 has nothing like it.
     """
 
-    recipients: int = 0
-    segments: int = 0
-    segments_without: int = 0
+    character: str
+    recipients: Count
+    segments: Count
+    segments_without: Count
+    instead: str | None
 
 
 @dataclass(slots=True)
@@ -215,14 +243,13 @@ class CaseFinder:
     Attributes:
         tracer: finds its branches.
         people: the number of recipients seen.
-        costs: of characters outside GSM-7, over all texts of the conversations.
     """
 
     renderer: MessageRenderer
     tracer: BranchTracer
     arm: str | None = None
     people: int = 0
-    costs: dict[str, CharacterCost] = field(default_factory=dict)
+    _costs: dict[str, Counter[str]] = field(default_factory=dict)
     _longest: _Extreme = field(default_factory=lambda: _Extreme("longest_text"))
     _most: _Extreme = field(default_factory=lambda: _Extreme("most_segments"))
     _takers: dict[int, tuple[int, Recipient]] = field(default_factory=dict)
@@ -236,10 +263,8 @@ class CaseFinder:
         self._longest.offer(longest, characters, recipient)
         self._most.offer(payload.segments_max, characters, recipient)
         if payload.costly is not None:
-            cost = self.costs.setdefault(payload.costly, CharacterCost())
-            cost.recipients += 1
-            cost.segments += payload.segments_max
-            cost.segments_without += payload.segments_plain
+            cost = self._costs.setdefault(payload.costly, Counter())
+            cost.update(recipients=1, segments=payload.segments_max, segments_without=payload.segments_plain)
         for number in self.tracer.trace(recipient.vars):
             count, first = self._takers.get(number, (0, recipient))
             self._takers[number] = count + 1, first
@@ -250,7 +275,7 @@ class CaseFinder:
         if lengths is None:
             if len(self._lengths) >= _MEMO_SIZE:
                 self._lengths.clear()
-            each = [len(bubble.text) for bubble in iterate_bubbles(payload.definition)]
+            each = [len(bubble.text) for bubble in list_bubbles(payload.definition)]
             lengths = self._lengths[payload.digest] = max(each, default=0), sum(each)
         return lengths
 
@@ -264,13 +289,20 @@ class CaseFinder:
 
     def converse(self, recipient: Recipient, reasons: tuple[CaseReason, ...] = ()) -> Conversation:
         """Return a recipient's conversation."""
-        bubbles = tuple(iterate_bubbles(self.renderer.render(recipient.vars).definition))
+        bubbles = list_bubbles(self.renderer.render(recipient.vars).definition)
         return Conversation(self.renderer.message, recipient, bubbles, self.arm, reasons)
 
     def list_untaken(self) -> list[Branch]:
         """Return the branches that no recipient takes."""
-        branches = self.tracer.branches
-        return [branch for number, branch in enumerate(branches) if number not in self._takers]
+        found = [one for number, one in enumerate(self.tracer.branches) if number not in self._takers]
+        return sorted(found, key=lambda branch: branch.line)
+
+    def list_characters(self) -> list[UnplainCharacter]:
+        """Return the characters outside GSM-7 over all texts of the conversations."""
+        return [
+            UnplainCharacter(character, **self._costs[character], instead=find_substitute(character))
+            for character in sorted(self._costs)
+        ]
 
     def _iterate_reasons(self) -> list[tuple[CaseReason, Recipient]]:
         found = [
@@ -279,29 +311,12 @@ class CaseFinder:
             if extreme.recipient is not None
         ]
         branches = self.tracer.branches
-        for number, (count, first) in sorted(self._takers.items(), key=lambda item: (item[1][0], item[0])):
+        takers = [(count, branches[number], first) for number, (count, first) in self._takers.items()]
+        for count, branch, first in sorted(takers, key=lambda item: (item[0], item[1].line)):
             if count < self.people:
-                branch = branches[number]
                 kind: CaseKind = "default_used" if branch.kind == "default" else "rarest_branch"
                 found.append((CaseReason(kind, count, branch), first))
         return found
-
-
-@dataclass(frozen=True, slots=True)
-class Branch:
-    """A part of a template for some recipients only.
-
-    Attributes:
-        kind: `default` is the value of a `default(…)` that is used.
-        words: its name, as in `if language == "de"` or `default of first_name`.
-        file: the campaign file, or an included one.
-        line: the line of the branch's condition, from 1.
-    """
-
-    kind: BranchKind
-    words: str
-    file: Path
-    line: int
 
 
 class BranchTracer:
@@ -310,10 +325,11 @@ class BranchTracer:
     Args:
         message: texts that compile; an experiment's, as its arm sends it.
         include_folder: the folder that `{% include %}` reads below.
+        show: writes the names of files.
     """
 
-    def __init__(self, message: Message, include_folder: Path) -> None:
-        self._environment = _TracingEnvironment(include_folder)
+    def __init__(self, message: Message, include_folder: Path, show: Callable[[Path], str] = str) -> None:
+        self._environment = _TracingEnvironment(include_folder, show)
         self._templates = [self._environment.compile_text(text) for text in message.iterate_texts()]
 
     @property
@@ -336,11 +352,12 @@ class BranchTracer:
 class _TracingEnvironment(CampaignEnvironment):
     """An environment that puts a mark in each branch."""
 
-    def __init__(self, include_folder: Path) -> None:
+    def __init__(self, include_folder: Path, show: Callable[[Path], str]) -> None:
         super().__init__(loader=jinja2.FunctionLoader(lambda name: read_included(include_folder, name)))
         self.branches: list[Branch] = []
         self.taken: set[int] = set()
         self._folder = include_folder
+        self._show = show
         self._text: TemplateText | None = None
         self.filters["#took"] = self._take
         self.filters["#default"] = self._use_default
@@ -349,21 +366,19 @@ class _TracingEnvironment(CampaignEnvironment):
         self._text = text
         return self.from_string(text.source)
 
-    def add(self, kind: BranchKind, words: str, name: str | None, line: int) -> int:
-        """Enter a branch at a line of the template `name`; None for the text itself."""
+    def add(self, kind: BranchKind, words: str, name: str | None, line: int) -> nodes.Const:
+        """Enter a branch at a line of the template `name`, None for the text itself; return its number."""
         text = self._text
-        if name is not None or text is None:
-            branch = Branch(kind, words, self._folder / (name or ""), line)
-        elif text.is_block:
-            branch = Branch(kind, words, text.position.file, text.first_line + line - 1)
-        else:
-            branch = Branch(kind, words, text.position.file, text.position.line)
-        self.branches.append(branch)
-        return len(self.branches) - 1
+        file = self._folder / (name or "")
+        if name is None and text is not None:
+            file = text.position.file
+            line = text.first_line + line - 1 if text.is_block else text.position.line
+        self.branches.append(Branch(kind, words, self._show(file), line))
+        return nodes.Const(len(self.branches) - 1)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
-        _Marker(self, source, name).mark_all(tree)
+        _Marker(self, source, name).visit(tree)
         return tree
 
     # With the context they are not constants, which Jinja2 would compute while it compiles.
@@ -387,71 +402,52 @@ class _TracingEnvironment(CampaignEnvironment):
         return value
 
 
-def _iterate_tags(environment: jinja2.Environment, source: str) -> Iterator[list[str]]:
-    """Yield the words of each `{% … %}`, without lookalikes in comments and raw blocks."""
-    written: list[str] = []
-    for _, kind, text in environment.lex(source):
-        if kind == "block_begin":
-            written = []
-        elif kind == "block_end":
-            yield "".join(written).split()
-        else:
-            written.append(text)
+_NO_TAGS = re.compile(r"\{#.*?#\}|\{%[-+]?\s*raw\b.*?endraw\s*[-+]?%\}", re.DOTALL)
+_TAG = re.compile(
+    r"""\{%[-+]?\s*((?:if|elif|for)\b(?:"[^"]*"|'[^']*'|[^"'%]|%(?!\}))*?)\s*[-+]?%\}""", re.DOTALL
+)
 
 
-class _Marker:
+class _Marker(NodeTransformer):
     """A transformer that puts the marks into one template."""
 
     def __init__(self, environment: _TracingEnvironment, source: str, name: str | None) -> None:
         self._environment = environment
         self._name = name
         # The tree has them in the order of the source, but not their words.
-        found = [words for words in _iterate_tags(environment, source) if words]
-        self._conditions = iter([" ".join(words) for words in found if words[0] in _CONDITIONS])
-        self._loops = iter([" ".join(words) for words in found if words[0] == _LOOP])
+        self._inner = set[int]()
+        self._tags = iter([" ".join(words.split()) for words in _TAG.findall(_NO_TAGS.sub("", source))])
 
-    def mark_all(self, node: nodes.Node) -> None:
-        for child in node.iter_child_nodes():
-            self._mark(child)
-
-    def _mark(self, node: nodes.Node) -> None:
-        if isinstance(node, nodes.If):
-            self._mark_condition(node, ends=True)
-        elif isinstance(node, nodes.For):
-            words = next(self._loops, "for")
-            self.mark_all(node)
-            self._enter(node.body, words, node)
-            self._enter(node.else_, f"nothing {words}", node)
-        elif isinstance(node, nodes.CondExpr):
-            self.mark_all(node)
-            node.expr1 = self._pass(node.expr1, f"first value of the inline if in line {node.lineno}", node)
-            if node.expr2 is not None:
-                words = f"other value of the inline if in line {node.lineno}"
-                node.expr2 = self._pass(node.expr2, words, node)
-        else:
-            self.mark_all(node)
-            if isinstance(node, nodes.Filter) and node.name in _DEFAULTS and node.node is not None:
-                self._mark_default(node)
-
-    def _mark_condition(self, node: nodes.If, *, ends: bool) -> None:
-        words = next(self._conditions, "if")
-        self._mark_each((node.test, *node.body))
+    def visit_If(self, node: nodes.If) -> nodes.If:  # noqa: N802  as Jinja2 calls it
+        words = next(self._tags, "if")
+        self._inner.update(map(id, node.elif_))
+        self.generic_visit(node)
         self._enter(node.body, words, node)
-        for other in node.elif_:
-            self._mark_condition(other, ends=False)
-        self._mark_each(node.else_)
-        if ends:
+        if id(node) not in self._inner:
             self._enter(node.else_, f"else of {words}", node)
+        return node
 
-    def _mark_each(self, children: Iterable[nodes.Node]) -> None:
-        for child in children:
-            self._mark(child)
+    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
+        words = next(self._tags, "for")
+        self.generic_visit(node)
+        self._enter(node.body, words, node)
+        self._enter(node.else_, f"nothing {words}", node)
+        return node
 
-    def _mark_default(self, node: nodes.Filter) -> None:
-        of = f" of {node.node.name}" if isinstance(node.node, nodes.Name) else f" in line {node.lineno}"
-        number = self._environment.add("default", f"default{of}", self._name, node.lineno)
-        node.name = "#default"
-        node.args = [nodes.Const(number, lineno=node.lineno), *node.args]
+    def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.CondExpr:  # noqa: N802
+        self.generic_visit(node)
+        node.expr1 = self._pass(node.expr1, f"first value of the inline if in line {node.lineno}", node)
+        if node.expr2 is not None:
+            node.expr2 = self._pass(node.expr2, f"other value of the inline if in line {node.lineno}", node)
+        return node
+
+    def visit_Filter(self, node: nodes.Filter) -> nodes.Filter:  # noqa: N802
+        self.generic_visit(node)
+        if node.name in _DEFAULTS and node.node is not None:
+            of = f" of {node.node.name}" if isinstance(node.node, nodes.Name) else f" in line {node.lineno}"
+            number = self._environment.add("default", f"default{of}", self._name, node.lineno)
+            node.name, node.args = "#default", [number, *node.args]
+        return node
 
     def _enter(self, body: list[nodes.Node], words: str, node: nodes.Node) -> None:
         nothing = nodes.Const("", lineno=node.lineno)
@@ -459,5 +455,4 @@ class _Marker:
 
     def _pass(self, value: nodes.Expr, words: str, node: nodes.Node) -> nodes.Filter:
         number = self._environment.add("branch", words, self._name, node.lineno)
-        arguments = [cast("nodes.Expr", nodes.Const(number, lineno=node.lineno))]
-        return nodes.Filter(value, "#took", arguments, [], None, None, lineno=node.lineno)
+        return nodes.Filter(value, "#took", [number], [], None, None, lineno=node.lineno)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
-from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jinja2
-from jinja2 import Template, Undefined, nodes
+from jinja2 import Template, nodes
 
 from runner.source.diagnostic import Diagnostic
 from runner.text.faults import UNSUITABLE, AbsentError, BoundError, MisuseError
@@ -25,7 +24,7 @@ from runner.text.placeholders import explain_tag
 from runner.text.syntax import explain_syntax, quote_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -34,23 +33,14 @@ if TYPE_CHECKING:
     from runner.campaign.model import TemplateText, Variables
 
 
-_OPERATORS = (
-    *("getitem", "call", "neg", "pos", "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"),
-    *("floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow"),
-)
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "contains", "bool")
 _UNSAID = "‹a recipient's value›"
 _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     (RecursionError, "it includes itself without end"),
     (jinja2.TemplateNotFound, "an included file is no longer there"),
-    (jinja2.TemplateError, "something is used in a way that it is not for"),
     (ZeroDivisionError, "division by zero"),
     (ArithmeticError, "a number is too large"),
-    (TypeError, "a value is of the wrong kind for what is done with it"),
-    (LookupError, "something is looked up that is not there"),
-    (ValueError, "a value is none that this can be done with"),
 )
-_OTHERWISE = "a filter is given what it is not for"
+_OTHERWISE = "something is used in a way that it is not for"
 _TAG = re.compile(r"\{[{%#]")
 _INCLUDE = re.compile(r"\{%[-+]?\s*include\b")
 _FAILURES = (*UNSUITABLE, RecursionError)
@@ -61,87 +51,15 @@ _OPTIONAL = frozenset({"default", "d", "defined", "undefined", "is_yes"})
 """Filters and tests of values that may be missing."""
 
 
-class Noting(Undefined):
-    """An undefined value that notes its name, so that all missing variables are found at once."""
-
-    noted: list[str]
-
-    def note(self, *_operands: object) -> Noting:
-        """Note the variable's name, and return itself as the result of any operation."""
-        # A value that is looked up may be anything, such as a number or a list.
-        name = self._undefined_name
-        if isinstance(name, str) and name not in self.noted:
-            self.noted.append(name)
-        return self
-
-    def compare(self, *_other: object) -> bool:
-        """Note the variable's name; every comparison is false."""
-        self.note()
-        return False
-
-    def measure(self) -> float:
-        """Note the variable's name; as a number it is 0."""
-        self.note()
-        return 0.0
-
-    def __str__(self) -> str:
-        self.note()
-        return ""
-
-    def __len__(self) -> int:
-        self.note()
-        return 0
-
-    def __iter__(self) -> Iterator[Any]:
-        self.note()
-        return iter(())
-
-    def __hash__(self) -> int:
-        self.note()
-        return 0
-
-    def __getattr__(self, name: str) -> Noting:
-        if name.startswith("__"):  # Python's own questions, such as how to copy it
-            raise AttributeError(name)
-        return self.note()
-
-
-for _method, _names in (
-    (Noting.note, _OPERATORS),
-    (Noting.compare, _COMPARISONS),
-    (Noting.__len__, ("int", "index")),
-    (Noting.measure, ("float", "abs")),
-):
-    for _name in _names:
-        setattr(Noting, f"__{_name}__", _method)
-
-
-class Placeholder(Undefined):
-    """An undefined value that renders as its name in brackets."""
-
-    def __str__(self) -> str:
-        return f"[{self._undefined_name}]"
-
-
-def find_literals(tree: nodes.Template) -> Iterator[str]:
-    """Yield the names and values that a parsed template itself holds, as errors may quote them."""
-    values = [node.value for node in tree.find_all(nodes.Const)]
-    for value in (*values, *(node.attr for node in tree.find_all(nodes.Getattr))):
-        yield repr(value)
-        if isinstance(value, str):
-            yield from map(repr, value.split("."))  # as in `map(attribute="a.b")`
-        elif isinstance(value, int):
-            yield repr(-value)
-
-
-def describe_failure(error: Exception, literals: frozenset[str]) -> str:
+def describe_failure(error: Exception, sources: Iterable[str]) -> str:
     """Return the reason why a text cannot be rendered, without any value of its recipient.
 
-    `literals` are those of its template and of the included ones (`find_literals`).
+    `sources` are its template and the included ones: what stands there may be quoted.
     """
     if isinstance(error, AbsentError):
-        name = repr(error.name)
-        return error.describe(name if name in literals else _UNSAID)
+        written = re.compile(rf"(?<!\w){re.escape(str(error.name))}(?!\w)")
+        is_written = any(map(written.search, sources))
+        return error.describe(repr(error.name) if is_written else _UNSAID)
     # Messages of this program quote no values; those of libraries may.
     if isinstance(error, (BoundError, MisuseError)):
         return str(error.args[0])
@@ -214,9 +132,8 @@ class CompiledText:
     text: TemplateText
     names: frozenset[str]
     strict: Template
-    _noting: Template
     _folder: Path
-    _literals: Callable[[], frozenset[str]]
+    _sources: tuple[str, ...]
 
     def render(self, variables: Variables) -> str:
         """Return the text for one recipient, outer blanks removed; blank variables must be left out.
@@ -229,12 +146,20 @@ class CompiledText:
 
     def find_missing(self, variables: Variables) -> list[str]:
         """Return all missing variables that the text asks for, not only the first."""
-        noted: list[str] = _environment_of(self._noting).undefined.noted  # type: ignore[attr-defined]
-        noted.clear()
+        noted: list[str] = []
         with contextlib.suppress(BoundError, *_FAILURES):  # what was noted so far is enough to say
-            _run(self._noting, _make_context(self._noting, variables))
-        # An attribute of a variable is not a variable of its own.
-        return [name for name in noted if name in self.names]
+            while True:
+                given = {**variables, **dict.fromkeys(noted, jinja2.ChainableUndefined())}
+                try:
+                    _run(self.strict, _make_context(self.strict, given))
+                except AbsentError as error:
+                    # An attribute of a variable is not a variable of its own.
+                    if not error.is_variable or error.name not in self.names:
+                        break
+                    noted.append(str(error.name))
+                else:
+                    break
+        return noted
 
     def explain(self, error: Exception, variables: Variables) -> MissingVariablesError | TemplateProblemError:
         """Return the reason why the text could not be rendered for these variables."""
@@ -242,7 +167,7 @@ class CompiledText:
         if missing:
             return MissingVariablesError(tuple((name, self.text) for name in missing))
         name, line = _failing_place(error.__traceback__)
-        message = f"this text cannot be rendered: {describe_failure(error, self._literals())}"
+        message = f"this text cannot be rendered: {describe_failure(error, self._sources)}"
         return TemplateProblemError(
             included_diagnostic("template-failed", message, self._folder / name, line)
             if name
@@ -286,10 +211,6 @@ class TextCompiler:
         self._shipped = shipped
         self.included: dict[str, str | None] = {}
         self._environment = CampaignEnvironment(loader=jinja2.FunctionLoader(self._load))
-        # A class of its own, so that its notes belong to this compiler alone.
-        noting = type("_NotingHere", (Noting,), {"noted": [], "__slots__": ()})
-        self._noting = CampaignEnvironment(noting, loader=self._environment.loader)
-        self._placeholders = CampaignEnvironment(Placeholder, loader=self._environment.loader)
 
     def compile(self, text: TemplateText) -> CompiledText:
         """Compile one text.
@@ -299,9 +220,8 @@ class TextCompiler:
         """
         try:
             self._environment.steps = 0
-            names = frozenset(self._find_names(text))
+            names, sources = self._read_whole(text)
             strict = self._environment.from_string(text.source)
-            noting = self._noting.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
             source = text.source if error.name is None else self._load(error.name) or ""
             line, fault, hint = explain_syntax(source, error)
@@ -315,18 +235,19 @@ class TextCompiler:
         except _FAILURES as error:  # constant parts are worked out while compiling
             message = f"this template is wrong: {quote_library(error)}"
             raise self._problem("template-syntax", message, text, None, None) from None
-        literals = cache(partial(self._find_literals, text.source))
-        return CompiledText(text, names, strict, noting, self._folder, literals)
+        return CompiledText(text, frozenset(names), strict, self._folder, tuple(sources))
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
         """Return a valid text with unknown variables in brackets; `variables` are the same for everyone."""
         try:
-            template = self._placeholders.from_string(text.source)
-            return _run(template, _make_context(template, variables))
-        except (BoundError, *_FAILURES):
+            compiled = self.compile(text)
+            return compiled.render({**{name: f"[{name}]" for name in compiled.names}, **variables})
+        except (MissingVariablesError, TemplateProblemError):
             return text.source
 
-    def _find_names(self, text: TemplateText) -> Iterator[str]:
+    def _read_whole(self, text: TemplateText) -> tuple[set[str], list[str]]:
+        """Return the variables and the sources of a text and of all that it includes."""
+        names, sources = set[str](), list[str]()
         size = len(text.source)
         if size > MAX_SOURCE:
             message = f"this text is longer than {MAX_SOURCE:,} characters"
@@ -335,8 +256,9 @@ class TextCompiler:
         visited = set[str]()
         while waiting:
             name, source = waiting.pop()
-            tree, names = self._parse(text, source, name)
-            yield from names
+            sources.append(source)
+            tree = self._parse(text, source, name)
+            names |= find_variables(tree)
             for include in tree.find_all(nodes.Include):
                 wanted = cast("nodes.Const", include.template).value
                 if wanted in visited:
@@ -352,20 +274,18 @@ class TextCompiler:
                 if size > MAX_SOURCE:
                     message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
                     raise self._problem("template-include", message, text, name, include.lineno)
+        return names, sources
 
-    def _parse(self, text: TemplateText, source: str, name: str | None) -> tuple[nodes.Template, set[str]]:
+    def _parse(self, text: TemplateText, source: str, name: str | None) -> nodes.Template:
         try:
             if name is not None:  # compiled here, as it would only fail for the first recipient otherwise
                 self._environment.get_template(name)
-            tree = self._environment.parse(source, name)
-            return tree, find_variables(tree)
+            return self._environment.parse(source, name)
         except jinja2.TemplateSyntaxError as error:
             error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
             raise
         except _TOO_DEEP:
-            raise self._problem(
-                "template-syntax", "this template is nested too deep", text, name, 1
-            ) from None
+            raise self._problem("template-syntax", _DEEP, text, name, 1) from None
 
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
@@ -376,10 +296,6 @@ class TextCompiler:
                 if node.name in _OPTIONAL and isinstance(node.node, nodes.Name):
                     optional.add(node.node.name)
         return References(frozenset(names), frozenset(optional & names))
-
-    def _find_literals(self, source: str) -> frozenset[str]:
-        """Return the literals of a template and of those that it includes; only needed when one fails."""
-        return frozenset(literal for tree in self.iterate_trees(source) for literal in find_literals(tree))
 
     def iterate_trees(self, source: str) -> Iterator[nodes.Template]:
         """Yield a template and those that it includes, parsed; invalid ones are left out."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.document import Part
 from runner.timing.legal_hours import locate
 from runner.timing.window import Calendar, LocalWindow
-from runner.timing.zone import find_prefix, load_zone, open_zone_data
+from runner.timing.zone import find_prefix, load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,16 +60,12 @@ class Reason:
 
     Attributes:
         kind: `law`, or the campaign's `not_before` or `send_between` (with `days`).
-        zone: the time zone in which the hours are closed; None for `not_before`.
-        local: the local time there; None for `not_before`.
         citation: the law; None for the campaign's own hours.
         holiday: the public holiday that closes a law's hours, if it is one.
         keys: the keys of the campaign's own hours, in words; empty for a law.
     """
 
     kind: Literal["not_before", "send_between", "law"]
-    zone: str | None = None
-    local: datetime | None = None
     citation: str | None = None
     holiday: str | None = None
     keys: str = ""
@@ -84,14 +80,6 @@ class Reason:
         if self.citation is not None:
             return f"outside the legal hours of their place: {self.citation}"
         return f"outside {self.keys} on their own clocks"
-
-    def __str__(self) -> str:
-        if self.zone is None or self.local is None:
-            return "`not_before` is still to come"
-        hours = f"legal hours ({self.citation})" if self.citation else self.keys
-        if self.holiday is not None:
-            return f"it is {self.local:%a %H:%M} in {self.zone}, {self.holiday}: closed by {self.citation}"
-        return f"it is {self.local:%a %H:%M} in {self.zone}, outside {hours}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +146,13 @@ class _Locality:
     rules: tuple[LegalWindow, ...]
     calendar: Calendar
     unknown: str | None = None
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What decisions for this place are to be shown with."""
+        if self.unknown is None:
+            return ()
+        return (f"no rule known for {self.unknown}: `schedule` alone says when",)
 
 
 class Timekeeper:
@@ -240,8 +235,8 @@ class Timekeeper:
             return _EXPIRED
         if due > moment:
             reasons = tuple(self._explain(locality, moment))
-            return Defer(due, reasons, locality.zones, _find_remarks(locality, due))
-        return SendNow(min(opening[1], expires), _find_remarks(locality, moment))
+            return Defer(due, reasons, locality.zones, locality.remarks)
+        return SendNow(min(opening[1], expires), locality.remarks)
 
     def _locate(self, phone: str, zone: str | None, region: str | None) -> _Locality | Refuse:
         zones, places = locate(phone, zone, region)
@@ -278,31 +273,21 @@ class Timekeeper:
         if self._schedule.not_before is not None and moment < self._schedule.not_before:
             found.append(Reason("not_before"))
         window = self._schedule.window
-        closed = _find_closed(window, None, locality.zones, moment)
-        found += [Reason("send_between", *closed[:2], keys=window.name_keys())] if closed else []
+        if _find_closed(window, None, locality.zones, moment):
+            found.append(Reason("send_between", keys=window.name_keys()))
         for rule in locality.rules:
             closed = _find_closed(rule.window, rule.holidays, locality.zones, moment)
             if closed:
-                zone, local, holiday = closed
-                found.append(Reason("law", zone, local, rule.citation, holiday))
+                found.append(Reason("law", rule.citation, closed[0]))
         return found
 
 
 def _find_closed(
     window: WeeklyWindow, holidays: HolidayList | None, zones: tuple[str, ...], moment: datetime
-) -> tuple[str, datetime, str | None] | None:
-    """Return the first zone in which a window is closed, its local time, and the holiday there, if any."""
+) -> tuple[str | None] | None:
+    """Return the holiday that closes a window in the first zone in which it is closed; None if it is open."""
     for zone in zones:
         hours = LocalWindow(window, zone, holidays)
         if not hours.is_open(moment):
-            local = moment.astimezone(load_zone(zone))
-            return zone, local, hours.find_holiday(local.date())
+            return (hours.find_holiday(moment.astimezone(load_zone(zone)).date()),)
     return None
-
-
-def _find_remarks(locality: _Locality, moment: datetime) -> tuple[str, ...]:
-    data = open_zone_data()
-    found = [data.describe_difference(zone, moment) for zone in locality.zones]
-    if locality.unknown is not None:
-        found.append(f"no rule known for {locality.unknown}: `schedule` alone says when")
-    return tuple(filter(None, found))

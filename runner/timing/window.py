@@ -145,13 +145,6 @@ class Calendar:
     _start: int = field(default=0, init=False)
     _end: int = field(default=0, init=False)
 
-    def next_open(self, moment: datetime) -> datetime | None:
-        """Return the first second from an aware time on, in UTC, at which all are open; None if never."""
-        opening = self.find_opening(moment)
-        if opening is None:
-            return None
-        return max(opening[0], moment.astimezone(UTC))
-
     def find_opening(self, moment: datetime) -> tuple[datetime, datetime] | None:
         """Return the interval (UTC) open at a moment or opening next, in parts of eight days."""
         second = int(moment.timestamp() // 1)

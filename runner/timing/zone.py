@@ -205,53 +205,16 @@ def _find_similar(name: str) -> str | None:
     return None
 
 
-class ZoneData:
-    """The time zones of a machine (the first existing folder counts), and of the `tzdata` package."""
+def order_folders(folders: Sequence[str], package: Traversable) -> list[Traversable]:
+    """Return the folders of zones, the newest first: the system's (the first that exists), the package's.
 
-    def __init__(self, folders: Sequence[str], package: Traversable) -> None:
-        self._system = next((Path(folder) for folder in folders if Path(folder).is_dir()), None)
-        self._package = package
-        self.package_release = _read_release(package) or ""
-        self.system_release = _read_release(self._system) if self._system is not None else None
-        # An unreadable release may be any.
-        self.is_packages = self.system_release is None or self.system_release < self.package_release
-
-    def load(self, name: str) -> ZoneInfo:
-        """Return a zone by its IANA name.
-
-        Raises:
-            ZoneInfoNotFoundError: there is no such zone.
-        """
-        folders = (self._package, self._system) if self.is_packages else (self._system, self._package)
-        for folder in folders:
-            zone = _read_zone(folder, name)
-            if zone is not None:
-                return zone
-        raise ZoneInfoNotFoundError(f"no time zone {name}")
-
-    def describe_difference(self, name: str, moment: datetime) -> str | None:
-        """Describe how system and package differ on a zone at an aware time; None if they agree."""
-        packaged, systems = _read_zone(self._package, name), _read_zone(self._system, name)
-        if packaged is None or systems is None:
-            return None
-        if moment.astimezone(packaged).replace(tzinfo=None) == moment.astimezone(systems).replace(
-            tzinfo=None
-        ):
-            return None
-        releases = f"release {self.package_release} of the package tzdata", self._name_systems()
-        used, other = releases if self.is_packages else reversed(releases)
-        return f"clocks in {name} are read by {used}; {other} shows another time"
-
-    def _name_systems(self) -> str:
-        return f"this system's {self.system_release or 'time-zone data, of an unknown release,'}"
-
-
-def _read_zone(folder: Traversable | None, name: str) -> ZoneInfo | None:
-    if folder is None:
-        return None
-    with suppress(OSError, ValueError), folder.joinpath(*name.split("/")).open("rb") as data:
-        return ZoneInfo.from_file(data, key=name)
-    return None
+    An unreadable release of the system may be any, so the package's counts as newer.
+    """
+    system = next((Path(folder) for folder in folders if Path(folder).is_dir()), None)
+    if system is None:
+        return [package]
+    is_newer = (_read_release(system) or "") >= (_read_release(package) or "0")
+    return [system, package] if is_newer else [package, system]
 
 
 def _read_release(folder: Traversable) -> str | None:
@@ -302,9 +265,8 @@ def _read_table_of_files(name: str) -> list[list[str]]:
 
 
 @cache
-def open_zone_data() -> ZoneData:
-    """Return the time zones of this machine."""
-    return ZoneData(zoneinfo.TZPATH, _PACKAGE)
+def _list_folders() -> list[Traversable]:
+    return order_folders(zoneinfo.TZPATH, _PACKAGE)
 
 
 @cache
@@ -314,4 +276,16 @@ def load_zone(name: str) -> ZoneInfo:
     Raises:
         ZoneInfoNotFoundError: there is no such zone.
     """
-    return open_zone_data().load(name)
+    return read_zone(_list_folders(), name)
+
+
+def read_zone(folders: Iterable[Traversable], name: str) -> ZoneInfo:
+    """Return a time zone from the first folder that has it.
+
+    Raises:
+        ZoneInfoNotFoundError: there is no such zone.
+    """
+    for folder in folders:
+        with suppress(OSError, ValueError), folder.joinpath(*name.split("/")).open("rb") as data:
+            return ZoneInfo.from_file(data, key=name)
+    raise ZoneInfoNotFoundError(f"no time zone {name}")

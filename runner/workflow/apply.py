@@ -26,7 +26,7 @@ from runner.document import (
 )
 from runner.errors import (
     LimitError,
-    OnHoldError,
+    PausedError,
     PlanChangedError,
     ServiceError,
     UnknownOutcomesError,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.ledger.model import Run
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.model import PlannedLaunch
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.failures import Failure
@@ -97,8 +97,6 @@ class ApplyOptions(RunOptions):
         limit: the most recipients to send to now.
         require_approval: send nothing of campaigns without an approval.
         settle_only: settle launches of earlier runs, and send nothing.
-        record_remote: the git remote whose suppressions are read, before the run and while it sends; None for
-            that of the environment, or `origin`.
     """
 
     saved: SavedPlan | None = None
@@ -107,7 +105,6 @@ class ApplyOptions(RunOptions):
     limit: int | None = None
     require_approval: bool = False
     settle_only: bool = False
-    record_remote: str | None = None
 
 
 Outcome = Literal["sent", "rejected", "unknown", "not_sent"]
@@ -229,6 +226,17 @@ class ApplyResult(Described):
         return len(self.campaigns)
 
     @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or self.is_interrupted:
+            return None
+        if any(one.sent or one.adopted for one in self.campaigns):
+            return "`runner reconcile` reads counts and answers, once people have answered"
+        if any(one.deferred for one in self.campaigns):
+            return "`runner apply` again, once their hours have begun"
+        return None
+
+    @property
     def left_out(self) -> tuple[Failure, ...]:
         """The campaigns that were left out, each with its error."""
         return self.failures.found
@@ -256,7 +264,7 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote.find(workspace, options.record_remote)
+        remote = RecordRemote.find(workspace, scope.record_remote)
         if remote is not None:
             remote.absorb(opened)
         # What is settled is not sent, so it may have any name.
@@ -351,7 +359,7 @@ def _choose_sound(
     Raises:
         PlanChangedError: a saved plan is out of date.
         LimitError: the only plans to send are over a limit, wait for replies, or are not approved.
-        OnHoldError: the only plans to send are paused.
+        PausedError: the only plans to send are paused.
     """
     saved = options.saved
     if saved:
@@ -456,7 +464,7 @@ def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.unresolved for run in runs):
         return UNKNOWN_OUTCOMES
     if any(run.summary.pause for run in runs):
-        return OnHoldError.exit_code
+        return PausedError.exit_code
     if any(run.summary.final_reply for run in runs):
         return 1
     if any(run.summary.has_failures for run in runs):

@@ -17,12 +17,12 @@ from runner.plan.approval import (
     find_gap,
     find_latest,
     read_approvals,
-    read_request,
     seal_plan,
 )
 from runner.plan.digest import digest_reviewed
 from runner.plan.documents import AskedApproval
 from runner.service.target import describe_destination
+from runner.settings import REQUIRE_APPROVAL
 from runner.text.include import include_folder
 from runner.wording import count_words
 from runner.workflow.campaigns import show_path
@@ -40,18 +40,12 @@ if TYPE_CHECKING:
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
 
-REQUIRE_VARIABLE = "RUNNER_REQUIRE_APPROVAL"
 _KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
 _PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
 _HOW = (
     "have the plan approved and record that with `runner ci approve --plan FILE`, then send it with "
     "`runner apply --plan FILE`"
 )
-
-
-def is_approval_required(environment: Mapping[str, str]) -> bool:
-    """Return whether the environment requires approvals for sending."""
-    return environment.get(REQUIRE_VARIABLE, "").lower() in ("1", "true", "yes", "on")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ class ApprovalStore:
     def is_used(self, campaigns: Iterable[Campaign], environment: Mapping[str, str]) -> bool:
         """Return whether plans of these campaigns have approvals, or need them."""
         has_some = any(self.find_file(campaign).is_file() for campaign in campaigns)
-        return has_some or is_approval_required(environment)
+        return has_some or bool(REQUIRE_APPROVAL.read(environment))
 
     def find_file(self, campaign: Campaign) -> Path:
         """Return the file with a campaign's approvals."""
@@ -207,7 +201,7 @@ def require_sealed(
             f"the plan {saved.file} was edited, or made with another RUNNER_STATE_KEY: its seal doesn't fit",
             hint=_PLAN_ANEW,
         )
-    return read_request(asked["request"])
+    return ApprovalRequest.read(asked["request"])
 
 
 def find_status(coverages: Iterable[Coverage]) -> ApprovalStatus:
@@ -228,7 +222,7 @@ def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanD
 
 def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) -> PlannedCampaign:
     request, secret = coverage.request, coverage.planned.target.state_key
-    asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.as_json())
+    asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.to_dict())
     key = TargetKey.of(coverage.planned.target.name, secret) if secret else None
     # Last, since it covers all the rest.
     said = campaign.replace(approval=asked).to_dict()

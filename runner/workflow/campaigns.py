@@ -12,7 +12,6 @@ from runner.campaign.load import load_campaign, read_names
 from runner.errors import CampaignError, RunnerError
 from runner.github.workflows import list_folders
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.storage import repository_root
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems
@@ -21,11 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
+    from runner.source.diagnostic import Problems
 
 DEFAULT_FOLDER = Path("campaigns")
 TARGETS_FILE = "targets.yaml"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 """The beginning of a path made of a URL, which has lost one of its slashes."""
+_RIVAL_HINT = (
+    "deliveries are known by the campaign's name: let one campaign alone have it, as name or in renamed_from"
+)
 ENDINGS = {".yaml", ".yml"}
 """The endings of campaign files."""
 
@@ -129,8 +132,7 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
         RunnerError: there is no campaign, and the folder is not one for campaigns.
     """
     files = find_campaign_files(paths)
-    known: dict[str, Path] = {}
-    campaigns = []
+    loaded: dict[Path, Campaign] = {}
     faults: dict[Path, CampaignError] = {}
     claims: dict[Path, tuple[str, ...]] = {}
     for file in files:
@@ -142,22 +144,19 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
             faults[file] = describe_errors(file, errors)
             continue
         claims[file] = (campaign.name, *campaign.renamed_from)
-        if campaign.name in known:
-            problems.add(_refuse_repeated(campaign, known[campaign.name]))
-            continue
-        known[campaign.name] = file
-        campaigns.append(campaign)
-    elsewhere = _read_elsewhere(files)
-    for campaign in campaigns:
-        for file, claimed in elsewhere.items():
-            if campaign.name in claimed:
-                problems.add(_refuse_repeated(campaign, file))
-    problems.extend(_find_claims(campaigns, known))
-    rivals = _find_rivals({**claims, **elsewhere})
+        loaded[file] = campaign
+    for file, name, other in _find_rivals({**claims, **_read_elsewhere(files)}):
+        words = f"the name or record {name!r} is claimed by {show_path(other)}, too"
+        if file in loaded:
+            code = "campaign-name-repeated" if name == loaded[file].name else "campaign-name-in-use"
+            problems.add(loaded[file].position.problem(code, words, _RIVAL_HINT))
+        if file in claims:
+            faults.setdefault(file, CampaignError(f"{show_path(file)}: {words}", hint=_RIVAL_HINT))
+    named = {campaign.name: campaign for campaign in reversed(loaded.values())}
     return Loaded(
         tuple(files),
-        tuple(campaigns),
-        {**{file: rivals[file] for file in files if file in rivals}, **faults},
+        tuple(campaign for campaign in loaded.values() if named[campaign.name] is campaign),
+        faults,
         frozenset(name for names in claims.values() for name in names),
         ", ".join(map(str, paths or (DEFAULT_FOLDER,))),
     )
@@ -198,52 +197,15 @@ def describe_errors(file: Path, count: int) -> CampaignError:
     return CampaignError(f"{show_path(file)}: {count_words(count, 'error')}")
 
 
-def _find_rivals(claims: Mapping[Path, Sequence[str]]) -> dict[Path, CampaignError]:
-    """Return errors for campaigns that share a record; only a person can decide on its owner."""
+def _find_rivals(claims: Mapping[Path, Sequence[str]]) -> Iterator[tuple[Path, str, Path]]:
+    """Yield files that share a name or record, each with the name and the first other file that claims it."""
     claimants: dict[str, list[Path]] = {}
     for file, names in claims.items():
         for name in dict.fromkeys(names):
             claimants.setdefault(name, []).append(file)
-    return {
-        file: CampaignError(
-            f"{show_path(file)}: the name or record {name!r} is claimed by {show_path(other)}, too",
-            hint="deliveries are known by the campaign's name: only one campaign can go on with them",
-        )
-        for name, files in claimants.items()
-        for file in files
-        for other in [one for one in files if one != file][:1]
-    }
-
-
-def _find_claims(campaigns: Sequence[Campaign], names: Mapping[str, Path]) -> Iterator[Diagnostic]:
-    """Find records claimed by two campaigns, which would take each other's lock and record."""
-    claims: dict[str, Path] = {}
-    for campaign in campaigns:
-        for name in dict.fromkeys(campaign.renamed_from):
-            if name == campaign.name:
-                continue
-            if name in names:
-                words = f"which is the name of {show_path(names[name])}"
-                hint = "take it out, or remove the file of the campaign that was renamed"
-            elif name in claims:
-                words = f"which {show_path(claims[name])} claims, too"
-                hint = "only one campaign can go on with it: take it out"
-            else:
-                claims[name] = campaign.file
-                continue
-            message = f"`renamed_from` claims the record of {name!r}, {words}"
-            yield _refuse_name(campaign, "campaign-name-in-use", message, hint)
-
-
-def _refuse_name(campaign: Campaign, code: str, message: str, hint: str) -> Diagnostic:
-    place = campaign.position
-    return Diagnostic("error", code, message, place.file, place.line, place.column, hint)
-
-
-def _refuse_repeated(campaign: Campaign, first: Path) -> Diagnostic:
-    message = f"the name {campaign.name!r} is taken by {show_path(first)}"
-    hint = "deliveries are known by the campaign's name: give each its own"
-    return _refuse_name(campaign, "campaign-name-repeated", message, hint)
+    for name, files in claimants.items():
+        for file in files:
+            yield from ((file, name, other) for other in [one for one in files if one != file][:1])
 
 
 def show_path(file: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import shutil
 import time
@@ -14,6 +15,7 @@ from runner.git.command import Git, GitError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
 from runner.service.target import SANDBOX
+from runner.settings import SETTINGS
 from runner.source.diagnostic import Problems
 from runner.source.quantity import write_duration
 from runner.source.storage import repository_root
@@ -24,7 +26,7 @@ from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.workspace import Workspace, default_ledger_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from runner.service.target import Target
@@ -35,6 +37,8 @@ FEW_BYTES = 200_000_000
 FAR_S = 5.0
 """Clocks that differ by more than this are warned of: hours and waits are kept by this machine's."""
 
+_ALMOST = 0.9
+"""How alike two names of variables are that differ by a typing error."""
 State = Literal["ok", "warning", "error"]
 
 
@@ -81,7 +85,11 @@ def examine(scope: Scope) -> Examination:
 
     What cannot be looked at is a check that failed, with the reason.
     """
-    checks = [*_try("campaigns", lambda: _check_campaigns(scope)), *_try("git", _check_git)]
+    checks = [
+        *_try("campaigns", lambda: _check_campaigns(scope)),
+        *_try("git", _check_git),
+        _check_settings(scope.environ),
+    ]
     try:
         workspace = Workspace.open(scope)
     except RunnerError as error:
@@ -131,6 +139,17 @@ def _check_git() -> list[Check]:
     except GitError as error:
         return [Check("git", "warning", error.message, "records in git, and `runner ci record`, need it")]
     return [Check("git", "ok", version.removeprefix("git version "))]
+
+
+def _check_settings(environ: Mapping[str, str]) -> Check:
+    """Name the settings in the environment, and variables that are almost named like one."""
+    names = {one.variable for one in SETTINGS}
+    for name in sorted(environ):
+        close = difflib.get_close_matches(name, names, n=1, cutoff=_ALMOST)
+        if name not in names and name.startswith("RUNNER_") and close:
+            return Check("settings", "warning", f"{name} is no setting", f"is {close[0]} meant?")
+    found = ", ".join(one.variable for one in SETTINGS if environ.get(one.variable))
+    return Check("settings", "ok", f"from the environment: {found or 'none'}")
 
 
 def _check_target(target: Target) -> Check:

@@ -1,8 +1,7 @@
-"""Documents of plans, and escaped HTML for notebooks."""
+"""Documents of plans, and the notes that are shown with them."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
@@ -174,40 +173,3 @@ def _find_messages(planned: Sequence[PlanResult], is_meant: Callable[[Message], 
 
 def _is_plain_text(message: Message) -> bool:
     return message.text is not None and message.method == "SMS"
-
-
-_NOT_KNOWN = "not known"
-
-
-def write_section(
-    title: str,
-    lines: Iterable[str],
-    header: Sequence[str],
-    rows: Sequence[Sequence[str | int | None]],
-    remarks: Iterable[str] = (),
-) -> str:
-    """Return a title, paragraphs, a table and a list, without empty ones.
-
-    `lines` are the paragraphs, `remarks` the list; None in a row is unknown.
-    """
-    text = f"<h3>{escape(title)}</h3>" + "".join(f"<p>{escape(line)}</p>" for line in lines)
-    if rows:
-        heads = "".join(f"<th>{escape(name)}</th>" for name in header)
-        body = "".join(f"<tr>{''.join(map(_write_cell, row))}</tr>" for row in rows)
-        text += f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-    items = "".join(f"<li>{escape(remark)}</li>" for remark in remarks)
-    return text + (f"<ul>{items}</ul>" if items else "")
-
-
-def embed_page(page: str) -> str:
-    """Return a whole HTML page in a frame, which isolates its styles and scripts."""
-    style = "width: 100%; height: 40em; border: 0"
-    return f'<iframe sandbox style="{style}" srcdoc="{escape(page)}"></iframe>'
-
-
-def _write_cell(cell: str | int | None) -> str:
-    if cell is None:
-        return f"<td>{_NOT_KNOWN}</td>"
-    if isinstance(cell, int):
-        return f'<td style="text-align: right">{cell:,}</td>'
-    return f"<td>{escape(cell)}</td>"

@@ -9,7 +9,7 @@ from runner.audience.audience import find_export_problems
 from runner.audience.rows import find_missing_columns
 from runner.campaign.text_checks import find_unknown_variables
 from runner.document import FailedCampaign
-from runner.errors import OnHoldError, RunnerError
+from runner.errors import PausedError, RunnerError
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
@@ -172,7 +172,7 @@ class Failures:
         tell_left_out(words, error)
 
     def _is_accepted(self, file: Path, error: RunnerError) -> bool:
-        return isinstance(error, OnHoldError) and self._is_known_pause(file)
+        return isinstance(error, PausedError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
         return self._is_apart and self.total > 1 and error.is_of_one_campaign

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
@@ -14,21 +14,27 @@ from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
 from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
+from runner.service.target import SANDBOX
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.html import write_html
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
-from runner.workflow.documents import describe_plans, show_more, write_section
+from runner.workflow.campaigns import DEFAULT_FOLDER
+from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import Differences, find_differences
+from runner.workflow.plans.differences import Differences, find_differences, list_changed
 from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns, summary_line
+from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, save_plan
+from runner.workflow.plans.summary import summary_line
+from runner.workflow.scope import Scope
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.ledger.database import Ledger
@@ -38,9 +44,9 @@ if TYPE_CHECKING:
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanMaker, PlanResult
     from runner.workflow.review.reviewers import Asking
-    from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
 
+_LIVE = ("RUNNER_BASE_URL", "RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_TARGET")
 _COLUMNS = ("to_send", "launches", "segments", "already_sent", "deferred", "excluded", "unresolved")
 
 
@@ -95,6 +101,7 @@ class ProjectPlan(Described):
         failures: the campaigns that could not be planned.
         options: the options of the plans.
         differences: from what was sent, if requested.
+        changed: sent messages whose texts have changed since, unless differences were requested.
         coverages: the plans' approval states, if approvals are kept.
         asking: whether a job's reviewers are asked to approve it; None if that is not needed.
         digest: of everything to be sent; empty if not requested.
@@ -104,6 +111,7 @@ class ProjectPlan(Described):
     failures: Failures
     options: PlanOptions
     differences: Differences = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
     coverages: tuple[Coverage, ...] = ()
     asking: Asking | None = None
     digest: str = ""
@@ -142,7 +150,7 @@ class ProjectPlan(Described):
 
         Raises:
             LimitError: the only campaign breaks a limit, or waits until replies are read.
-            OnHoldError: it is paused.
+            PausedError: it is paused.
         """
         return leave_out_waiting(leave_out_refused(self.planned, self.failures), self.failures)
 
@@ -161,9 +169,49 @@ class ProjectPlan(Described):
         ]
         remarks = [f"{item.campaign.name}: {text}" for item in self.planned for text in item.plan.refusals]
         remarks += [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        header = ["campaign", "message", *(column.replace("_", " ") for column in _COLUMNS)]
-        digest = [f"Plan digest: {self.digest}"] if self.digest else []
-        return write_section("Plan", [self.summary], header, rows, [*remarks, *digest])
+        remarks += [f"Plan digest: {self.digest}"] if self.digest else []
+        counts = (name.replace("_", " ") for name in _COLUMNS)
+        table = TableBlock(("campaign", Column("message", "text"), *counts), rows)
+        return write_html([Section("Plan", [Sentence(self.summary), table, Items(remarks)])])
+
+
+class DueMessage(NamedTuple):
+    """A message that comes due from a moment on; `people` is the most who can get it."""
+
+    at: datetime
+    campaign: str
+    message: str
+    people: int
+
+    def describe(self) -> str:
+        """Return what is due, and what sends it, in a sentence."""
+        people = count_words(self.people, "person", "people")
+        return (
+            f"Due from now on: {self.campaign}/{self.message}, to up to {people}. "
+            "Next: `runner reconcile`, then `runner apply`."
+        )
+
+
+def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | None:
+    """Return the next message of `campaigns/` that comes due on the built-in sandbox, by the plans.
+
+    `now` is the sandbox's time. Without campaigns, or if no moment is known, there is none.
+
+    Raises:
+        RunnerError: the campaigns cannot be planned.
+    """
+    if not DEFAULT_FOLDER.is_dir():
+        return None
+    own = {name: value for name, value in environ.items() if not name.startswith(_LIVE)}
+    plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes(with_digests=False))
+    found = (
+        DueMessage(one.first, item.campaign.name, message.id, one.recipients.most)
+        for item in plan.planned
+        for message in item.plan.messages
+        for one in message.coming
+        if one.first is not None
+    )
+    return min((one for one in found if one.at > now), default=None)
 
 
 def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
@@ -214,6 +262,7 @@ class _Planning:
             )
             is_compared = wishes.with_differences
             differences = find_differences(opened, planned, wishes.only) if is_compared else {}
+            changed = list_changed(opened, planned) if self.settings is None and not is_compared else ()
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         is_described = wishes.with_digests or wishes.out is not None
@@ -229,6 +278,7 @@ class _Planning:
             failures=failures,
             options=self.options,
             differences=differences,
+            changed=changed,
             coverages=tuple(coverages),
             asking=asking,
             digest=document.plan_digest if document else "",

@@ -3,171 +3,69 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, Recipient, iterate_audience, read_excluded
 from runner.audience.phone import mask_phone
 from runner.campaign.timing_words import describe_timing
 from runner.campaign.variants import Draw
-from runner.document import Count, Described, Document, Part, Positive, build
+from runner.document import Count, Described, Document, Part, Positive
 from runner.errors import RunnerError, UsageError
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import CompiledMessage, compile_messages
-from runner.text.preview import AnswerKind, BranchTracer, CaseFinder, CaseKind, Conversation, iterate_turns
-from runner.text.segment import find_substitute
+from runner.text.preview import (
+    Branch,
+    BranchTracer,
+    Bubble,
+    CaseFinder,
+    CaseReason,
+    Conversation,
+    UnplainCharacter,
+)
 from runner.text.template import TextCompiler
 from runner.workflow.campaigns import refuse_errors, show_path
 from runner.workflow.failures import find_audience_problems
 from runner.workflow.records.phones import parse_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from runner.campaign.model import Campaign
-    from runner.text.preview import Branch, Bubble
     from runner.workflow.scope import Scope
 
 CASES = 3
 """Conversations shown of each message and arm by default."""
 
 
-class ShownBranch(Part, frozen=True):
-    """A place in a template where texts part.
-
-    Attributes:
-        words: as in: default of first_name.
-        file: where the branch stands.
-        line: the line in that file, from 1.
-    """
-
-    words: str
-    file: str
-    line: Positive
-
-
-class ShownReason(Part, frozen=True):
-    """Why a conversation is shown.
-
-    Attributes:
-        kind: the extreme.
-        count: characters, segments, or recipients who take the branch.
-        branch: of a branch or a default: which one; else None.
-    """
-
-    kind: CaseKind
-    count: Count
-    branch: ShownBranch | None
-
-
-class ShownTurn(Part, frozen=True):
-    """How it goes on after an answer.
-
-    Attributes:
-        on: what is answered; `other_line` is a number that counts as the line of a response with another
-            number.
-        answers: those that are meant; empty for any.
-        taken: for `other_line`, the response that is recorded, else None.
-        part: what follows; None at the end.
-        question_tag: the question's tag; None for what is no question.
-    """
-
-    on: AnswerKind
-    answers: tuple[str, ...]
-    taken: str | None
-    part: str | None
-    question_tag: str | None
-
-
-class ShownText(Part, frozen=True):
-    """A text of a conversation.
-
-    Attributes:
-        part: which text of the conversation it is: `text`, `introduction`, `question` or `conclusion`.
-        question_tag: the question's tag; None for what is no question.
-        text: the text, as it arrives.
-        encoding: how it goes over the air.
-        units: septets or 16-bit units.
-        segments: SMS segments.
-        responses: the allowed answers; none for a freeform question.
-        conclude_on: the answer after which the survey ends; None for none.
-        turns: how it goes on after an answer to this question.
-    """
-
-    part: str
-    question_tag: str | None
-    text: str
-    encoding: str
-    units: Count
-    segments: Count
-    responses: tuple[str, ...]
-    conclude_on: str | None
-    turns: tuple[ShownTurn, ...]
-
-
-class ShownConversation(Part, frozen=True, kw_only=True):
+class PreviewedConversation(Part, frozen=True):
     """The texts of one message to one recipient.
 
     Attributes:
-        arm: of an experiment's message; None if it has no arms.
-        timing: when it goes out, in words.
-        segments: SMS segments of all its texts, if no question is skipped or asked again; 0 for a call.
-        conversation: the texts, in the order in which they arrive.
-    """
-
-    arm: str | None
-    timing: tuple[str, ...]
-    segments: Count
-    conversation: tuple[ShownText, ...]
-
-
-class PreviewedMessage(ShownConversation, frozen=True):
-    """The conversation of one message.
-
-    Attributes:
-        id: the message's id.
-        tag: the project tag.
-    """
-
-    id: str
-    tag: str
-
-
-class PreviewedCase(ShownConversation, frozen=True):
-    """One of the worst conversations of a message or arm.
-
-    Attributes:
         message: the message's id.
+        tag: the project tag.
+        arm: of an experiment's message; None if it has no arms.
         phone: masked.
         file: where the recipient stands.
         line: the line in that file, from 1.
-        reasons: why this conversation is shown.
+        timing: when it goes out, in words.
+        segments: SMS segments of all its texts, if no question is skipped or asked again; 0 for a call.
+        conversation: the texts, in the order in which they arrive.
+        reasons: why this conversation is shown; none if it was asked for.
     """
 
     message: str
+    tag: str
+    arm: str | None
     phone: str
     file: str
     line: Positive
-    reasons: tuple[ShownReason, ...]
-
-
-class UnplainCharacter(Part, frozen=True):
-    """A character that makes conversations UCS-2.
-
-    Attributes:
-        character: the character.
-        recipients: those whose conversation has it for its first such character.
-        segments: of their whole conversations.
-        segments_without: the same, if these were written plainly.
-        instead: what to write; empty to leave it out, None if GSM-7 has nothing like it.
-    """
-
-    character: str
-    recipients: Count
+    timing: tuple[str, ...]
     segments: Count
-    segments_without: Count
-    instead: str | None
+    conversation: tuple[Bubble, ...]
+    reasons: tuple[CaseReason, ...]
 
 
 class PreviewRemark(Part, frozen=True):
@@ -184,7 +82,7 @@ class PreviewRemark(Part, frozen=True):
     message: str
     arm: str | None
     recipients: Count
-    untaken: tuple[ShownBranch, ...]
+    untaken: tuple[Branch, ...]
     characters: tuple[UnplainCharacter, ...]
 
 
@@ -203,8 +101,8 @@ class PreviewDocument(Document, frozen=True):
     campaign: str
     phone: str
     why_not: str | None
-    messages: tuple[PreviewedMessage, ...]
-    cases: tuple[PreviewedCase, ...]
+    messages: tuple[PreviewedConversation, ...]
+    cases: tuple[PreviewedConversation, ...]
     remarks: tuple[PreviewRemark, ...]
 
 
@@ -225,7 +123,15 @@ class Preview(Described):
     @property
     def document(self) -> PreviewDocument:
         """The preview as a document."""
-        return _describe(self)
+        describe = partial(_describe_conversation, self)
+        return PreviewDocument(
+            self.campaign.name,
+            mask_phone(self.recipient.phone),
+            self.why_not,
+            tuple(map(describe, self.conversations)),
+            tuple(describe(one) for _, cases in self.cases for one in cases),
+            tuple(_remark(finder) for finder, _ in self.cases),
+        )
 
 
 def preview_campaign(
@@ -275,7 +181,7 @@ class _Gallery:
         ]
         finders = {
             (compiled_message.message.id, arm): CaseFinder(
-                renderer, BranchTracer(renderer.message, folder), arm
+                renderer, BranchTracer(renderer.message, folder, show_path), arm
             )
             for compiled_message in compiled
             for arm, renderer in compiled_message.renderers.items()
@@ -322,7 +228,7 @@ class _Gallery:
     def _bar(self, phone: str) -> str | None:
         if phone in self.excluded:
             return "excluded: gets nothing"
-        if self.draw is not None and self.draw.is_held_out(phone):
+        if self.draw is not None and self.draw.is_in_control_group(phone):
             return "in the control group: gets nothing"
         return None
 
@@ -337,77 +243,21 @@ class _Gallery:
             ]
 
 
-def _describe(preview: Preview) -> PreviewDocument:
-    return PreviewDocument(
-        campaign=preview.campaign.name,
-        phone=mask_phone(preview.recipient.phone),
-        why_not=preview.why_not,
-        messages=tuple(
-            PreviewedMessage(id=one.message.id, tag=one.message.tag, **_describe_conversation(preview, one))
-            for one in preview.conversations
-        ),
-        cases=tuple(
-            PreviewedCase(
-                message=one.message.id,
-                phone=mask_phone(one.recipient.phone),
-                file=show_path(one.recipient.file),
-                line=one.recipient.line,
-                reasons=tuple(
-                    ShownReason(why.kind, why.count, _place(why.branch) if why.branch else None)
-                    for why in one.reasons
-                ),
-                **_describe_conversation(preview, one),
-            )
-            for _, cases in preview.cases
-            for one in cases
-        ),
-        remarks=tuple(_remark(finder) for finder, _ in preview.cases),
+def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConversation:
+    return PreviewedConversation(
+        one.message.id,
+        one.message.tag,
+        one.arm,
+        mask_phone(one.recipient.phone),
+        show_path(one.recipient.file),
+        one.recipient.line,
+        tuple(describe_timing(preview.campaign, one.message)),
+        one.segments,
+        one.bubbles,
+        one.reasons,
     )
-
-
-def _describe_conversation(preview: Preview, conversation: Conversation) -> dict[str, Any]:
-    bubbles = conversation.bubbles
-    return {
-        "arm": conversation.arm,
-        "timing": tuple(describe_timing(preview.campaign, conversation.message)),
-        "segments": conversation.segments,
-        "conversation": tuple(_describe_bubble(bubbles, place) for place in range(len(bubbles))),
-    }
-
-
-def _describe_bubble(bubbles: Sequence[Bubble], place: int) -> ShownText:
-    size, turns = bubbles[place].segments, iterate_turns(bubbles, place)
-    return build(
-        ShownText,
-        bubbles[place],
-        encoding=size.encoding,
-        units=size.units,
-        segments=size.segments,
-        turns=tuple(
-            ShownTurn(
-                turn.kind,
-                turn.answers,
-                turn.taken,
-                turn.then.part if turn.then else None,
-                turn.then.question_tag if turn.then else None,
-            )
-            for turn in turns
-        ),
-    )
-
-
-def _place(branch: Branch) -> ShownBranch:
-    return ShownBranch(branch.words, show_path(branch.file), branch.line)
 
 
 def _remark(finder: CaseFinder) -> PreviewRemark:
-    return PreviewRemark(
-        message=finder.renderer.message.id,
-        arm=finder.arm,
-        recipients=finder.people,
-        untaken=tuple(map(_place, finder.list_untaken())),
-        characters=tuple(
-            build(UnplainCharacter, cost, character=character, instead=find_substitute(character))
-            for character, cost in sorted(finder.costs.items())
-        ),
-    )
+    untaken, characters = tuple(finder.list_untaken()), tuple(finder.list_characters())
+    return PreviewRemark(finder.renderer.message.id, finder.arm, finder.people, untaken, characters)

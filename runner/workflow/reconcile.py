@@ -15,7 +15,7 @@ from runner.reconcile.account import AccountReading
 from runner.reconcile.campaign import reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
 from runner.reconcile.summary import ReconcileCounts
-from runner.telemetry.recording import measure, span
+from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.reconcile.summary import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure
@@ -166,7 +166,7 @@ def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> 
     if usage is not None:
         plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
         with ledger.writing() as connection:
-            store_service_plan(connection, workspace.target.name, plan, workspace.now_text())
+            store_service_plan(connection, workspace.target.name, plan)
 
 
 _SHOWN = 5
@@ -230,6 +230,15 @@ class ReconcileResult(Described):
 
     def __len__(self) -> int:
         return len(self.campaigns)
+
+    @property
+    def next_step(self) -> str | None:
+        """What a person can do next, if everything went well."""
+        if self.exit_code or not self.campaigns:
+            return None
+        if any(one.summary.results for one in self.campaigns):
+            return "`runner report` shows what people answered; `runner apply` sends follow-ups that are due"
+        return "`runner reconcile` again, once people have answered"
 
     @property
     def left_out(self) -> tuple[Failure, ...]:

@@ -26,8 +26,9 @@ from runner.report.gathering import gather_facts, outline_messages, outline_scor
 from runner.report.metrics import summarise
 from runner.report.model import SMALL_GROUP
 from runner.source.diagnostic import Problems
+from runner.view.blocks import Items, Section
+from runner.view.html import embed_page, write_html
 from runner.wording import count_words
-from runner.workflow.documents import embed_page, write_section
 from runner.workflow.failures import Failures
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import Workspace
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import NamedColumn
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import CampaignRecord
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.answer_files import FileFormat, Shape
     from runner.report.columns.engine import Engine
@@ -327,11 +328,9 @@ class ProjectReport:
 
     def _repr_html_(self) -> str:
         """Return the reports as HTML for notebooks."""
+        pages = "".join(map(ReportResult._repr_html_, self))
         remarks = [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        pages = "".join(
-            write_section(one.campaign, (), (), ()) + embed_page(one.write("html")) for one in self
-        )
-        return pages + (write_section("Left out", (), (), (), remarks) if remarks else "")
+        return pages + (write_html([Section("Left out", [Items(remarks)])]) if remarks else "")
 
 
 def report_project(

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from runner.delivery.settle import write_moment
-from runner.delivery.verdict import digest_definition, is_same_text
+from runner.delivery.comparison import is_same_text
+from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, Part, build
 from runner.errors import RunnerError, UsageError
-from runner.ledger.model import LaunchRecord
-from runner.ledger.record.entry import adopt_in_part, enter_adopted
+from runner.ledger.record.entry import adopt_in_part
 from runner.ledger.record.unexplained import dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import release_launch
-from runner.service.model import StatRecord
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
 from runner.workflow.delivery.apply_session import ApplySession
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.delivery.campaign_ref import ListedCampaign
-    from runner.delivery.verdict import Candidate, Verdict
+    from runner.delivery.comparison import Candidate, Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.record.unexplained import UnexplainedLaunch
     from runner.workflow.scope import Scope
@@ -363,7 +360,7 @@ class _Resolving:
     def _adopt_group(self, case: Case, group: UnexplainedGroup) -> None:
         message = _choose_message(group, self.word.message)
         record = self.session.record_of(case.campaign)
-        _adopt_unexplained(self.session.describe(case.campaign, record), message, group.launches)
+        self.session.recover(case.campaign, record).adopt_unexplained(message, group.launches)
         self._say(
             case, f"{describe_group(group)} were the message {message!r}", is_one=len(group.launches) == 1
         )
@@ -501,44 +498,3 @@ def _choose_message(group: UnexplainedGroup, message: str | None) -> str:
         f"the launches under the tag {group.tag!r} may have been several messages: {known}",
         hint="say which one with --message",
     )
-
-
-def _adopt_unexplained(subject: ListedCampaign, message: str, launches: Sequence[UnexplainedLaunch]) -> None:
-    """Record launches as sent: their recipients have got a message.
-
-    The service is asked for the recipients: of two launches to the same person only one holds them.
-
-    Raises:
-        ServiceError: the service cannot be asked; nothing was recorded.
-    """
-    found = [_find_reached(subject, message, launch) for launch in launches]
-    with subject.ledger.writing() as connection:
-        for launch, (reached, definition) in zip(launches, found, strict=True):
-            people = tuple(sorted(reached))
-            digest = digest_definition(definition)
-            record = LaunchRecord(
-                message=message,
-                key=subject.name_launch(message, digest, people),
-                tag=launch.tag,
-                payload_digest=digest,
-                project_launch_guid=launch.project_launch_guid,
-                sent_at=launch.started_at,
-                recipients=people,
-            )
-            enter_adopted(connection, subject.campaign_id, record, definition)
-
-
-def _find_reached(
-    subject: ListedCampaign, message: str, launch: UnexplainedLaunch
-) -> tuple[set[str], dict[str, Any]]:
-    """Return the fingerprints of a launch's recipients, and the text sent.
-
-    If the service doesn't list them, they are those that it may have reached. Only the service knows the text
-    of a launch that another machine has recorded.
-    """
-    held = set(launch.held.get(message, launch.people))
-    stat = subject.client.read_stat(launch.project_launch_guid)
-    if not isinstance(stat, StatRecord):
-        return held, launch.definition
-    listed = set(map(subject.fingerprint, stat.recipients))
-    return listed if stat.is_whole else held | listed, launch.definition or stat.project_definition

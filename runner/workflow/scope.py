@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runner.git.lease import LEASE_S
+from runner.settings import read_settings
 from runner.source.diagnostic import Problems
+from runner.source.storage import is_url
 from runner.workflow.campaigns import load_campaigns, refuse_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
 
@@ -25,17 +27,15 @@ class Scope:
     Attributes:
         paths: campaign files and folders of them; empty for `campaigns/`.
         allowed: further folders, and URLs, that campaigns may read from.
-        target: `--target`, if given.
-        ledger: `--ledger` or RUNNER_LEDGER, if given.
-        state_remote: `--state-remote` or RUNNER_STATE_REMOTE, if given.
-        state_lease_s: this run's hold on the state remote unless renewed, in seconds.
-        cluster: `--cluster` or RUNNER_CLUSTER, if given.
+        target: the target's name, if given.
+        ledger: the ledger's URL, if given.
+        state_remote: the git remote of a shared state, if given.
+        record_remote: the git remote with others' records, if given.
+        cluster: the address of a cluster, if given.
         insecure_cluster: allow a scheduler on another machine without TLS.
-        cluster_ca: `--cluster-ca` or RUNNER_CLUSTER_CA, if given; as the next two.
-        cluster_cert: the certificate's file.
-        cluster_key: the key's file.
-        profile: `--profile` or RUNNER_PROFILE, if given.
-        scratch: `--scratch` or RUNNER_SCRATCH, if given.
+        profile: the workers' profile, if given.
+        scratch: the cluster's folder for intermediate files, if given.
+        state_lease_s: this run's hold on the state remote unless renewed, in seconds.
         quiet: print only errors.
         verbose: print more on standard error.
         environ: all environment variables to use, instead of the process's.
@@ -47,14 +47,12 @@ class Scope:
     target: str | None = None
     ledger: str | None = None
     state_remote: str | None = None
-    state_lease_s: float = LEASE_S
+    record_remote: str | None = None
     cluster: str | None = None
     insecure_cluster: bool = False
-    cluster_ca: str | None = None
-    cluster_cert: str | None = None
-    cluster_key: str | None = None
     profile: str | None = None
     scratch: str | None = None
+    state_lease_s: float = LEASE_S
     quiet: bool = False
     verbose: bool = False
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -68,6 +66,20 @@ class Scope:
             self.shared[key] = make()
         found: _Shared = self.shared[key]
         return found
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any], environ: Mapping[str, str]) -> Scope:
+        """Return a scope of given values, by attribute, and of the environment for settings not given.
+
+        Raises:
+            UsageError: the text of a variable cannot be read.
+        """
+        values = {**given, **read_settings(given, environ)}
+        # A URL is taken as written.
+        values["allowed"] = tuple(
+            place if isinstance(place, str) and is_url(place) else Path(place) for place in values["allowed"]
+        )
+        return cls(**values, environ=environ)
 
     def load_valid_campaigns(self) -> tuple[Campaign, ...]:
         """Load the campaigns; show problems of their files.

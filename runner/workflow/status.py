@@ -28,10 +28,11 @@ from runner.plan.model import MessagePlan, PlanOptions
 from runner.plan.plan_context import TextedPeople, concerns
 from runner.report.gathering import read_refusals
 from runner.source.diagnostic import Problems
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.html import write_html
 from runner.wording import count_words
 from runner.workflow.campaigns import load_campaigns, refuse_errors, show_path
 from runner.workflow.delivery.gone import find_gone, say_gone
-from runner.workflow.documents import write_section
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import list_texted, list_unread, plan_campaign
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Identity, Record
+    from runner.ledger.record.campaign_record import Identity, Record
     from runner.plan.model import CampaignPlan
     from runner.workflow.scope import Scope
 
@@ -183,8 +184,9 @@ class StatusResult(Described):
         ]
         paused = [f"{one.name} is {one.pause.describe()}." for one in self.statuses if one.pause is not None]
         gone = [f"The file of {name} is gone." for name in self.gone]
-        target = [f"Target: {self.statuses[0].target}"] if self.statuses else []
-        return write_section("Status", target, ("campaign", "message", *COUNTS), rows, [*paused, *gone])
+        target = [Sentence(f"Target: {self.statuses[0].target}")] if self.statuses else []
+        table = TableBlock(("campaign", Column("message", "text"), *COUNTS), rows)
+        return write_html([Section("Status", [*target, table, Items([*paused, *gone])])])
 
 
 def find_project_status(scope: Scope) -> StatusResult:
@@ -252,6 +254,8 @@ class _Reader:
         """Return the status of campaigns, with None for unknown values."""
         found = [(campaign, *self._read_safely(campaign)) for campaign in campaigns]
         self._left = [campaign for campaign, record, _ in found if record is not None]
+        if self._left and not self._is_ledger_readable:
+            note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
         return [self._find_status(*item) for item in found]
 
     def find_gone(self, scope: Scope, claimed: Collection[str]) -> list[Campaign]:
@@ -331,7 +335,6 @@ class _Reader:
 
     def _give_up_ledger(self, error: RunnerError) -> None:
         self._complain(error)
-        note("What the lockfiles say is shown; what only the ledger knows is shown as not known.")
         self._ledger = self._stack.enter_context(self._workspace.open_temporary_ledger())
         self._is_ledger_readable, self._reader = False, None
 

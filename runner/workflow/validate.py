@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runner.atomic_write import write_private
 from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
 from runner.audience.table import normalize_name, write_row
-from runner.campaign.checks import check_waits
+from runner.campaign.checks import find_late_follow_ups
 from runner.campaign.variants import find_small_arms
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError
@@ -161,25 +161,15 @@ def validate_campaigns(scope: Scope) -> Validation:
             plan = find_audience_problems(campaign, problems, plan_files)
             plans += [plan] if plan is not None else []
     for plan in plans:
-        problems.extend(_find_late_follow_ups(plan.campaign, datetime.now(UTC)))
+        # A campaign with a lockfile has begun: its plan knows whose follow-ups are too late.
+        file = plan.campaign.file
+        if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
+            problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
         problems.extend(_find_small_arms(plan))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)
-
-
-def _find_late_follow_ups(campaign: Campaign, now: datetime) -> Iterator[Diagnostic]:
-    """Warn of follow-ups that come due after `expires` if nothing was sent before now.
-
-    A campaign with a lockfile has begun: its plan knows whose follow-ups are too late.
-    """
-    start, end = campaign.schedule.not_before, campaign.schedule.expires
-    has_begun = any(campaign.file.parent.glob(f"{escape(campaign.file.stem)}.*.lock.json"))
-    if end is None or end <= now or (start is not None and start >= now) or has_begun:
-        return
-    known = set(check_waits(campaign, end - start)) if start is not None else ()
-    yield from (problem for problem in check_waits(campaign, end - now) if problem not in known)
 
 
 def _find_derived_name(campaign: Campaign) -> Iterator[Diagnostic]:

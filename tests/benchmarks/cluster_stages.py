@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.campaign.load import load_campaign
 from runner.cluster.address import parse_address
-from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.dask_connection import open_cluster
 from runner.cluster.folder import SharedFolder
@@ -87,10 +87,9 @@ def plan_alone(campaign: Campaign) -> float:
 def plan_in_stages(campaign: Campaign, folder: Path) -> Stages:
     """Plan in partitions, and write the plan set; return what the stages took."""
     stages = Stages()
-    audience = cut_audience(stages, campaign, be_still)
-    partitions = choose_partitions([audience])
+    partitions = choose_partitions([campaign])
     out = SharedFolder(f"{folder}/set")
-    request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), audience, partitions, out=out)
+    request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), partitions, out=out)
     planner = CampaignPlanner(stages, SharedFolder(f"{folder}/scratch"), be_still)
     planner.make_plan(request, Problems())
     return stages

@@ -23,7 +23,7 @@ from tests.benchmarks.sandbox import write
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from runner.report.model import Interval
+    from runner.report.question_model import Interval
 
 DAYS_TO_ANSWER = 4.0
 """The mean of the exponential distribution of times to answer."""

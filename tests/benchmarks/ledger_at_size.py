@@ -20,9 +20,9 @@ from runner.ledger import bulk
 from runner.ledger.database import Ledger
 from runner.ledger.maintenance.ledger_copy import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
+from runner.ledger.record.campaign_record import summarize_deliveries
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
-from runner.ledger.record.recorded import summarize_deliveries
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import deliveries, launches, results
 from tests.postgres import find_postgres, run_postgres

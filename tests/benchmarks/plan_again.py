@@ -100,9 +100,7 @@ def send(url: str, folder: Path, definition: str) -> None:
                 ids = add_intents(connection, campaign_id, intents, at)
                 record_outcomes(connection, [Outcome(one, "sent", at, secrets.token_hex(16)) for one in ids])
                 answered = list(zip(ids, group, strict=True))[::_ANSWERED]
-                store_stats(
-                    connection, [LaunchStats(one, 1, 0, 1, 1, 0, 1, 1, at) for one, _ in answered], at
-                )
+                store_stats(connection, [LaunchStats(one, 1, 0, 1, 1, 0, 1, 1) for one, _ in answered], at)
                 rows = [
                     StoredResult(one, f"r{one}", who, *texts, 0, "9", "9", at, at) for one, who in answered
                 ]

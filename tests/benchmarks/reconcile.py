@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 MEMORY_GOAL_MIB = 60
 AT = "2026-11-21T12:00:00.000000Z"
 KEY = TargetKey.of("live", None)
+_LAUNCHES = """
+    SELECT launch.guid, project_tag, group_concat(DISTINCT phone)
+    FROM launch JOIN session ON launch_id = launch.id JOIN participant ON participant_id = participant.id
+    GROUP BY launch.id ORDER BY launch.id"""
 
 
 class _Connection(Connection):
@@ -57,13 +61,16 @@ class _Connection(Connection):
 def enter_launches(ledger: Ledger, db: Path) -> int:
     """Record the store's launches as sent, and return the campaign's number."""
     with closing(open_store(db)) as store, store.read() as connection:
-        launches = connection.execute("SELECT guid, project_tag FROM launch ORDER BY id").fetchall()
+        launches = connection.execute(_LAUNCHES).fetchall()
     with ledger.writing() as connection:
         campaign_id: int = enter_campaign(connection, "live", "pulse")
-        intents = [Intent("ask", guid, tag, "d1g35t", (guid,), "{}") for guid, tag in launches]
+        intents = [
+            Intent("ask", guid, tag, "d1g35t", tuple(map(KEY.fingerprint, phones.split(","))), "{}")
+            for guid, tag, phones in launches
+        ]
         numbers = add_intents(connection, campaign_id, intents, AT)
         sent = zip(numbers, launches, strict=True)
-        record_outcomes(connection, [Outcome(number, "sent", AT, guid) for number, (guid, _) in sent])
+        record_outcomes(connection, [Outcome(number, "sent", AT, guid) for number, (guid, *_) in sent])
     return campaign_id
 
 

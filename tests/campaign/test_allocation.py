@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import phonenumbers
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from phonenumbers import NumberParseException, PhoneNumberFormat
@@ -77,26 +76,6 @@ def test_national_numbers_are_what_the_library_makes_of_them(given: tuple[str, s
         assert phonenumbers.format_number(number, PhoneNumberFormat.E164) == expanded
 
 
-@pytest.mark.parametrize(
-    ("digits", "region", "expanded"),
-    [
-        ("4155550101", "US", "+14155550101"),
-        ("6045550123", "US", "+16045550123"),
-        ("3123456789", "IT", "+393123456789"),
-        ("0612345678", "IT", None),
-        ("1711234567", "DE", None),
-        ("14155550101", "US", None),
-        ("07911123456", "GB", None),
-        ("٤١٥٥٥٥٠١٠١", "US", None),
-        ("415 555 0101", "US", None),
-        ("", "US", None),
-    ],
-)
-def test_bare_national_numbers_are_taken_at_once(digits: str, region: str, expanded: str | None) -> None:
-    """Digits alone, as a spreadsheet's column of one country has them, take the short way."""
-    assert expand_national(digits, region) == expanded
-
-
 def test_most_of_the_world_is_taken() -> None:
     """The short way is the usual one: it takes nearly all of the library's own examples."""
     kinds = (phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE)
@@ -114,21 +93,3 @@ def is_service(text: str) -> bool:
 def test_no_service_is_taken_for_a_person(text: str) -> None:
     """No premium or toll-free number is taken at once."""
     assert not is_mobile(text) or not is_service(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "+",
-        "14155550101",
-        "+1 4155550101",
-        "+14155550101\n",
-        "+٤٤٢٠٧٩٤٦٠٩٥٨",
-        "+999123456789",
-        "+1415555010",
-    ],
-)
-def test_what_is_written_otherwise_is_left_to_the_library(text: str) -> None:
-    """Anything but an E.164 number is none of its business."""
-    assert not is_mobile(text)

@@ -82,13 +82,6 @@ def test_a_file_may_be_named_like_a_pattern(folder: Path) -> None:
     assert read(folder, "audience/part-[12].csv") == [("+14155550105", 2, "part-[12].csv")]
 
 
-def test_a_pattern_that_nothing_matches_is_said(folder: Path) -> None:
-    """A campaign to nobody would be a mistake: it is said where the pattern stands."""
-    assert refuse(folder, "audience/*.txt") == [
-        ("csv-not-found", "no file matches audience/*.txt", "the path is relative to the campaign file")
-    ]
-
-
 @pytest.mark.parametrize("pattern", ["../*.csv", "/etc/*.csv", "audience/link/*.csv"])
 def test_a_pattern_does_not_lead_out(tmp_path: Path, folder: Path, pattern: str) -> None:
     """What a pattern matches outside of the repository is not even said to be there."""

@@ -13,7 +13,7 @@ from runner.audience.audience import AudienceTally, Recipient, iterate_audience
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import MessageRenderer
-from runner.text.preview import BranchTracer, CaseFinder, iterate_bubbles, iterate_turns
+from runner.text.preview import BranchTracer, CaseFinder, list_bubbles
 from runner.text.segment import count_segments, write_plainly
 from runner.text.template import TextCompiler
 
@@ -87,19 +87,12 @@ def test_costly_characters_are_counted_over_the_conversation(
 ) -> None:
     """The first character outside GSM-7 of each conversation, with what it would cost without."""
     finder = find(campaign, tmp_path, ["Ada,", f"{'á' * 80},", "Ián,", "O’Neil,"])
-    assert {c: (x.recipients, x.segments, x.segments_without) for c, x in finder.costs.items()} == {
+    assert {
+        x.character: (x.recipients, x.segments, x.segments_without) for x in finder.list_characters()
+    } == {
         "á": (2, 9, 8),
         "’": (1, 4, 4),
     }
-
-
-def test_a_call_has_no_segments(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """What is read aloud costs no SMS segments, whatever its characters."""
-    finder = find(campaign, tmp_path, ["Ж,", "Bo Bo,"], method="VOICE")
-    assert not finder.costs
-    (case,) = finder.list_cases(1)
-    assert case.segments == 0
-    assert [reason.kind for reason in case.reasons] == ["longest_text"]
 
 
 @settings(max_examples=25)
@@ -110,13 +103,13 @@ def test_the_worst_are_the_worst(
     """Whatever the audience, nobody has more segments or a longer text than the cases that say so."""
     finder = find(campaign, tmp_path, [f"{name},{'1' if vip else ''}" for name, vip in people])
     every = [
-        list(iterate_bubbles(finder.renderer.render(variables).definition))
+        list(list_bubbles(finder.renderer.render(variables).definition))
         for variables in ({k: v for k, v in (("name", n.strip()), ("vip", "1" * p)) if v} for n, p in people)
     ]
     counts = {r.kind: r.count for case in finder.list_cases(99) for r in case.reasons if r.branch is None}
     if people:
         assert counts == {
-            "most_segments": max(sum(b.segments.segments for b in bubbles) for bubbles in every),
+            "most_segments": max(sum(b.segments for b in bubbles) for bubbles in every),
             "longest_text": max(len(b.text) for bubbles in every for b in bubbles),
         }
     else:
@@ -124,12 +117,9 @@ def test_the_worst_are_the_worst(
 
 
 def turns_of(definition: dict[str, object]) -> list[list[tuple[str, tuple[str, ...], str | None, int]]]:
-    bubbles = list(iterate_bubbles(definition))
+    bubbles = list(list_bubbles(definition))
     return [
-        [
-            (t.kind, t.answers, (t.then.question_tag or t.then.part) if t.then else None, t.skipped)
-            for t in iterate_turns(bubbles, n)
-        ]
+        [(t.on, t.answers, t.question_tag or t.part, t.skipped) for t in bubbles[n].turns]
         for n in range(len(bubbles))
     ]
 
@@ -184,9 +174,9 @@ def test_the_plan_and_the_preview_count_alike(
     finder = find(campaign, tmp_path, [f"{name}," for name in names])
     payloads = [finder.renderer.render({"name": name}) for name in names]
     plain = [
-        sum(count_segments(write_plainly(bubble.text)).segments for bubble in iterate_bubbles(one.definition))
+        sum(count_segments(write_plainly(bubble.text)).segments for bubble in list_bubbles(one.definition))
         for one in payloads
     ]
     assert [one.segments_plain for one in payloads] == plain
     costly = [number for number, one in zip(plain, payloads, strict=True) if one.costly]
-    assert sum(cost.segments_without for cost in finder.costs.values()) == sum(costly)
+    assert sum(cost.segments_without for cost in finder.list_characters()) == sum(costly)

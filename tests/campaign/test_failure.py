@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,11 +12,13 @@ from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Position, Problems
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, describe_failure
+from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from runner.campaign.model import Campaign
 
@@ -90,20 +91,6 @@ def test_an_included_file_is_part_of_the_text(tmp_path: Path) -> None:
     """What stands in an included file is said, too."""
     (tmp_path / "footer.j2").write_text("{{ name.nosuch }}", encoding="utf-8")
     assert explain(tmp_path, "{% include 'footer.j2' %}") == "a text has no method 'nosuch'"
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (KeyError(PHONE), "something is looked up that is not there"),
-        (ValueError(f"could not convert string to float: '{PHONE}'"), "a value is none that this can be done with"),
-        (ZeroDivisionError("decimal"), "division by zero"),
-        (AttributeError(PHONE), "a filter is given what it is not for"),
-    ],
-)  # fmt: skip
-def test_unknown_sentences_are_not_passed_on(error: Exception, words: str) -> None:
-    """What a library may say in its next version is told by its type."""
-    assert describe_failure(error, frozenset()) == words
 
 
 LOOKUPS = ("{}[{}]", "{} | map({}) | list", "{} | select({}) | list", "{} | sort(attribute={})", "{} ~ {}")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.text.outgoing import Airtime, OutgoingTexts, PayloadTemplate, Slot, question_as_asked
-from runner.text.preview import iterate_bubbles
+from runner.text.preview import list_bubbles
 from runner.text.segment import count_segments, write_choices_plainly, write_plainly
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_every_text_of_a_conversation_counts(definition: dict[str, Any], data: s
     personal: list[str] = []
     shape = shape_of(definition, personal, lambda: data.draw(WORDS))
     filled = PayloadTemplate(shape).fill(personal)
-    bubbles = list(iterate_bubbles(filled))
+    bubbles = list(list_bubbles(filled))
     counts = [count_segments(bubble.text) for bubble in bubbles]
     first_question = next((n for n, bubble in enumerate(bubbles) if bubble.part == "question"), 0)
     costly = [count for count in counts if count.costly]

@@ -14,11 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from runner.audience.audience import AudienceTally, iterate_audience, known_names, read_excluded
-from runner.audience.findings import Findings
 from runner.audience.parquet_table import open_parquet
-from runner.audience.slices import SlicedRow, iterate_slice, plan_slices
 from runner.audience.table import TableProblemError
-from runner.campaign.load import load_campaign
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
@@ -109,31 +106,6 @@ def test_a_parquet_file_is_read_as_a_csv_file_is(people: Campaign) -> None:
     assert known_names(people, 0) == [name.replace(" ", "_") for name in PEOPLE]
 
 
-@pytest.mark.parametrize("slice_rows", [1, 4, 100])
-def test_slices_of_rows_are_read_as_the_whole_file(people: Campaign, slice_rows: int) -> None:
-    """Parts of a file are read each by itself, with the numbers that their rows have in the file."""
-    slices = plan_slices(people, "recipients", {}, slice_rows)
-    assert len(slices) == {1: 6, 4: 2, 100: 1}[slice_rows]
-    rows: list[SlicedRow] = []
-    merged = Problems()
-    for part in slices:
-        problems = Problems()
-        rows += iterate_slice(people, part, NAMES, problems, AudienceTally(), Findings())
-        merged.merge(problems)
-    assert [(row.line, row.phone, row.region) for row in rows] == [
-        (1, "+14155550101", "US-FL"),
-        (2, "+14155550102", "US-CA CA"),
-        (5, "+14155550101", None),
-        (6, "+14155550103", None),
-    ]
-    assert [(one.code, one.line) for one in merged] == [
-        ("recipient-phone-invalid", 3),
-        ("recipient-phone-invalid", 4),
-        ("recipient-region-unknown", 6),
-        ("recipient-timezone-unknown", 6),
-    ]
-
-
 VALUES: list[tuple[pa.Array, list[str]]] = [
     (pa.array([14155550101, None]), ["14155550101", ""]),
     (pa.array([14155550101.0, None, float("nan"), 2.5, 1e300]), ["14155550101", "", "", "2.5", "1e+300"]),
@@ -210,15 +182,6 @@ def test_what_is_no_parquet_file_is_said(people: Campaign, tmp_path: Path) -> No
     assert [(one.code, one.message) for one in problems] == [
         ("parquet-unreadable", "this file is not Parquet, or damaged")
     ]
-    assert [part.kind for part in plan_slices(people, "recipients", {})] == ["whole"]
-
-
-def test_columns_that_are_missing_are_said(people: Campaign, tmp_path: Path) -> None:
-    """A file without the phones' column is refused as a CSV file is."""
-    write(tmp_path / "people.parquet", {key: [""] for key in ("phone", "tz", "state", "source", "day")})
-    problems = Problems()
-    assert list(iterate_audience(people, NAMES, problems, AudienceTally())) == []
-    assert [one.message for one in problems] == ["there is no column `mobile`"]
 
 
 def test_parquet_at_a_url_is_read(tmp_path: Path) -> None:
@@ -227,21 +190,9 @@ def test_parquet_at_a_url_is_read(tmp_path: Path) -> None:
     write(tmp_path / "people.parquet", PEOPLE)
     system.pipe_file("/people/people.parquet", (tmp_path / "people.parquet").read_bytes())
     url = "memory://people/people.parquet"
-    with open_parquet(tmp_path / "people.parquet", url, ["first_name"], (1, 3)) as table:
-        assert [(line, cells[1]) for line, cells in table.rows] == [(2, "Bo"), (3, "Cy")]
+    with open_parquet(tmp_path / "people.parquet", url, ["first_name"]) as table:
+        assert [(line, cells[1]) for line, cells in table.rows][1:3] == [(2, "Bo"), (3, "Cy")]
     system.rm("/people", recursive=True)
-
-
-def test_a_misspelt_path_names_its_neighbour(tmp_path: Path) -> None:
-    """A misspelt path names a Parquet file of nearly the same name."""
-    write(tmp_path / "people.parquet", PEOPLE)
-    file = tmp_path / "other.yaml"
-    file.write_text(YAML.replace("people.parquet", "peple.parquet"), encoding="utf-8")
-    loaded, problems = load_campaign(file, current=tmp_path)
-    assert loaded is None
-    assert {one.message for one in problems} == {
-        "there is no file peple.parquet: did you mean people.parquet?"
-    }
 
 
 REPEATED = """

@@ -125,15 +125,6 @@ def test_the_whole_conversation_is_counted_too(renderers: list[MessageRenderer])
     assert call.render({"name": "Ağa"})[2:] == (0, None, 0, 0, 0)
 
 
-def test_payloads_are_the_same_when_they_are_no_longer_kept(renderers: list[MessageRenderer]) -> None:
-    """After many people who share no text, each still gets their own, and the digest of it."""
-    for number in range(3000):
-        payload = renderers[0].render({"name": f"N{number}", "topic": number % 2})
-        assert payload.definition["introduction"] == f"Hi N{number}"
-        assert payload.digest == digest_definition(payload.definition)
-    assert renderers[0].render({"name": "N7", "topic": 1}).definition["introduction"] == "Hi N7"
-
-
 def test_renders_are_counted_as_the_service_charges(renderers: list[MessageRenderer]) -> None:
     """Nobody answers: introduction and first question. Everyone answers all: each text once."""
     ask, call = renderers

@@ -99,46 +99,6 @@ def list_unchecked(texts: list[str], region: str | None) -> list[str]:
     return found
 
 
-REFUSALS_SAY_WHY: list[tuple[str, str | None, str]] = [
-    ("", None, "it is blank"),
-    ("  '", None, "it is blank"),
-    ("1.4155E+10", "US", "a spreadsheet has rounded it, its last digits are gone"),
-    ("1,4155E+10", "DE", "a spreadsheet has rounded it, its last digits are gone"),
-    ("4e9", "US", "a spreadsheet has rounded it, its last digits are gone"),
-    ("+14155550101 ext. 5", None, "an extension cannot be texted"),
-    ("+14155550101x5", None, "an extension cannot be texted"),
-    ("+14155550101#5", None, "an extension cannot be texted"),
-    ("+14155550101;ext=5", None, "an extension cannot be texted"),
-    ("+14155550101,,5", None, "an extension cannot be texted"),
-    ("+1800FLOWERS", None, "letters stand for some of its digits"),
-    ("tel:+14155550101", None, "it has letters in it"),
-    ("unknown", "US", "it has letters in it"),
-    ("+1415555", None, "it has too few digits"),
-    ("12345", "US", "a short number is a service, not a person's phone"),
-    ("112", "DE", "a short number is a service, not a person's phone"),
-    ("911", "US", "a short number is a service, not a person's phone"),
-    ("1", "US", "it is not a phone number"),
-    ("+14155550101234", None, "it has too many digits"),
-    ("+1" + "4" * 30, None, "it has too many digits"),
-    ("+19995550101", None, "nobody has such a number: its range is not allocated"),
-    ("+9991234567", None, "its country code does not exist"),
-    ("555 0101", "US", "its area code is missing"),
-    ("+4917", None, "it has too few digits"),
-    ("4155550101", None, "it does not start with + and a country code"),
-    ("004915112345678", None, "it does not start with + and a country code"),
-    ("-", "US", "it is not a phone number"),
-    ("+", None, "it is not a phone number"),
-]
-
-
-def test_refusals_say_why() -> None:
-    """What is refused is refused for the reason that a person would give."""
-    for written, region, reason in REFUSALS_SAY_WHY:
-        parsed = parse_phone(written, region)
-        assert isinstance(parsed, PhoneProblem)
-        assert parsed.reason == reason
-
-
 @given(st.text(max_size=30), st.sampled_from([None, "US", "DE"]))
 def test_any_text_is_a_phone_or_a_problem(written: str, region: str | None) -> None:
     """No text makes the parser fail."""

@@ -32,7 +32,8 @@ AMBIGUOUS = "it is two numbers"
 def read(written: str, region: str | None) -> str:
     """Return a phone in E.164 form, or the reason for which it is refused."""
     found = read_mended(mend(written).text, region)
-    return found.reason if isinstance(found, PhoneProblem) else found.phone
+    problem = found if isinstance(found, PhoneProblem) else found.doubt
+    return problem.reason if problem else found.phone
 
 
 DIGITS_ARE_READ_BOTH_WAYS: list[tuple[str | None, str, str]] = [
@@ -221,17 +222,13 @@ def check_corpus(count: int, seed: int) -> None:
         for way, written in enumerate(write_ways(phone, region)):
             for by in (region, None):
                 found = read_mended(mend(written).text, by)
-                assert isinstance(found, PhoneProblem) or found.phone == today, (phone, written, by, found)
-                assert way > 3 or by is None or not isinstance(found, PhoneProblem), (
-                    phone,
-                    written,
-                    by,
-                    found,
-                )
-            listed = read_mended(mend(written).text, region, takes_all=True)
+                is_refused = isinstance(found, PhoneProblem) or found.doubt is not None
+                assert is_refused or found.phone == today, (phone, written, by, found)
+                assert way > 3 or by is None or not is_refused, (phone, written, by, found)
+            listed = read_mended(mend(written).text, region)
             assert not isinstance(listed, PhoneProblem), (phone, written, listed)
             assert today in (listed.phone, *listed.others), (phone, written, listed)
-        listed = read_mended(phone[1:], abroad[index % len(abroad)], takes_all=True)
+        listed = read_mended(phone[1:], abroad[index % len(abroad)])
         if not isinstance(listed, PhoneProblem):
             assert today in (listed.phone, *listed.others), (phone, listed)
 
@@ -239,9 +236,3 @@ def check_corpus(count: int, seed: int) -> None:
 def test_mobiles_of_sixty_countries_in_six_ways() -> None:
     """Nobody else is texted, whatever way a mobile is written, and nobody is lost from a list."""
     check_corpus(400, 1)
-
-
-@pytest.mark.slow
-def test_ten_thousand_mobiles_of_sixty_countries_in_six_ways() -> None:
-    """The same with ten thousand."""
-    check_corpus(10_000, 2)

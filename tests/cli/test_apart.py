@@ -44,7 +44,7 @@ LOCKED = (
 )
 CLAIMED = (
     "Left out: campaigns/{0}.yaml: the name or record 'beat' is claimed by campaigns/{1}.yaml, too\n"
-    "  deliveries are known by the campaign's name: only one campaign can go on with them\n"
+    "  deliveries are known by the campaign's name: let one campaign alone have it, as name or in renamed_from\n"
 )
 SHORT = ("--settle-window", "100ms")
 
@@ -163,7 +163,7 @@ def test_every_problem_of_a_broken_campaign_is_shown(three: Path, run: Run) -> N
     done = run("plan", cwd=three)
     assert "campaigns/beat.csv:4:1: error: " in done.stderr
     assert "campaigns/beat.csv:5:1: error: " in done.stderr
-    assert "To send to sandbox: 4 recipients in 2 launches" in done.stdout
+    assert "To send to sandbox: 4 people now, 4 segments" in done.stdout
 
 
 def test_a_saved_plan_is_of_the_neighbours(three: Path, run: Run) -> None:
@@ -310,7 +310,7 @@ def test_the_comment_names_what_is_left_out(three: Path, run: Run) -> None:
     done = run("ci", "comment", cwd=three)
     assert done.returncode == 3
     assert done.stdout.startswith("### Campaign plan without some campaigns → sandbox\n")
-    assert "**2 campaigns · 4 recipients to send" in done.stdout
+    assert "**2 campaigns · 4 people to text" in done.stdout
     assert "| campaigns/beat.yaml | campaigns/beat.yaml: 2 errors |" in done.stdout
     assert "campaigns/beat.csv:4:1" in done.stdout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,7 @@ def test_a_covered_plan_is_sent_without_asking(desk: Desk) -> None:
         assert (outputs["to-send"], outputs["covered"], outputs["approval"]) == ("2", "2", "covered")
         assert desk.said.endswith("pulse: approved by ada\n")
         assert desk.apply().returncode == 0
-    assert desk.run("plan", "--format", "markdown").stdout.endswith("`\n")
+    assert "Approval" not in desk.run("plan", "--format", "markdown").stdout
     assert desk.plan()["approval"] == "none"
 
 
@@ -202,7 +202,7 @@ def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     desk.approve()
     book = desk.folder / BOOK
     (ahead,) = read_approvals(book.read_text(encoding="utf-8"), SEALS).approvals
-    ahead = replace(ahead, approved_at="2099-01-01T00:00:00.000000Z")
+    ahead = ahead.replace(approved_at="2099-01-01T00:00:00.000000Z")
     book.write_text(add_approvals("", "live", SEALS, [ahead]), encoding="utf-8")
     desk.plan()
     desk.approve("--by", "bo")

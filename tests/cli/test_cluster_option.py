@@ -97,24 +97,6 @@ def test_a_state_remote_is_refused(run: Run, folder: Path, *, as_variable: bool)
     )
 
 
-def test_certificates_are_not_ignored(run: Run, folder: Path) -> None:
-    """Who names certificates means TLS: a `tcp://` address with them is refused; options and variables are one."""
-    hint = (
-        "  say tls://…, or leave out --cluster-ca, --cluster-cert and --cluster-key, and unset RUNNER_CLUSTER_CA, "
-        "RUNNER_CLUSTER_CERT and RUNNER_CLUSTER_KEY\n"
-    )
-    for end in ("ca", "cert", "key"):
-        for options, env in (
-            ((f"--cluster-{end}", "x.pem"), {}),
-            ((), {f"RUNNER_CLUSTER_{end.upper()}": "x.pem"}),
-        ):
-            done = run("plan", "--cluster", "tcp://127.0.0.1:1", *options, cwd=folder, env=env)
-            said = (
-                "the cluster tcp://127.0.0.1:1 has no TLS, and there are a CA, a certificate or a key for it"
-            )
-            assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {said}\n{hint}")
-
-
 def test_what_is_no_profile_is_a_mistake_of_the_command_line(run: Run, folder: Path) -> None:
     """A profile's name is a part of variables and paths on other machines."""
     hint = "  letters, digits and `_`, at most 50; check --profile and RUNNER_PROFILE\n"

@@ -49,11 +49,11 @@ def test_the_plan_is_one_comment(run: Run, folder: Path, github: GitHub) -> None
     assert read_numbers(body) == numbers
     assert body.startswith(
         f"{MARKER}\n{write_numbers(numbers)}\n### Campaign plan → sandbox\n\n"
-        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
-        "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
-        "| campaign | recipients to send | deliveries | launches | segments |\n|---|---|---|---|---|\n"
-        "| pulse | 4 | 4 | 4 | 8 |\n"
-        "\n<details><summary>pulse: 4 recipients to send</summary>\n\ncampaigns/pulse.yaml\n\n| message |"
+        "Goes to the embedded sandbox, which texts nobody.\n\n"
+        "**1 campaign · 4 people to text · 8 to 16 segments · 0 errors**\n\n"
+        "| campaign | people to text | texts | segments |\n|---|--:|--:|--:|\n"
+        "| pulse | 4 | 4 | 8 to 16 |\n"
+        "\n<details><summary>pulse: 4 people to text</summary>\n\ncampaigns/pulse.yaml\n\n| message |"
     )
     assert body.endswith(f"\n</details>\n\n<sub>For commit {HEAD}</sub>\n")
     assert not (folder / "summary.md").exists()
@@ -73,7 +73,7 @@ def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: G
     (body,) = github.bodies()
     assert body.startswith(
         f"{MARKER}\n### Invalid campaigns → sandbox\n\n"
-        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
+        "Goes to the embedded sandbox, which texts nobody.\n\n"
         "**1 error · 0 warnings**: nothing is planned.\n"
         "\n| severity | where | what | what to do |\n|---|---|---|---|\n"
         "| error | campaigns/pulse.yaml:1:10 | \\`version\\` is 2; this program reads 1 alone"
@@ -161,7 +161,7 @@ def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None
     """On a person's machine the comment goes to standard output."""
     done = run("ci", "comment", cwd=folder)
     assert done.returncode == 0
-    assert done.stdout.startswith("### Campaign plan → sandbox\n\nGoes to **the embedded sandbox**, which")
+    assert done.stdout.startswith("### Campaign plan → sandbox\n\nGoes to the embedded sandbox, which")
     assert "\n\n**1 campaign · " in done.stdout
     assert done.stderr == "Warning: No comment: this is no job of GitHub\n"
 
@@ -200,7 +200,7 @@ def test_a_limit_is_shown_and_stops(run: Run, folder: Path, github: GitHub) -> N
     assert done.returncode == 5
     (body,) = github.bodies()
     assert "### Campaign plan: stopped by a limit → sandbox" in body
-    assert "\n- **Stopped:** pulse: " in body
+    assert "\n- **Stopped**: pulse: " in body
 
 
 TARGETS = """\
@@ -225,7 +225,7 @@ def test_where_it_goes_is_shown(run: Run, folder: Path, github: GitHub) -> None:
     assert run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
     (body,) = github.bodies()
     assert (
-        "### Campaign plan → live\n\nGoes to **https:&#8203;//sms.example.com**, "
+        "### Campaign plan → live\n\nGoes to https:&#8203;//sms.example.com, "
         "with the credentials in RUNNER\\_USERNAME and RUNNER\\_API\\_KEY.\n\n**1 campaign · "
     ) in body
     replace_in(file, "https://sms.example.com", "http://SMS.example.com:80/v2/")
@@ -233,9 +233,9 @@ def test_where_it_goes_is_shown(run: Run, folder: Path, github: GitHub) -> None:
     assert run("ci", "comment", "--target", "live", cwd=folder, env=github.job(folder)).returncode == 0
     (body,) = github.bodies()
     assert (
-        "Goes to **http:&#8203;//sms.example.com/v2**, "
-        "**UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials** (`insecure: true`), "
-        "with the credentials in RUNNER\\_USERNAME and RUNNER\\_EU\\_API\\_KEY.\n"
+        "**Goes to http:&#8203;//sms.example.com/v2, "
+        "UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials (\\`insecure: true\\`), "
+        "with the credentials in RUNNER\\_USERNAME and RUNNER\\_EU\\_API\\_KEY.**\n"
     ) in body
 
 
@@ -283,7 +283,7 @@ def test_no_campaign_and_wrong_targets_are_commented(run: Run, folder: Path, git
     assert run("ci", "comment", cwd=folder, env=github.job(folder)).returncode == 0
     assert github.bodies()[0].startswith(
         f"{MARKER}\n### No campaigns → sandbox\n\n"
-        "Goes to **the embedded sandbox**, which texts nobody.\n\n"
+        "Goes to the embedded sandbox, which texts nobody.\n\n"
         "There is no campaign: nothing is sent.\n"
     )
 
@@ -309,7 +309,7 @@ def test_what_overflows_goes_to_the_summary(run: Run, folder: Path, github: GitH
     (body,) = github.bodies()
     page = "[the job's summary](https://github.example/acme/campaigns/actions/runs/42)"
     assert f"\n> **Too long for here, see {page}:** long: changes since it was sent\n" in body
-    assert "<summary>long: 0 recipients to send</summary>" in body
+    assert "<summary>long: 0 people to text</summary>" in body
     summary = (folder / "summary.md").read_text(encoding="utf-8")
     assert "+text: term 0 1 2" in summary
     assert MARKER not in summary
@@ -322,7 +322,7 @@ def test_many_campaigns_are_counted(folder: Path, monkeypatch: pytest.MonkeyPatc
     with workspace.open_ledger_for_reading() as ledger:
         planned = plan_on_record(workspace, Scope(), ledger, Failures())
     text = write_comment(PlanFindings("sandbox", planned=planned * 60, problems=Problems()))
-    assert text.head.endswith("| pulse | 4 | 4 | 4 | 8 |\n\n… and 10 more campaigns\n")
+    assert text.head.endswith("| pulse | 4 | 4 | 8 to 16 |\n\n… and 10 more rows\n")
 
 
 def test_the_token_is_nowhere(run: Run, folder: Path, github: GitHub) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.output.plan import differences_markdown, write_differences
+from runner.cli.output.plan import show_differences
+from runner.cli.output.screen import show_blocks
 from runner.plan.model import PlanOptions
+from runner.view.markdown import write_markdown
 from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import find_differences
@@ -69,13 +71,13 @@ def test_changes_are_grouped_never_one_line_a_person(
     edit(sent, "Thank you!", "Thanks.\\nBye")
     edit(sent.parent / "audience/people.csv", "Dee,4155550104\n", "Fay,4155550106\n")
     found, _ = compare()
-    write_differences(found, "human")
+    show_blocks(show_differences(found), "human")
     assert (
         capsys.readouterr().out
-        == """
+        == """\
 pulse: changes since it was sent
-  ask: 0 unchanged, 3 changed, 1 no longer in the audience, 1 new
-    @@ 3 recipients, as for one of them @@
+ask: 0 unchanged, 3 changed, 1 no longer in the audience, 1 new
+    @@ 3 people, as for one of them @@
     -introduction: Hi Ada, a word about Acme?
     +introduction: Hello Ada, a word about Acme?
     -conclusion: Thank you!
@@ -89,11 +91,11 @@ def test_nothing_has_changed(sent: Path, compare: Compare, capsys: pytest.Captur
     """What would go out again just so is counted; a message that was never sent is new for everyone."""
     with sent.open("a", encoding="utf-8") as file:
         file.write("  - {id: later, text: Still there?}\n")
-    write_differences(compare()[0], "human")
+    show_blocks(show_differences(compare()[0]), "human")
     assert capsys.readouterr().out == (
-        "\npulse: changes since it was sent\n"
-        "  ask: 4 unchanged, 0 changed, 0 no longer in the audience, 0 new\n"
-        "  later: nothing was sent yet; 4 recipients new\n"
+        "pulse: changes since it was sent\n"
+        "ask: 4 unchanged, 0 changed, 0 no longer in the audience, 0 new\n"
+        "later: nothing was sent yet; 4 people new\n"
     )
 
 
@@ -102,12 +104,22 @@ def test_a_ledger_that_is_gone(sent: Path, compare: Compare, capsys: pytest.Capt
     edit(sent, "Hi {{ first_name }}", "Hello {{ first_name }}")
     for file in (sent.parent.parent / ".runner").glob("ledger*"):
         file.unlink()
-    write_differences(compare()[0], "human")
+    show_blocks(show_differences(compare()[0]), "human")
     assert capsys.readouterr().out == (
-        "\npulse: changes since it was sent\n"
-        "  ask: 0 unchanged, 4 changed, 0 no longer in the audience, 0 new\n"
-        "    4 recipients' texts have changed; the old one is not in this ledger\n"
+        "pulse: changes since it was sent\n"
+        "ask: 0 unchanged, 4 changed, 0 no longer in the audience, 0 new\n"
+        "  4 people's texts have changed; the old one is not in this ledger\n"
     )
+
+
+def test_a_plan_names_what_was_changed_since(sent: Path, run: Run) -> None:
+    """Without `--diff` a plan says which sent texts are others now, and nothing of those that are the same."""
+    folder = sent.parent.parent
+    assert "Changed since" not in run("plan", cwd=folder).stdout
+    edit(sent, "Thank you!", "Bye")
+    said = "\nChanged since it was sent: pulse/ask. `runner plan --diff` shows how.\n"
+    assert said in run("plan", cwd=folder).stdout
+    assert said not in run("plan", "--diff", cwd=folder).stdout
 
 
 def test_the_json_document(sent: Path, compare: Compare) -> None:
@@ -138,31 +150,12 @@ def test_the_json_document(sent: Path, compare: Compare) -> None:
 def test_no_text_breaks_out_of_the_markdown(sent: Path, compare: Compare) -> None:
     """Texts stand in a fenced block that nothing in them can close."""
     edit(sent, "Thank you!", "```\\n# Done")
-    text = differences_markdown(compare()[0])
+    text = write_markdown(show_differences(compare()[0]))
     assert text == (
-        "\n### pulse: changes since it was sent\n"
+        "## pulse: changes since it was sent\n"
         "\nask: 0 unchanged, 4 changed, 0 no longer in the audience, 0 new\n"
-        "\n````diff\n@@ 4 recipients @@\n-conclusion: Thank you!\n+conclusion: ```\n+  # Done\n````\n"
+        "\n````diff\n@@ 4 people @@\n-conclusion: Thank you!\n+conclusion: ```\n+  # Done\n````\n"
     )
-
-
-def test_the_job_s_summary_has_the_markdown(
-    sent: Path,
-    compare: Compare,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    """In a workflow the differences go to the log, and as Markdown to the summary."""
-    edit(sent, "Thank you!", "Bye")
-    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
-    found, _ = compare()
-    write_differences(found, "github")
-    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
-    assert summary.rstrip("\n") == differences_markdown(found).rstrip("\n")
-    assert "    +conclusion: Bye\n" in capsys.readouterr().out
-    write_differences(found, "markdown")
-    assert capsys.readouterr().out == differences_markdown(found)
 
 
 def test_many_changes_are_counted(
@@ -174,8 +167,8 @@ def test_many_changes_are_counted(
     people = sent.parent / "audience/people.csv"
     edit(people, "Bob,", "Rob,")
     edit(people, '"O\'Neil, Cy"', "Sy")
-    write_differences(compare()[0], "human")
+    show_blocks(show_differences(compare()[0]), "human")
     shown = capsys.readouterr().out
-    assert "  ask: 1 unchanged, 3 changed, 0 no longer in the audience, 0 new\n" in shown
-    assert shown.endswith("    and 2 more changes, for 2 recipients\n")
+    assert "ask: 1 unchanged, 3 changed, 0 no longer in the audience, 0 new\n" in shown
+    assert shown.endswith("  and 2 more changes, for 2 people\n")
     assert len(re.findall(r"@@.*@@", shown)) == 1

@@ -102,6 +102,8 @@ def test_a_service_is_asked(run: Run, folder: Path) -> None:
     assert checks["target"] == ("ok", f"live, {service.url}; credentials are set")
     assert re.fullmatch(r"answers in \d+ ms, and takes the credentials", checks["service"][1])
     assert checks["state key"] == ("ok", "set")
+    said = "RUNNER_BASE_URL, RUNNER_USERNAME, RUNNER_API_KEY, RUNNER_STATE_KEY"
+    assert checks["settings"] == ("ok", f"from the environment: {said}")
     assert service.api_key not in done.stdout + done.stderr
     assert STATE_KEY not in done.stdout + done.stderr
 
@@ -125,9 +127,11 @@ def test_missing_credentials_are_named_by_their_variables(run: Run, folder: Path
     (folder / "campaigns/targets.yaml").write_text(
         'version: 1\ntargets: {live: {base_url: "https://sms.example.com"}}\n', encoding="utf-8"
     )
-    done = run("doctor", "--target", "live", cwd=folder)
+    done = run("doctor", "--target", "live", cwd=folder, env={"RUNNER_LEGDER": "sqlite:///x"})
     checks = read_checks(done.stdout)
     assert checks["target"] == ("warning", "live, https://sms.example.com; without credentials")
+    assert checks["settings"] == ("warning", "RUNNER_LEGDER is no setting")
+    assert "is RUNNER_LEDGER meant?" in done.stdout
     assert "set RUNNER_USERNAME and RUNNER_API_KEY" in done.stdout
     assert checks["service"] == ("warning", "not asked, without credentials")
 

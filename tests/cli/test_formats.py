@@ -57,8 +57,8 @@ def test_github_plan_goes_to_log_and_summary(run: Run, folder: Path) -> None:
     """A plan for GitHub stands in the log for people and in the summary as Markdown."""
     summary = folder / "summary.md"
     done = run("plan", "--format", "github", cwd=folder, env={"GITHUB_STEP_SUMMARY": str(summary)})
-    assert "To send to sandbox: 4 recipients in 4 launches, 8 SMS segments." in done.stdout
-    assert "### pulse → sandbox" in summary.read_text(encoding="utf-8")
+    assert "To send to sandbox: 4 people now, 8 to 16 segments; 1 excluded, 1 duplicate." in done.stdout
+    assert "## pulse → sandbox" in summary.read_text(encoding="utf-8")
 
 
 def test_a_summary_that_cannot_be_written_is_an_error(run: Run, folder: Path) -> None:
@@ -84,8 +84,8 @@ def test_each_campaign_has_its_own_columns(run: Run, folder: Path, format_: str)
     shown = run("plan", "--format", format_, cwd=folder).stdout.splitlines()
     headings = [line.strip("| ").replace(" | ", "  ") for line in shown if "rows" in line]
     assert headings == [
-        "message  rows  to send  launches  segments",
-        "message  rows  duplicates  excluded  to send  launches  segments",
+        "message  rows  to send  segments",
+        "message  rows  duplicates  excluded  to send  segments",
     ]
 
 
@@ -94,11 +94,11 @@ def test_remarks_of_a_plan_are_short_for_people(run: Run, tmp_path: Path) -> Non
     shutil.copytree(shipped_folder("campaigns"), tmp_path / "campaigns")
     plan = ("plan", "campaigns/anniversary-survey.yaml", "--now", "2026-11-23T12:00Z")
     people = run(*plan, cwd=tmp_path).stdout
-    assert "\n  ask, nudge, thanks, each: 17 recipients have no consent on record\n" in people
-    assert "\n  nudge, thanks, each: 205 recipients wait until `ask` is sent to them and " in people
-    more = re.search(r"\n    \d+: (\d) more sets of reasons, which `--format markdown` lists\n", people)
+    assert "\n  ask, nudge, thanks, each: 17 people have no consent on record\n" in people
+    assert "\n  nudge, thanks, each: 205 people wait until `ask` is sent to them and " in people
+    more = re.search(r"\n    \d+: (\d) more sets of reasons, which `--verbose` lists\n", people)
     assert more
-    markdown = run(*plan, "--format", "markdown", cwd=tmp_path).stdout
+    markdown = run(*plan, "-v", "--format", "markdown", cwd=tmp_path).stdout
     assert markdown.count("\n  - ") == 5 + int(more[1])
 
 

@@ -168,7 +168,7 @@ def test_what_another_campaign_sent_counts(campaigns: Campaigns) -> None:
     assert campaigns.apply("news") == {"news": 2}
     assert campaigns.plan("pulse") == {"pulse/m0": (1, 2)}
     told = campaigns.run("plan", str(campaigns.find("pulse"))).stdout
-    assert "  m0: 2 recipients have reached the frequency cap: a later run sends\n" in told
+    assert "  m0: 2 people have reached the frequency cap: a later run sends\n" in told
     assert campaigns.apply("pulse") == {"pulse": 1}
     campaigns.run("sandbox", "clock", "+167h")
     assert campaigns.apply("pulse") == {"pulse": 0}

@@ -72,7 +72,7 @@ def test_the_comment_says_that_there_is_nothing(emptied: Path, run: Run) -> None
     done = run("ci", "comment", "--target", "sandbox", cwd=emptied)
     assert (done.returncode, done.stdout) == (
         0,
-        "### No campaigns → sandbox\n\nGoes to **the embedded sandbox**, which texts nobody.\n\nThere is no campaign: nothing is sent.\n",
+        "### No campaigns → sandbox\n\nGoes to the embedded sandbox, which texts nobody.\n\nThere is no campaign: nothing is sent.\n",
     )
 
 
@@ -156,6 +156,6 @@ def test_a_lockfile_that_stands_alone_and_cannot_be_read_is_named(emptied: Path,
     done = run("reconcile", "--format", "json", cwd=emptied)
     assert (done.returncode, json.loads(done.stdout)["gone"]) == (0, [])
     assert done.stderr.startswith(
-        "campaigns/pulse.sandbox.lock.json: its campaign's file is gone, and the lockfile "
+        "the campaign's file of a record is gone, and the lockfile "
         "campaigns/pulse.sandbox.lock.json is not JSON"
     )

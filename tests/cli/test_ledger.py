@@ -58,10 +58,12 @@ def test_sending_goes_on_with_the_copy(
 def test_what_cannot_be_copied(folder: Path, run: Run, postgres_ledger: str) -> None:
     """A source that is missing, or no ledger, is named with --from; nothing is made."""
     (folder / "empty.sqlite").touch()
+    (folder / "people.csv").write_text("phone\n" * 1000, encoding="utf-8")
     missing = postgres_ledger.replace("/test_", "/missing_")
     for source, said, hint in (
         ("sqlite:///none.sqlite", "there is no ledger sqlite:///none.sqlite", "check --from"),
         ("sqlite:///empty.sqlite", "sqlite:///empty.sqlite is not a ledger", "check --from"),
+        ("sqlite:///people.csv", "file is not a database", "check --from: what it names is no ledger"),
         (missing, "does not exist", "check the database, the user and the password in --from"),
         ("none.sqlite", "the ledger's URL is not one that can be used here", "as in sqlite:///path"),
     ):

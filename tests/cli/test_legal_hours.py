@@ -92,7 +92,7 @@ def test_a_floridian_with_a_new_york_number_is_under_florida_s_law(desk: Desk) -
     assert (message["to_send"], message["deferred"]) == (1, 1)
     assert message["next_due"] == "2026-12-03T14:00:00.000000Z"
     assert desk.reasons(EVENING) == {FLORIDAS: 1}
-    sent = "pulse: 1 recipient texted in 1 launch, 1 recipient deferred.\n"
+    sent = "pulse: 1 recipient texted in 1 launch, 1 recipient deferred until Thu 2026-12-03 08:00 (America/Chicago).\n"
     assert desk.run(EVENING, "apply", "--auto-approve")[:2] == (0, sent)
     early = "2026-12-03T08:30:00-05:00"  # 7:30 in Pensacola
     assert desk.plan(early)["to_send"] == 0
@@ -158,7 +158,8 @@ def test_a_holiday_ends_a_text_s_time_at_midnight(desk: Desk) -> None:
     """The day before Thanksgiving ends by its hours; on the day itself apply sends nothing."""
     desk.write(f"phone,state\n{NEW_ORLEANS},\n")
     code, out, _ = desk.run("2026-11-26T10:00:00-06:00", "apply", "--auto-approve")
-    assert (code, out) == (0, "pulse: nothing sent, 1 recipient deferred.\n")
+    until = "Fri 2026-11-27 08:00 (America/Chicago)"
+    assert (code, out) == (0, f"pulse: nothing sent, 1 recipient deferred until {until}.\n")
 
 
 def test_india_at_half_past_midnight_waits_for_its_hours(desk: Desk) -> None:
@@ -180,10 +181,10 @@ def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
     way = "`no_rule: schedule` in `policy` would go by `schedule` alone"
     assert desk.reasons(noon) == {f"no rule known for KE: {way}": 12, f"no rule known for DE: {way}": 1}
     _, out, _ = desk.run(noon, "plan")
-    assert f"  ask: 12 recipients: no rule known for KE: {way}\n" in out
+    assert f"  ask: 12 people: no rule known for KE: {way}\n" in out
     assert "no rule" in out.splitlines()[1]
     _, markdown, _ = desk.run(noon, "plan", "--format", "markdown")
-    assert f"- ask: 12 recipients: no rule known for KE: {way}\n" in markdown
+    assert f"- ask: 12 people: no rule known for KE: {way}\n" in markdown.replace("\\", "")
     _, status, _ = desk.run(noon, "status", "--format", "json")
     (counts,) = desk.check(status, "status")["campaigns"][0]["messages"]
     assert (counts["planned"], counts["no_rule"]) == (2, 13)

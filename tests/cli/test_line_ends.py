@@ -75,7 +75,7 @@ def test_line_ends_make_no_difference(clones: list[Path], key: str) -> None:
         return said[1]
 
     lf, crlf = clones
-    assert "To send to sandbox: 2 recipients" in plan_both()
+    assert "To send to sandbox: 2 people now" in plan_both()
     run(crlf, "ci", "approve", "--plan", "plan.json", "--by", "ada")
     if key:
         book = "campaigns/sandbox.approvals.json"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import platform
-import re
 import subprocess
 import sys
 from importlib import metadata
@@ -14,52 +13,97 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
+from runner.cli.command import SYNONYMS, Command, Group
 from runner.cli.main import COMMANDS, cli, show_failure
-from runner.source.json_schema import schema_names
+from runner.cli.main import run as run_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def load(name: str) -> click.Command:
-    command = cli.get_command(click.Context(cli), name)
-    assert command is not None
-    return command
-
-
-def test_help_lists_every_command(run_process: Run, tmp_path: Path) -> None:
-    """`runner --help` names each command with what it does."""
-    helped = run_process("--help", cwd=tmp_path)
-    assert helped.returncode == 0
-    for name, words in COMMANDS.items():
-        assert f"  {name} " in helped.stdout
-        assert words in helped.stdout
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_of_a_command_shows_an_example(name: str) -> None:
-    """Each command's help, and that of its subcommands, has an example of its use."""
-    command = load(name)
-    commands = command.commands.values() if isinstance(command, click.Group) else [command]
-    for each in commands:
-        assert each.help
-        assert each.epilog
-        assert f"runner {name}" in each.epilog
+LONGEST_PAGE = 42
 
 
 def test_help_imports_no_library_that_it_does_not_need(tmp_path: Path) -> None:
     """`runner --help` starts without YAML, Jinja2, JSON Schema, requests, SQLAlchemy or the web server."""
     code = (
         "import sys; from runner.cli.main import run; run(['--help']); "
-        "heavy = {'yaml', 'jinja2', 'jsonschema', 'requests', 'sqlalchemy', 'uvicorn', 'rich', 'phonenumbers'}; "
+        "heavy = {'yaml', 'jinja2', 'jsonschema', 'requests', 'sqlalchemy', 'uvicorn', 'rich', 'phonenumbers', 'msgspec', 'duckdb'}; "
         "sys.exit(', '.join(heavy & sys.modules.keys()) or 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def iterate_commands(ctx: click.Context, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield each command and group with its command line."""
+    yield ctx.command_path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(ctx):
+            below = command.get_command(ctx, name)
+            assert below is not None
+            yield from iterate_commands(click.Context(below, parent=ctx, info_name=name), below)
+
+
+TOP = click.Context(cli, info_name="runner", **cli.context_settings)
+ALL = dict(iterate_commands(TOP, cli))
+
+
+def test_each_help_page_fits_a_screen_and_shows_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns no page has more than 42 lines; the full one has what the short one leaves out, too."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for line, command in ALL.items():
+        words = line.split()[1:]
+        assert run_command([*words, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert len(shown.splitlines()) <= LONGEST_PAGE, line
+        assert isinstance(command, click.Group) or line in shown.partition("  Example")[2]
+        assert words or all(f" {name} " in shown and said in shown for name, said in COMMANDS.items())
+        if isinstance(command, (Command, Group)):
+            assert run_command([*words, "--help-all"]) == 0
+            full = capsys.readouterr().out
+            assert all(name in full for one in command.params for name in one.opts if name.startswith("--"))
+
+
+def test_common_options_stand_anywhere(run: Run, folder: Path) -> None:
+    """Before the command's name or after it they mean the same; a later one beats one before."""
+    own = ("--ledger", "sqlite:///own.sqlite")
+    said = run("plan", "-v", *own, cwd=folder).stderr
+    assert "Ledger: sqlite:///own.sqlite" in said
+    assert run("-v", *own, "plan", cwd=folder).stderr == said
+    assert run("--ledger", "sqlite:///x", "plan", "-v", *own, cwd=folder).stderr == said
+    assert run("-q", "status", cwd=folder).stderr == ""
+
+
+KNOWN = [*(line.removeprefix("runner ") for line in ALL), "--help", "--version"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("plna", "plan"),
+        ("simulate", "sandbox simulate"),
+        ("optouts lst", "optouts list"),
+        *((word, line) for word, line in SYNONYMS.items() if line in KNOWN),
+        ("xyz", None),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_one_that_is_meant(
+    capsys: pytest.CaptureFixture[str], written: str, meant: str | None
+) -> None:
+    """By a typing error, the last word of its name, or another word for it; and what is named exists."""
+    assert run_command(written.split()) == 64
+    said = f": did you mean `runner {meant}`?" if meant else ""
+    last = written.rsplit(maxsplit=1)[-1]
+    assert capsys.readouterr().err.endswith(f"Error: there is no command {last}{said}\n")
+    if meant:
+        assert run_command([*meant.split(), *([] if meant.startswith("-") else ["--help"])]) == 0
 
 
 WEB = {"requests", "urllib3", "starlette", "uvicorn"}
@@ -96,6 +140,8 @@ def test_a_command_imports_no_library_that_it_does_not_need(
         ["plan", "--nonsense"],
         ["plan", "missing.yaml"],
         ["plan", "--limit", "0"],
+        ["plan", "--lgder", "x"],
+        ["plan", "elsewhere"],
         ["preview"],
         ["schema", "x"],
     ],
@@ -116,31 +162,6 @@ def test_version(run_process: Run, tmp_path: Path) -> None:
     assert f"requests {metadata.version('requests')}, " in packages
 
 
-def test_a_command_that_does_not_exist_is_answered_with_the_closest(run: Run, tmp_path: Path) -> None:
-    """A typing error in the command's name names the one that was probably meant."""
-    done = run("plna", cwd=tmp_path)
-    assert done.returncode == 64
-    assert done.stderr.endswith("Error: there is no command plna: did you mean `plan`?\n")
-    assert run("xyz", cwd=tmp_path).stderr.endswith("Error: there is no command xyz\n")
-
-
-@pytest.mark.parametrize(
-    ("shell", "file"),
-    [
-        ("bash", ".local/share/bash-completion/completions/runner"),
-        ("zsh", ".zfunc/_runner"),
-        ("fish", ".config/fish/completions/runner.fish"),
-    ],
-)
-def test_completion_is_set_up_as_its_help_says(run: Run, tmp_path: Path, shell: str, file: str) -> None:
-    """In a new home, too. The script asks `runner` itself, by the variable that Click looks at."""
-    examples = run("completion", "--help", cwd=tmp_path).stdout.partition("Examples:\n")[2].split("\n\n")
-    (script,) = [example for example in examples if f"completion {shell}" in example]
-    environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
-    subprocess.run(["bash", "-eu", "-c", script], cwd=tmp_path, env=environment, check=True)
-    assert f"_RUNNER_COMPLETE={shell}_complete" in (tmp_path / file).read_text(encoding="utf-8")
-
-
 def test_completion_in_bash(run_process: Run, tmp_path: Path) -> None:
     """In a real bash, `runner re` and Tab offer the commands that begin so."""
     script = run_process("completion", "bash", cwd=tmp_path).stdout
@@ -155,7 +176,7 @@ def test_completion_in_bash(run_process: Run, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
     )
-    assert done.stdout.split() == ["resolve", "resume", "reconcile", "report"]
+    assert sorted(done.stdout.split()) == sorted(name for name in COMMANDS if name.startswith("re"))
 
 
 def test_another_folder_can_be_named(run_process: Run, tmp_path: Path) -> None:
@@ -207,34 +228,6 @@ def test_a_campaign_that_was_probably_meant_is_named(
     done = run(command, written, cwd=folder)
     assert done.returncode == 64
     assert f"there is no {written}: did you mean `campaigns/pulse.yaml`?\n" in done.stderr
-
-
-def test_a_path_that_is_like_no_campaign_is_refused(run: Run, folder: Path) -> None:
-    """Where no file is close, none is named."""
-    done = run("plan", "elsewhere", cwd=folder)
-    assert done.returncode == 64
-    assert "Path 'elsewhere' does not exist.\n" in done.stderr
-
-
-def test_help_names_all_schemas(run: Run, tmp_path: Path) -> None:
-    """`runner schema --help` names each schema."""
-    shown = run("schema", "--help", cwd=tmp_path).stdout
-    assert all(re.search(rf"\b{name}[,. \n]", shown) for name in schema_names())
-
-
-def test_special_options_stand_last(run: Run, tmp_path: Path) -> None:
-    """Help pages show options for special settings last, under a heading of their own."""
-    usual, _, advanced = run("plan", "--help", cwd=tmp_path).stdout.partition("\nAdvanced options:\n")
-    assert "--only" in usual
-    assert "--state-remote" not in usual
-    assert "--state-remote" in advanced
-
-
-@pytest.mark.parametrize("name", schema_names())
-def test_schema_prints_a_schema(run: Run, tmp_path: Path, name: str) -> None:
-    """`runner schema NAME` prints a JSON Schema of the draft that the program uses."""
-    schema = json.loads(run("schema", name, cwd=tmp_path).stdout)
-    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "apply", "status", "reconcile", "report"])
@@ -311,20 +304,3 @@ def test_output_that_finds_no_room_is_said(folder: Path, arguments: tuple[str, .
         "Error: the output cannot be written: No space left on device; what was sent is recorded\n",
     )
     assert (folder / "campaigns/pulse.sandbox.lock.json").exists() == (arguments[0] == "apply")
-
-
-def test_colour_is_off_without_a_terminal(run: Run, folder: Path) -> None:
-    """What goes to a file or a pipe has no escape sequences in it."""
-    for command in ("validate", "plan", "status", "preview campaigns/pulse.yaml"):
-        done = run(*command.split(), cwd=folder)
-        assert "\x1b" not in done.stdout + done.stderr
-
-
-def test_help_loads_no_library_of_documents_and_ledgers() -> None:
-    """`runner --help` is quick: what only commands need is loaded by them."""
-    script = (
-        "import sys; from runner.cli.main import run\nassert run(['--help']) == 0\n"
-        "sys.exit(', '.join({'msgspec', 'sqlalchemy', 'jinja2', 'duckdb'} & sys.modules.keys()) or 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr

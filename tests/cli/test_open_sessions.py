@@ -164,7 +164,7 @@ def test_with_queue_a_survey_goes_and_the_plan_says_what_that_risks(world: World
     world.write("second", ASK, rules="policy: {open_session: queue}\n")
     world.apply("first")
     assert world.plan("second") == {"ask": (1, 0, [QUEUES])}
-    assert f"1 recipient to send: {QUEUES}" in world.run("plan", "campaigns/second.yaml")
+    assert f"1 person to send: {QUEUES}" in world.run("plan", "campaigns/second.yaml")
     assert world.apply("second") == {"second": 1}
     assert world.list_sessions() == [("ACTIVE", None), ("QUEUED", None)]
 
@@ -175,7 +175,7 @@ def test_with_complete_a_survey_ends_the_other_one(world: World) -> None:
     world.write("second", ASK, phones=(ADA, BOB), rules="policy: {open_session: complete}\n")
     world.apply("first")
     assert world.plan("second") == {"ask": (2, 0, [ENDS])}
-    assert f"1 recipient to send: {ENDS}" in world.run("plan", "campaigns/second.yaml")
+    assert f"1 person to send: {ENDS}" in world.run("plan", "campaigns/second.yaml")
     assert world.apply("second") == {"second": 2}
     assert world.list_sessions() == [("COMPLETE", "REPLACED"), ("ACTIVE", None)]
 
@@ -340,7 +340,9 @@ def test_a_reminder_waits_until_the_survey_has_ended(world: World) -> None:
     world.run("sandbox", "clock", "+25h")
     world.run("reconcile")
     assert world.plan("first")["nudge"] == (0, 1, [OPEN])
-    assert "Nothing to send now. Behind an open survey: 1" in world.run("plan")
+    assert "Nothing to send now; up to 1 text later (1 more person). Behind an open survey: 1" in world.run(
+        "plan"
+    )
     world.run("sandbox", "clock", "+7d")
     world.run("reconcile")
     assert world.plan("first")["nudge"] == (1, 0, [])

@@ -49,7 +49,7 @@ def pause(run: Run, folder: Path, check_json: CheckJson, *options: str) -> str:
     return moment[:16].replace("T", " ")
 
 
-def test_a_paused_campaign_is_counted_as_on_hold(shop: Path, run: Run, check_json: CheckJson) -> None:
+def test_a_paused_campaign_is_counted_as_paused(shop: Path, run: Run, check_json: CheckJson) -> None:
     """Under their own name, with the reason; the others are planned, and the exit code is 7."""
     at = pause(run, shop, check_json)
     done = run("plan", "--format", "json", cwd=shop)
@@ -97,7 +97,7 @@ def test_a_campaign_that_is_done_fails_nothing(shop: Path, run: Run) -> None:
         assert run(*command, cwd=shop).returncode == 0
 
 
-def test_a_paused_campaign_that_is_not_due_says_that_it_is_on_hold(
+def test_a_paused_campaign_that_is_not_due_says_that_it_is_paused(
     shop: Path, run: Run, check_json: CheckJson
 ) -> None:
     """No time is promised for it, and as nothing is held back, hourly jobs go well."""
@@ -113,9 +113,8 @@ def test_a_paused_campaign_that_is_not_due_says_that_it_is_on_hold(
     assert "\nfrom 2099-01-01 09:00 UTC  first    deferred " in done.stdout
     assert done.stdout.endswith("\nNothing to send. Paused: coffee.\n")
     both = run("plan", cwd=shop)
-    assert both.stdout.endswith(
-        "To send to sandbox: 2 recipients in 1 launch, 2 SMS segments. Paused: coffee.\n"
-    )
+    assert "\nTo send to sandbox: 2 people now, 2 segments; up to 2 texts later" in both.stdout
+    assert both.stdout.endswith(" Paused: coffee.\n")
     done = run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop)
     said = f"coffee: nothing sent, 2 recipients deferred. It is paused since {at} UTC: a wrong link.\n"
     assert (done.returncode, done.stdout) == (0, said)

@@ -61,49 +61,49 @@ def test_the_worst_cases_come_first(run: Run, visit: Path) -> None:
         """\
 visit, worst cases first
 
-ask (SMS, tag visit): 4 recipients
+ask (SMS, tag visit): 4 people
 
-  case 1: +14•••••••02, line 3 of people.csv
-    the most segments: 4
-    the longest text: 26 characters
+case 1: +14•••••••02, line 3 of people.csv
+  the most segments: 4
+  the longest text: 26 characters
 
-  introduction  [1 segment, 22 in UCS-2 because of '’']
+introduction [1 segment, 22 in UCS-2 because of '’']
   │ Hi O’Neil the Younger!
 
-  question how  [1 segment, 26 in GSM-7]
+question how [1 segment, 26 in GSM-7]
   │ How was it?
   │ 1. Good
   │ 2. Bad
-    "Bad" → question why
-    "Good" → conclusion, 1 question skipped
-    anything else → asked again, 1 segment more
+  "Bad" → question why
+  "Good" → conclusion, 1 question skipped
+  anything else → asked again, 1 segment more
 
-  question why  [1 segment, 4 in GSM-7]
+question why [1 segment, 4 in GSM-7]
   │ Why?
-    any answer → conclusion
+  any answer → conclusion
 
-  conclusion  [1 segment, 5 in GSM-7]
+conclusion [1 segment, 5 in GSM-7]
   │ Bye 1
 
-  case 2: +49•••••••••78, line 4 of people.csv
-    1 recipient gets this: if language == "de" (visit.yaml:8)
+case 2: +49•••••••••78, line 4 of people.csv
+  1 person gets this: if language == "de" (visit.yaml:8)
 
-  introduction  [1 segment, 10 in GSM-7]
+introduction [1 segment, 10 in GSM-7]
   │ Hallo Bea!
 
-  question how  [1 segment, 26 in GSM-7]
+question how [1 segment, 26 in GSM-7]
   │ How was it?
   │ 1. Good
   │ 2. Bad
-    "Bad" → question why
-    "Good" → conclusion, 1 question skipped
-    anything else → asked again, 1 segment more
+  "Bad" → question why
+  "Good" → conclusion, 1 question skipped
+  anything else → asked again, 1 segment more
 
-  question why  [1 segment, 4 in GSM-7]
+question why [1 segment, 4 in GSM-7]
   │ Why?
-    any answer → conclusion
+  any answer → conclusion
 
-  conclusion  [1 segment, 5 in GSM-7]
+conclusion [1 segment, 5 in GSM-7]
   │ Bye 1
 
   Nobody gets this: default of name (visit.yaml:9)
@@ -118,10 +118,8 @@ def test_one_person_s_conversation(run: Run, visit: Path) -> None:
     done = run("preview", "visit.yaml", "--phone", "+1 415-555-0103", cwd=visit)
     assert done.returncode == 0
     assert done.stdout.startswith("visit, as +14•••••••03 will see it\n\nask (SMS, tag visit)\n")
-    assert "introduction  [1 segment, 7 in GSM-7]\n  │ Hi you!\n" in done.stdout
-    assert (
-        "\nlater (SMS, tag visit)\n\n  text  [1 segment, 17 in GSM-7]\n  │ Still there, you?\n" in done.stdout
-    )
+    assert "introduction [1 segment, 7 in GSM-7]\n  │ Hi you!\n" in done.stdout
+    assert "\nlater (SMS, tag visit)\n\ntext [1 segment, 17 in GSM-7]\n  │ Still there, you?\n" in done.stdout
     assert "case 1" not in done.stdout
 
 
@@ -158,12 +156,33 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
     """JSON holds the first recipient's messages, as ever, and the worst cases beside them."""
     document = check_json(run("preview", "visit.yaml", "--format", "json", cwd=visit).stdout, "preview")
     assert document["phone"] == "+14•••••••01"
-    assert [message["id"] for message in document["messages"]] == ["ask", "later"]
+    assert [message["message"] for message in document["messages"]] == ["ask", "later"]
     assert document["messages"][0]["conversation"][0]["text"] == "Hi Ada!"
     assert document["messages"][0]["conversation"][1]["turns"] == [
-        {"on": "valid", "answers": ["Bad"], "taken": None, "part": "question", "question_tag": "why"},
-        {"on": "conclude_on", "answers": ["Good"], "taken": None, "part": "conclusion", "question_tag": None},
-        {"on": "invalid", "answers": [], "taken": None, "part": "question", "question_tag": "how"},
+        {
+            "on": "valid",
+            "answers": ["Bad"],
+            "taken": None,
+            "part": "question",
+            "question_tag": "why",
+            "skipped": 0,
+        },
+        {
+            "on": "conclude_on",
+            "answers": ["Good"],
+            "taken": None,
+            "part": "conclusion",
+            "question_tag": None,
+            "skipped": 1,
+        },
+        {
+            "on": "invalid",
+            "answers": [],
+            "taken": None,
+            "part": "question",
+            "question_tag": "how",
+            "skipped": 0,
+        },
     ]
     cases = [case for case in document["cases"] if case["message"] == "ask"]
     assert [case["line"] for case in cases] == [3, 4, 5]
@@ -171,7 +190,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "kind": "default_used",
             "count": 1,
-            "branch": {"words": "default of name", "file": "visit.yaml", "line": 13},
+            "branch": {"kind": "default", "words": "default of name", "file": "visit.yaml", "line": 13},
         }
     ]
     remarks = document["remarks"][0]
@@ -189,10 +208,11 @@ def test_the_markdown_document(run: Run, visit: Path) -> None:
         "preview", "visit.yaml", "--format", "markdown", "--message", "later", "--cases", "1", cwd=visit
     )
     assert done.stdout == (
-        "## Preview of visit\n\n### later (SMS, tag visit), +14•••••••02\n\n"
-        "- the most segments: 1; the longest text: 32 characters\n\n"
-        "**text** (1 segment, 32 in UCS-2 because of '’')\n\n"
-        "    Still there, O’Neil the Younger?\n\n\n"
+        "**visit, worst cases first**\n\n## later (SMS, tag visit): 4 people\n\n"
+        "### case 1: +14•••••••02, line 3 of people.csv\n\n"
+        "- the most segments: 1\n- the longest text: 32 characters\n\n"
+        "#### text \\[1 segment, 32 in UCS-2 because of '’'\\]\n\n"
+        "```\nStill there, O’Neil the Younger?\n```\n\n"
         "- ’ (RIGHT SINGLE QUOTATION MARK) makes 1 recipient's text UCS-2: "
         "1 segment, and no fewer with all replaced that can be\n"
     )
@@ -212,7 +232,7 @@ def test_whoever_gets_nothing_is_no_case(run: Run, visit: Path) -> None:
 
 @pytest.mark.slow
 def test_an_experiment_is_shown_arm_by_arm(run: Run, visit: Path, check_json: CheckJson) -> None:
-    """Each arm has worst cases of its own; whoever is held out gets nothing."""
+    """Each arm has worst cases of its own; whoever is in the control group gets nothing."""
     people = "phone,name,language\n" + "".join(f"+1415555{n:04},P{n},en\n" for n in range(200, 300))
     (visit / "people.csv").write_text(people, encoding="utf-8")
     with (visit / "visit.yaml").open("a", encoding="utf-8") as file:
@@ -249,7 +269,7 @@ def test_timing_is_said(run: Run, visit: Path) -> None:
     done = run("preview", "visit.yaml", "--message", "later", "--cases", "1", cwd=visit)
     assert "[after-ends-survey]" in done.stderr
     assert (
-        "later (SMS, tag visit): 4 recipients\n"
+        "later (SMS, tag visit): 4 people\n"
         "  1d12h after ask, to those who have not answered\n"
         "  not before 2026-12-01 09:00 America/New_York\n"
         "  in each recipient's local time: mon-wed 09:00-20:00, fri 09:00-20:00\n"

@@ -5,25 +5,31 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.git.clone import Clone
 from runner.git.command import Git, GitError
+from runner.git.lease import STATE_FILE, Clocks, GitLeaseTerms, State, dump_state, hold_lease
+from runner.git.state_ref import StateRef
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import PauseLine, dump_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 KEY = TargetKey.of("live", None)
 LOCKFILE = "campaigns/coffee.live.lock.json"
+AT = "2026-12-01T10:00:00.000000Z"
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -55,12 +61,16 @@ def write(folder: Path, *numbers: int, name: str = "coffee", key: TargetKey = KE
     return file
 
 
-def list_launches(folder: Path, revision: str = "HEAD") -> set[int]:
-    """Return the numbers of the launches that a revision's lockfile has; it must be whole, and JSON."""
-    text = git(folder, "show", f"{revision}:{LOCKFILE}")
-    lockfile, is_merged = parse_lockfile(folder / LOCKFILE, text + "\n", KEY)
+def list_guids(text: str) -> set[int]:
+    """Return the numbers of the launches that a lockfile has; it must be whole, and JSON."""
+    lockfile, is_merged = parse_lockfile(Path(LOCKFILE), text, KEY)
     assert not is_merged
     return {int(launch.project_launch_guid[-12:]) for launch in lockfile.launches}
+
+
+def list_launches(folder: Path, revision: str = "HEAD") -> set[int]:
+    """Return the numbers of the launches that a revision's lockfile has."""
+    return list_guids(git(folder, "show", f"{revision}:{LOCKFILE}") + "\n")
 
 
 @pytest.fixture
@@ -315,7 +325,6 @@ def test_gitlab_names_its_branch_too(run: Run, remote: Path, tmp_path: Path) -> 
     url = "https://gitlab.example/acme/texts/-/jobs/9"
     run(
         "ci",
-        "ci",
         "record",
         cwd=here,
         env={"CI_COMMIT_BRANCH": "main", "CI_JOB_URL": url, "GITLAB_USER_LOGIN": "bob"},
@@ -335,93 +344,101 @@ def test_a_detached_head_needs_a_branch(run: Run, remote: Path, tmp_path: Path) 
     )
 
 
-def test_a_protected_branch_gets_the_record_through_another(run: Run, remote: Path, tmp_path: Path) -> None:
-    """The commit goes to a branch that is to be merged, and that is said."""
+def test_a_branch_that_takes_no_push_is_an_error_where_nothing_else_has_the_record(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """What is new is in the files alone: they stay, and the remedies are named."""
     protect(remote, "refs/heads/main")
     here = clone(remote, tmp_path / "here")
     write(here, 1)
     done = run("ci", "record", cwd=here)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert done.stderr == (
-        "Warning: main of origin takes no push from here (hook declined (protected)). Record 2 texts of coffee on live: "
-        "it is on the branch runner/record, which is to be merged; until then the service tells the next run "
-        "what was sent\n"
+        "Error: main of origin takes no push from here (hook declined (protected)), and what is new is nowhere else\n"
+        "  have a ref keep the record (targets.yaml: `state_remote: origin`; `runner ci start`), or let this user, "
+        "or the job's token, push there, and meet the branch's rules, such as signed commits (git's "
+        "commit.gpgSign and user.signingKey). The files here have everything: keep them\n"
     )
-    assert list_launches(remote, "runner/record") == {1}
-    assert done.stdout == ""
-    again = run("ci", "record", cwd=here, env={"GITHUB_ACTIONS": "true"})
-    assert "what is new is already on the branch runner/record" in again.stderr
-    # A job that succeeds is not looked into: its page has to say it.
-    assert again.stdout.startswith("::warning title=The record must be merged::main of origin takes no push")
+    assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
 
 
-def test_a_record_that_waits_is_gone_on_with(run: Run, remote: Path, tmp_path: Path) -> None:
-    """The next run starts from main, which does not have it: the branch ends with what both have sent."""
-    protect(remote, "refs/heads/main")
-    first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
-    write(first, 1)
-    run("ci", "record", cwd=first)
-    write(second, 2)
-    assert run("ci", "record", cwd=second).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2}
-    assert git(remote, "log", "--format=%s", "main..runner/record").splitlines() == [
-        "Record 2 texts of coffee on live",
-        "Record 2 texts of coffee on live",
-    ]
+def put_on_ref(folder: Path, *numbers: int, **texts: str) -> None:
+    """Leave a free state ref on the remote, with a lockfile of these launches and other files."""
+    ref = StateRef.open(folder, "origin", "live")
+    files = {"coffee.lock.json": write(folder, *numbers).read_text(encoding="utf-8"), **texts}
+    (folder / LOCKFILE).unlink()
+    files[STATE_FILE] = dump_state(State())
+    ref.swap(ref.find(), ref.compose({name: ref.store(text) for name, text in files.items()}))
 
 
-@pytest.mark.slow
-def test_a_new_machine_goes_on_from_a_record_that_waits(run: Run, remote: Path, tmp_path: Path) -> None:
-    """It has the same key then, so that what it sends can be united with what waits."""
+def test_a_protected_branch_leaves_the_record_on_the_ref(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Nothing is lost and nothing waits: the next machine takes all of it from there; a branch can be had."""
     protect(remote, "refs/heads/main")
     first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second", "--depth", "1")
-    write(first, 1)
-    run("ci", "record", cwd=first)
+    put_on_ref(first, 1, 2)
+    write(first, 1, 2, 3)
+    said = (
+        "main of origin takes no push from here (hook declined (protected)). The record is on refs/runner/live on "
+        "origin, where every command finds it; for people, `runner ci record --branch NAME` puts it on a branch "
+        "that can be merged.\n"
+    )
+    # The third launch is on the ref by now.
+    for _ in range(2):
+        done = run("ci", "record", cwd=first)
+        assert (done.returncode, done.stderr, done.stdout) == (0, "", said)
     taken = run("ci", "record", "--fetch", cwd=second)
-    assert taken.stdout == f"Taken from the branch runner/record, which is to be merged: {LOCKFILE}.\n"
+    assert taken.stdout == f"Copied from the state remote: {LOCKFILE}.\n"
     assert (second / LOCKFILE).read_bytes() == (first / LOCKFILE).read_bytes()
-    again = run("ci", "record", cwd=second)
-    assert "what is new is already on the branch runner/record" in again.stderr
-    write(second, 1, 2)
-    write(first, 1, 3)
-    run("ci", "record", cwd=second)
-    assert LOCKFILE in run("ci", "record", "--fetch", cwd=first).stdout
-    assert run("ci", "record", cwd=first).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2, 3}
+    assert run("ci", "record", "--fetch", cwd=second).stdout == "There is nothing to copy.\n"
+    # The remedy, for people.
+    assert run("ci", "record", "--branch", "to-merge", cwd=second).returncode == 0
+    assert list_launches(remote, "to-merge") == {1, 2, 3}
 
 
-def test_a_record_that_was_squashed_makes_way(run: Run, remote: Path, tmp_path: Path) -> None:
-    """It stands on main as another commit: what comes next is put on that, so that it can be merged, too."""
-    here = clone(remote, tmp_path / "here")
+def test_what_the_ref_has_is_copied_to_the_branch(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Also of campaigns that this machine did not send; to the place that each has, whatever it was called."""
+    here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")
     write(here, 1)
-    run("ci", "record", "--no-push", cwd=here)
-    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
-    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
-    git(here, "push", "--quiet", "origin", "HEAD:main")
-    protect(remote, "refs/heads/main")
-    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
-    write(shallow, 1, 2)
-    assert run("ci", "record", cwd=shallow).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2}
-    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
+    run("ci", "record", cwd=here)
+    put_on_ref(there, 1, 2)
+    done = run("ci", "record", cwd=there)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Pushed to main of origin: Record 2 texts of coffee on live (")
+    assert list_launches(remote, "main") == {1, 2}
+    assert git(there, "status", "--porcelain") == ""
 
 
-def test_a_squashed_record_that_must_not_be_replaced_is_gone_on_with(
+def test_a_run_that_was_killed_between_its_two_pushes_loses_nothing(
     run: Run, remote: Path, tmp_path: Path
 ) -> None:
-    """Where no branch may be forced, what is sent is still recorded."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("ci", "record", "--no-push", cwd=here)
-    git(here, "push", "--quiet", "origin", "HEAD:runner/record")
-    git(here, "commit", "--quiet", "--amend", "-m", "Squashed")
-    git(here, "push", "--quiet", "origin", "HEAD:main")
-    protect(remote, "refs/heads/main")
-    git(remote, "config", "receive.denyNonFastForwards", "true")
-    write(here, 1, 2)
+    """Its machine is gone with its files: the next one copies from the ref, whatever that one has sent."""
+    gone, here = clone(remote, tmp_path / "gone"), clone(remote, tmp_path / "here")
+    put_on_ref(gone, 1, 2)
+    shutil.rmtree(gone)
+    write(here, 3)
     assert run("ci", "record", cwd=here).returncode == 0
-    assert list_launches(remote, "runner/record") == {1, 2}
-    assert "Squashed" not in git(remote, "log", "--format=%s", "runner/record")
+    assert list_launches(remote, "main") == {1, 2, 3}
+    ref = StateRef.open(here, "origin", "live")
+    assert list_guids(ref.load(ref.read().files["coffee.lock.json"])) == {1, 2, 3}
+
+
+def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Its holder writes what is sent; decisions of others are added all the same."""
+    here = clone(remote, tmp_path / "here")
+    put_on_ref(here, 1)
+    ref = StateRef.open(here, "origin", "live")
+    clocks = Clocks(time.monotonic, time.sleep)
+    write(here, 1, 2)
+    book = here / "campaigns/live.suppressions.json"
+    pieces = dump_book("live", KEY.name, sign(KEY, "entry", "", [PauseLine("coffee", "", "paused", AT)]))
+    book.write_text("".join(pieces), encoding="utf-8")
+    with hold_lease(ref, "one", "1", GitLeaseTerms.lasting(60), clocks, print) as lease:
+        assert run("ci", "record", cwd=here).returncode == 0
+        lease.write(lease.files)
+        found = lease.files
+    assert list_guids(ref.load(found["coffee.lock.json"])) == {1}
+    other = StateRef.open(here, "origin", "live")
+    assert other.load(other.read().files[book.name]) == book.read_text(encoding="utf-8")
 
 
 def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -434,84 +451,12 @@ def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path:
     assert "pass@" not in done.stderr
 
 
-def test_nothing_may_wait(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Neither is there such a branch, nor is one that was merged taken."""
-    here = clone(remote, tmp_path / "here")
-    assert run("ci", "record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
-    git(here, "push", "--quiet", "origin", "main:runner/record")
-    assert run("ci", "record", "--fetch", cwd=here).stdout == "Nothing waits on the branch runner/record.\n"
-
-
-def test_a_record_that_was_merged_long_ago_puts_nothing_back(run: Run, remote: Path, tmp_path: Path) -> None:
-    """A shallow clone does not see that it was merged, and main has more by now."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("ci", "record", cwd=here)
-    git(here, "push", "--quiet", "origin", "main:runner/record")
-    write(here, 1, 2)
-    run("ci", "record", cwd=here)
-    shallow = clone(remote, tmp_path / "shallow", "--depth", "1")
-    assert (
-        run("ci", "record", "--fetch", cwd=shallow).stdout == "Nothing waits on the branch runner/record.\n"
-    )
-    assert git(shallow, "status", "--porcelain") == ""
-
-
-def test_all_that_waits_is_taken(run: Run, remote: Path, tmp_path: Path) -> None:
+def test_everything_is_fetched(run: Run, remote: Path, tmp_path: Path) -> None:
     """A part of it would leave the rest with another key."""
     here = clone(remote, tmp_path / "here")
     done = run("ci", "record", "--fetch", "campaigns", cwd=here)
     assert done.returncode == 64
-    assert done.stderr == "Error: --fetch takes all that waits: PATH and --no-push don't go with it\n"
-
-
-def test_a_record_that_was_merged_is_of_the_past(run: Run, remote: Path, tmp_path: Path) -> None:
-    """After the merge the branch goes on from main, without anything being overwritten."""
-    protect(remote, "refs/heads/main")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("ci", "record", cwd=here)
-    git(remote, "update-ref", "refs/heads/main", "refs/heads/runner/record")
-    write(here, 1, 2)
-    run("ci", "record", cwd=here)
-    assert git(remote, "rev-parse", "runner/record~1") == git(remote, "rev-parse", "main")
-    assert list_launches(remote, "runner/record") == {1, 2}
-
-
-def test_a_remote_that_takes_nothing_is_an_error(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Only then the command fails; nothing is lost by it."""
-    protect(remote, "*")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    done = run("ci", "record", cwd=here)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: the record could be pushed neither to main (hook declined (protected)) nor to "
-        "runner/record (hook declined (protected))\n"
-        "  let this user, or the job's token, write to the repository, and meet its rules, such as signed commits "
-        "(git's commit.gpgSign and user.signingKey); what was sent is on record at the service, and the next "
-        "`runner apply` finds it there\n"
-    )
-    assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
-
-
-def test_a_branch_in_the_way_of_the_records_own_is_named(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Git can have no branch runner/record beside one that is called runner: nothing is tried in vain."""
-    git(remote, "branch", "runner", "main")
-    protect(remote, "refs/heads/main")
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    done = run("ci", "record", cwd=here)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: the record could not be pushed to main (hook declined (protected)), and the branch runner/record cannot be "
-        "made on origin: refs/heads/runner is in its way\n"
-        "  rename that one; what was sent is on record at the service, and the next `runner apply` finds it "
-        "there\n"
-    )
-    git(remote, "branch", "-m", "runner", "the-runner")
-    assert run("ci", "record", cwd=here).returncode == 0
-    assert list_launches(remote, "runner/record") == {1}
+    assert done.stderr == "Error: --fetch takes everything: PATH and --no-push don't go with it\n"
 
 
 @pytest.mark.slow
@@ -562,7 +507,7 @@ def test_a_clone_that_is_never_free_is_an_error(remote: Path, tmp_path: Path) ->
         assert caught.value.hint == "wait until it has ended, or end it, then run the same command again"
         process.kill()
     with Clone(Git(here), here).hold(0):
-        assert list((here / ".git").glob("runner.lock"))
+        assert git(here, "status", "--porcelain") == ""
 
 
 def test_a_linked_work_tree_will_do(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -608,7 +553,7 @@ def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_pat
 
 @pytest.mark.slow
 def test_a_branch_that_never_rests_is_left_alone(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Who loses every race leaves the record on the other branch."""
+    """Who loses every race says so; the files stay."""
     here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
     hook = here / ".git/hooks/pre-push"
     hook.write_text(
@@ -618,9 +563,8 @@ def test_a_branch_that_never_rests_is_left_alone(run: Run, remote: Path, tmp_pat
     hook.chmod(0o755)
     write(here, 1)
     done = run("ci", "record", cwd=here)
-    assert done.returncode == 0
-    assert "main of origin takes no push from here (others pushed to it all the time)." in done.stderr
-    assert list_launches(remote, "runner/record") == {1}
+    assert done.returncode == 1
+    assert "main of origin takes no push from here (others pushed to it all the time)" in done.stderr
 
 
 def test_a_commit_can_be_left_unpushed(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -793,21 +737,6 @@ def test_a_lost_lockfile_is_restored(run: Run, remote: Path, tmp_path: Path) -> 
         assert run("ci", "record", cwd=job).returncode == 0
         git(here, "pull", "--quiet", "origin", "main")
         assert list_launches(here) == set(version)
-
-
-def test_what_waits_counts_what_main_was_not_told(run: Run, remote: Path, tmp_path: Path) -> None:
-    """A record that goes on from one that waits counts neither what that one tells, nor what main does."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    run("ci", "record", cwd=here)
-    protect(remote, "refs/heads/main")
-    write(here, 1, 2)
-    run("ci", "record", cwd=here)
-    write(here, 1, 2, 3)
-    run("ci", "record", cwd=here)
-    git(here, "fetch", "--quiet", "origin", "runner/record")
-    subjects = git(here, "log", "--format=%s", "--grep=^Record", "FETCH_HEAD").splitlines()
-    assert subjects == ["Record 2 texts of coffee on live"] * 3
 
 
 def test_many_campaigns_are_counted(run: Run, remote: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.workflow.workspace.record_remote import POLL_S
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +28,13 @@ recipients: [{csv: people.csv}]
 limits: {recipients_per_send: 1}
 messages: [{id: ask, text: Hello}]
 """
-PROTECTED = "while read old new ref; do [ $ref = refs/heads/main ] && exit 1; done; exit 0"
+PROTECTED = "#!/bin/sh\nwhile read old new ref; do [ $ref = refs/heads/main ] && exit 1; done; exit 0\n"
+
+
+def protect(remote: Path) -> None:
+    """Have a remote take no push to main."""
+    (remote / "hooks/pre-receive").write_text(PROTECTED, encoding="utf-8")
+    (remote / "hooks/pre-receive").chmod(0o755)
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -60,13 +67,15 @@ def record(run: Run, folder: Path, environment: dict[str, str], *command: str) -
     assert run("ci", "record", cwd=folder, env=environment).returncode == 0
 
 
-@pytest.mark.parametrize("hook", ["exit 0", PROTECTED])
+@pytest.mark.parametrize("store", ["main", "ref"])
 def test_a_pause_of_another_machine_is_heard(
-    tmp_path: Path, world: dict[str, str], run: Run, hook: str
+    tmp_path: Path, world: dict[str, str], run: Run, store: str
 ) -> None:
-    """It stands on main, which was not pulled, or waits on the branch for records."""
-    (tmp_path / "remote.git/hooks/pre-receive").write_text(f"#!/bin/sh\n{hook}\n", encoding="utf-8")
-    (tmp_path / "remote.git/hooks/pre-receive").chmod(0o755)
+    """It stands on main, which was not pulled; or on the state remote, where nobody has to record it."""
+    if store == "ref":
+        protect(tmp_path / "remote.git")
+        leave_free_ref(tmp_path / "there")
+        world["RUNNER_STATE_REMOTE"] = "origin"
     record(run, tmp_path / "there", world, "pause", "pulse", "--reason", "a wrong link")
     done = run("apply", "--auto-approve", cwd=tmp_path / "here", env=world)
     assert (done.returncode, done.stdout) == (7, "")
@@ -99,8 +108,14 @@ def test_a_remote_that_cannot_be_asked_stops(tmp_path: Path, world: dict[str, st
 
 
 @pytest.mark.slow
-def test_a_pause_of_another_machine_stops_a_run(tmp_path: Path, world: dict[str, str], run: Run) -> None:
-    """A run under way looks at the remote every few seconds."""
+@pytest.mark.parametrize("store", ["main", "ref"])
+def test_a_pause_of_another_machine_stops_a_run(
+    tmp_path: Path, world: dict[str, str], run: Run, store: str
+) -> None:
+    """A run under way looks at the remote every few seconds, and loses nothing of what was added to its ref."""
+    if store == "ref":
+        leave_free_ref(tmp_path / "there")
+        world["RUNNER_STATE_REMOTE"] = "origin"
     campaign = tmp_path / "here/campaigns/pulse.yaml"
     campaign.write_text(CAMPAIGN.replace("limits: {", "limits: {rate: 1/s, "), encoding="utf-8")
     command = [sys.executable, "-m", "runner", "apply", "--auto-approve", "--concurrency", "1"]
@@ -108,7 +123,10 @@ def test_a_pause_of_another_machine_stops_a_run(tmp_path: Path, world: dict[str,
         command, cwd=tmp_path / "here", env={**os.environ, **world}, stdout=subprocess.PIPE, text=True
     ) as process:
         time.sleep(POLL_S)
-        record(run, tmp_path / "there", world, "pause", "pulse")
+        assert run("pause", "pulse", cwd=tmp_path / "there", env=world).returncode == 0
+        if store == "main":
+            assert run("ci", "record", cwd=tmp_path / "there", env=world).returncode == 0
         said, _ = process.communicate(timeout=100)
     assert process.returncode == 7
     assert " left for the next run, since this one ended early." in said
+    assert run("plan", cwd=tmp_path / "there", env=world).returncode == 7

@@ -213,7 +213,9 @@ def test_a_template_that_is_no_text_is_refused(folder: Path) -> None:
 
 def test_a_template_writes_a_document_of_its_own(folder: Path) -> None:
     """A Jinja2 template has the report; its name without .j2 is what the file's ends in."""
-    (folder / "line.txt.j2").write_text("{{ report.campaign }}: {{ report.sent }}\n", encoding="utf-8")
+    (folder / "line.txt.j2").write_text(
+        "{{ report.campaign }}: {{ report.messages[0].sent }}\n", encoding="utf-8"
+    )
     assert run("report", "--template", "line.txt.j2", cwd=folder).stdout == "pulse: 25\n"
     assert run("report", "--template", "line.txt.j2", "--out", "out", cwd=folder).returncode == 0
     assert (folder / "out/pulse.line.txt").read_text(encoding="utf-8") == "pulse: 25\n"

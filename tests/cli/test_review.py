@@ -31,7 +31,7 @@ LOCKFILE = "campaigns/pulse.live.lock.json"
 LIVE = {"RUNNER_TARGET": "live"}
 CREDENTIALS = {"RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
 GOES = (
-    "Goes to **https:&#8203;//sms.example.com**, with the credentials in RUNNER\\_USERNAME and "
+    "Goes to https:&#8203;//sms.example.com, with the credentials in RUNNER\\_USERNAME and "
     "RUNNER\\_API\\_KEY.\n"
 )
 
@@ -151,7 +151,7 @@ def test_a_request_that_changes_nothing(run: Run, repository: Repository, github
     (repository.work / "README.md").write_text("Campaigns\n", encoding="utf-8")
     assert comment(run, repository, github).startswith(
         f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
-        "**1 campaign · 4 recipients to send · 4 launches · 8 segments · 0 errors**\n\n"
+        "**1 campaign · 4 people to text · 8 to 16 segments · 0 errors**\n\n"
     )
 
 
@@ -169,9 +169,9 @@ def test_a_request_that_edits_targets(run: Run, repository: Repository, github: 
     )
     assert comment(run, repository, github).startswith(
         "### Campaign plan → live\n\n"
-        "Goes to **http:&#8203;//sms.example.net**, **UNENCRYPTED: anybody on the way can read phone numbers, texts "
-        "and credentials** (`insecure: true`), with the credentials in RUNNER\\_EU\\_USERNAME and "
-        "RUNNER\\_API\\_KEY.\n\n"
+        "**Goes to http:&#8203;//sms.example.net, UNENCRYPTED: anybody on the way can read phone numbers, texts "
+        "and credentials (\\`insecure: true\\`), with the credentials in RUNNER\\_EU\\_USERNAME and "
+        "RUNNER\\_API\\_KEY.**\n\n"
         "#### Look here: this pull request changes where texts go, or how (targets.yaml is changed)\n\n"
         "- campaigns/targets.yaml: **default**: not set → **live**\n"
         "- campaigns/targets.yaml: **live.base\\_url**: **https:&#8203;//sms.example.com** → "
@@ -218,7 +218,7 @@ def test_what_is_on_record_of_a_moved_campaign_counts(
         "- campaigns/pulse.yaml → campaigns/winter/december.yaml: **moved**; `git mv` "
         "pulse.live.lock.json along, which is its record\n\n"
         "Targets and records stay as they are.\n\n"
-        "**1 campaign · 0 recipients to send · 0 launches · 0 segments · 0 errors**\n"
+        "**1 campaign · 0 people to text · 0 segments · 0 errors**\n"
     )
 
 
@@ -282,25 +282,56 @@ def test_two_campaigns_of_a_name_are_not_taken_for_one(
     assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["already_sent"] == 0
 
 
-def test_a_record_that_main_does_not_have_counts(
-    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
-) -> None:
-    """Main is protected, and the state remote has the record; two people more are two to send."""
+def send_from_elsewhere(repository: Repository, send: Callable[..., None]) -> None:
+    """Send from a machine whose record is on the state remote, and on no branch."""
     leave_free_ref(repository.work)
     send("--state-remote", "origin")
     (repository.work / LOCKFILE).unlink()
+
+
+def test_what_is_on_the_state_remote_counts(
+    run: Run, repository: Repository, github: GitHub, send: Callable[..., None]
+) -> None:
+    """Main takes no push: two people more are two to send, and no file changes; also for `runner plan`."""
+    send_from_elsewhere(repository, send)
     people = repository.work / "campaigns/audience/people.csv"
     with people.open("a", encoding="utf-8") as stream:
         stream.write("Fay,4155550106\nGil,4155550107\n")
     body = comment(run, repository, github)
     assert body.startswith(
-        f"### Campaign plan → live\n\n{GOES}\n"
-        "Targets and records stay as they are.\n\n"
-        "**1 campaign · 2 recipients to send · 2 launches · 4 segments · 0 errors**\n"
+        f"### Campaign plan → live\n\n{GOES}\nTargets and records stay as they are.\n\n"
+        "**1 campaign · 2 people to text · 4 to 8 segments · 0 errors**\n"
     )
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
     assert numbers.campaigns == {"pulse": {"ask": 2}}
+    job, environment = repository.check_out()
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    for count, is_there in ((2, True), (6, False)):
+        if not is_there:
+            shutil.rmtree(repository.remote)
+        done = run("plan", "--format", "json", cwd=job, env=env)
+        assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["to_send"] == count
+        warned = (
+            "Warning: what other machines recorded may be missing: the git remote origin cannot be used: "
+        )
+        assert (warned in done.stderr) != is_there
+
+
+def test_a_record_that_nobody_signed_is_not_believed(
+    run: Run, repository: Repository, send: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a state key, who may push refs cannot have people counted as texted by a lockfile of their own."""
+    send_from_elsewhere(repository, send)
+    job, environment = repository.check_out()
+    monkeypatch.setenv("RUNNER_STATE_KEY", STATE_KEY)
+    env = {**environment, **LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("plan", cwd=job, env=env)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(
+        "Error: the lockfile origin:refs/runner/live/pulse.lock.json was written without a RUNNER_STATE_KEY, "
+        "and now there is one\n"
+    )
 
 
 def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
@@ -327,17 +358,17 @@ def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
             "not who of them is among these, or who has opted out: the plan after the merge says it."
         ),
         (
-            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|---|---|---|---|\n"
+            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|--:|--:|--:|--:|\n"
             "| pulse | ask | 7 | 4 | 2 |"
         ),
     ]
     # Least is not known: who has it already is not.
     assert (
         "<details><summary>pulse: what comes, at most</summary>\n\n"
-        "| when | message | why | recipients | launches | segments | renders |\n|---|---|---|---|---|---|---|\n"
-        "| now | ask |  | 6 | 6 | 24 | 24 |\n"
+        "| when | message | why | people | segments |\n|---|---|---|---|---|\n"
+        "| now | ask |  | 6 | 24 |\n"
     ) in said
-    assert "    Hi ‹first_name›, a word about Acme?\n" in said
+    assert "\nHi ‹first_name›, a word about Acme?\n" in said
     assert github.bodies()[0].split("\n")[2] == "### Campaign plan → live"
     numbers = read_numbers(github.bodies()[0])
     assert numbers is not None
@@ -350,7 +381,7 @@ def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github:
     shutil.rmtree(repository.remote)
     assert run("ci", "comment", cwd=job, env={**environment, **LIVE}).returncode == 0
     (body,) = github.bodies()
-    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 recipients to send", body)
+    found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 people to text", body)
     assert found is not None
     assert found[1].startswith(
         "> **Not known: what this pull request changes of targets, records and the names of campaigns.** "

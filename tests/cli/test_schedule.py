@@ -252,12 +252,12 @@ def test_the_law_is_cited(repository: Repository) -> None:
         {"day": "2026-11-21", "hour": 8, "recipients": 1},
         {"day": "2026-11-21", "hour": 9, "recipients": 1},
     ]
-    human = repository.run(evening, "plan").out
+    human = repository.run(evening, "plan", "-v").out
     for line in (
-        "  ask: 2 recipients are deferred, the first due at 2026-11-21 13:00 UTC:\n",
+        "  ask: 2 people are deferred, the first due at 2026-11-21 13:00 UTC:\n",
         "    1: outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)\n",
         "  ask: due, by the clocks of the recipients:\n",
-        "    Sat 2026-11-21 08:00          1  ████████████████████████\n",
+        "  │ Sat 2026-11-21 08:00          1  ████████████████████████\n",
     ):
         assert line in human
     markdown = repository.run(evening, "plan", "--format", "markdown").out
@@ -279,9 +279,15 @@ def test_when_everybody_waits_the_plan_says_until_when(repository: Repository) -
     repository.write(DAYTIME, NEW_YORK, CALIFORNIA)
     done = repository.run("2026-11-20T05:00:00+00:00", "plan", "--detailed-exitcode")
     assert done.code == 0
-    assert done.out.endswith("Nothing to send now. Deferred: 2, the first due at 2026-11-20 14:00 UTC.\n")
+    assert done.out.endswith(
+        "Nothing to send now; up to 2 texts later (2 more people), from 2026-11-20 14:00 UTC.\n"
+    )
     applied = repository.run("2026-11-20T05:00:00+00:00", "apply", "--auto-approve")
-    assert (applied.code, applied.out) == (0, "pulse: nothing sent, 2 recipients deferred.\n")
+    first = "Fri 2026-11-20 09:00 (America/New_York)"
+    assert (applied.code, applied.out) == (
+        0,
+        f"pulse: nothing sent, 2 recipients deferred, the first until {first}.\n",
+    )
     assert not (repository.folder / "campaigns/pulse.sandbox.lock.json").exists()
     status = repository.run("2026-11-20T05:00:00+00:00", "status").out
     assert status.endswith("pulse/ask: the first of those deferred is due at 2026-11-20 14:00 UTC.\n")

@@ -133,7 +133,8 @@ def test_before_the_wait_is_over_nothing_is_missed(pulse: Pulse) -> None:
     """A reading before the reminder is due keeps nobody waiting yet: they are deferred, without a warning."""
     pulse.pass_days(1)
     early = pulse.run("apply", "--auto-approve")
-    assert (early.stdout, early.stderr) == (f"pulse: nothing sent, {COUNT} recipients deferred.\n", "")
+    assert early.stderr == ""
+    assert early.stdout.startswith(f"pulse: nothing sent, {COUNT} recipients deferred")
     assert pulse.plan_nudge()["deferred"] == COUNT
     assert "waits for answers" not in pulse.run("status").stderr
 

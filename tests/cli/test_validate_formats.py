@@ -69,9 +69,7 @@ def test_file_names_have_no_power_over_markdown(run: Run, tmp_path: Path) -> Non
         assert done.returncode == 1
         assert "\x1b" not in done.stdout
     said = run("validate", ".", "--format", "markdown", cwd=tmp_path).stdout
-    assert (
-        "| error | a\\\\u001b\\[31m\\](http:∕∕evil.example) @&#8203;acme &lt;b&gt; \\`x\\`.yaml:1:10 | "
-    ) in said
+    assert ("| error | a \\[31m\\](http:∕∕evil.example) @&#8203;acme &lt;b&gt; \\`x\\`.yaml:1:10 | ") in said
 
 
 def test_a_long_message_is_cut() -> None:

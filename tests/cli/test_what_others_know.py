@@ -81,6 +81,6 @@ def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept:
     plan = run("plan", cwd=second, env=env)
     assert plan.returncode == 7, plan.stderr
     row = next(line.split() for line in plan.stdout.splitlines() if line.startswith("hello"))
-    # Rows, opted out, on hold, to send.
+    # Rows, opted out, paused, to send.
     assert row[1:5] == ["3", "2", "1", "0"], plan.stdout
     assert not (second / ".runner/ledger.sqlite").exists()

@@ -8,17 +8,17 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+import dask
 from distributed import Client
 
 from tests.torture.door import hold_port
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from runner.cluster.address import TlsFiles
+    from collections.abc import Iterator, Mapping
 
 _PATIENCE_S = 100.0
 
@@ -32,6 +32,24 @@ def free_port() -> int:
     atexit.register(holder.close)
     port: int = holder.getsockname()[1]
     return port
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Files for TLS, in PEM: the cluster's CA, a certificate and its key."""
+
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    @contextmanager
+    def set(self) -> Iterator[None]:
+        """Have Dask's own settings name the client's files while a block lasts."""
+        tls = "distributed.comm.tls"
+        with dask.config.set(
+            {f"{tls}.ca-file": self.ca, f"{tls}.client.cert": self.cert, f"{tls}.client.key": self.key}
+        ):
+            yield
 
 
 @dataclass(slots=True)

@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
-from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster import audience_scatter
+from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.folder import SharedFolder
 from runner.cluster.launch_files import read_launches
@@ -36,6 +37,14 @@ if TYPE_CHECKING:
     from runner.cluster.dask_engine import Cluster
     from runner.execution.executor import Executor
     from runner.plan.model import CampaignPlan, PlannedLaunch
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the rows of a source scattered to several files."""
+    monkeypatch.setattr(audience_scatter, "_GROUP", 16)
+    monkeypatch.setattr(audience_scatter, "_FILE_ROWS", 64)
+
 
 QUICK = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
@@ -65,10 +74,9 @@ def require_progress(stage: str, done: int, total: int) -> None:
 
 
 def plan_in_partitions(
-    workers: Executor, request: Callable[..., PlanRequest], folder: Path, problems: Problems, block_bytes: int
+    workers: Executor, request: Callable[..., PlanRequest], folder: Path, problems: Problems
 ) -> CampaignPlan | None:
-    audience = cut_audience(workers, request(None, 1).campaign, require_progress, block_bytes)
-    whole = request(audience, choose_partitions([audience]))
+    whole = request(choose_partitions([request(1).campaign]))
     return CampaignPlanner(workers, SharedFolder(str(folder)), require_progress).make_plan(whole, problems)
 
 
@@ -78,12 +86,11 @@ def require_equal(
     folder: Path,
     *,
     workers: Executor | None = None,
-    block_bytes: int = 200,
 ) -> None:
     """Require that partitions come to the plan of one process, its launches and its problems."""
     expected, found = Problems(), Problems()
     plan = planner.make_plan(expected)
-    made = plan_in_partitions(workers or InProcess(), request, folder, found, block_bytes)
+    made = plan_in_partitions(workers or InProcess(), request, folder, found)
     assert read_problems(found) == read_problems(expected)
     if plan is None:
         assert made is None
@@ -212,9 +219,9 @@ def test_partitions_plan_what_one_process_plans(
         )
         context = PlanContext(world.now, pause=world.context().pause)
 
-        def request(audience: Any, partitions: int) -> PlanRequest:
+        def request(partitions: int) -> PlanRequest:
             out = SharedFolder(str(folder / "set"))
-            return PlanRequest(loaded, "sandbox", options, context, audience, partitions, lookup, (), out)
+            return PlanRequest(loaded, "sandbox", options, context, partitions, lookup, (), out)
 
         require_equal(planner, request, folder)
 
@@ -270,8 +277,8 @@ def test_partitions_find_the_problems_of_one_process(
     loaded = campaign(LACKING.format(more=more), **tables)
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
-    def request(audience: Any, partitions: int) -> PlanRequest:
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions)
+    def request(partitions: int) -> PlanRequest:
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions)
 
     require_equal(planner, request, tmp_path / "scratch")
 
@@ -321,9 +328,9 @@ def test_partitions_take_the_consent_of_the_last_rows(
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, PlanContext(NOON))
     with scratch() as folder:
 
-        def request(audience: Any, partitions: int) -> PlanRequest:
+        def request(partitions: int) -> PlanRequest:
             out = SharedFolder(str(folder / "set"))
-            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), audience, partitions, out=out)
+            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), partitions, out=out)
 
         require_equal(planner, request, folder)
 
@@ -336,25 +343,11 @@ def test_an_empty_audience_is_said_as_by_one_process(
     loaded = campaign(yaml, people="phone,name,tz\n", more="phone,name\n", out="phone\n")
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
-    def request(audience: Any, partitions: int) -> PlanRequest:
+    def request(partitions: int) -> PlanRequest:
         out = SharedFolder(str(tmp_path / "scratch" / "set"))
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions, out=out)
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch")
-
-
-def test_a_file_that_slices_cannot_read_is_read_in_one(
-    campaign: Callable[..., Campaign], tmp_path: Path
-) -> None:
-    """Quotes that are even by chance are found out, and no more slices are said to be read than there are."""
-    table = make_rows(40) + '+14155559998,"a\nb\n"c\n' + make_rows(40).partition("\n")[2]
-    loaded = campaign(LACKING.format(more=""), people="phone,name,tz\n", more=table, out="phone\n")
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
-
-    def request(audience: Any, partitions: int) -> PlanRequest:
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions)
-
-    require_equal(planner, request, tmp_path / "scratch", block_bytes=80)
 
 
 def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campaign], tmp_path: Path) -> None:
@@ -367,28 +360,28 @@ def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campa
         context = PlanContext(NOON)
         planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, context)
 
-        def request(audience: Any, partitions: int, options: PlanOptions = options) -> PlanRequest:
+        def request(partitions: int, options: PlanOptions = options) -> PlanRequest:
             out = SharedFolder(str(tmp_path / f"{options.limit}" / "set"))
-            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), audience, partitions, out=out)
+            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), partitions, out=out)
 
-        require_equal(planner, request, tmp_path / f"{limit}", block_bytes=500)
+        require_equal(planner, request, tmp_path / f"{limit}")
 
 
 @pytest.mark.slow
 def test_a_real_cluster_plans_what_one_process_plans(
     campaign: Callable[..., Campaign], tmp_path: Path, local_cluster: Cluster
 ) -> None:
-    """Worker processes come to the same plan, from a file that is read in slices."""
+    """Worker processes come to the same plan, from files."""
     table = make_rows(500).replace(",\n", ",Someone\n")
     yaml = LACKING.format(more="").replace("vars: {}", "vars: {name: Yan}")
     loaded = campaign(yaml, people=BAD_ROWS.splitlines()[0] + "\n", more=table, out="phone\n")
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(NOON))
 
-    def request(audience: Any, partitions: int) -> PlanRequest:
+    def request(partitions: int) -> PlanRequest:
         out = SharedFolder(str(tmp_path / "scratch" / "set"))
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), audience, partitions, out=out)
+        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, out=out)
 
-    require_equal(planner, request, tmp_path / "scratch", workers=local_cluster, block_bytes=1000)
+    require_equal(planner, request, tmp_path / "scratch", workers=local_cluster)
 
 
 @given(number=st.integers(1, 10**15), power=st.integers(0, 9))

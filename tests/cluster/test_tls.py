@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import pytest
 import trustme
 
-from runner.cluster.address import Address, TlsFiles
+from runner.cluster.address import Address
 from runner.cluster.dask_connection import open_cluster
 from runner.errors import RunnerError
 from tests.cluster import tasks
-from tests.cluster.schedulers import DaskScheduler, free_port
+from tests.cluster.schedulers import DaskScheduler, TlsFiles, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-_CA = "--cluster-ca or RUNNER_CLUSTER_CA"
-_CERT = "--cluster-cert or RUNNER_CLUSTER_CERT"
-_KEY = "--cluster-key or RUNNER_CLUSTER_KEY"
+_CA = "DASK_DISTRIBUTED__COMM__TLS__CA_FILE"
+_CERT = "DASK_DISTRIBUTED__COMM__TLS__CLIENT__CERT"
+_KEY = "DASK_DISTRIBUTED__COMM__TLS__CLIENT__KEY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 def fail(address: str, tls: TlsFiles) -> tuple[str, str | None]:
     """Return what is said about a cluster that cannot be reached, and what to do."""
-    with pytest.raises(RunnerError) as caught, open_cluster(Address(address, tls=tls), {}):
+    with tls.set(), pytest.raises(RunnerError) as caught, open_cluster(Address(address), {}):
         pytest.fail("it can be reached")
     return caught.value.message, caught.value.hint
 
@@ -89,13 +89,13 @@ def fail(address: str, tls: TlsFiles) -> tuple[str, str | None]:
 def test_a_cluster_with_tls_is_used(
     secured: Secured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The files come from options, with the key in the certificate's file too; or from Dask's own settings."""
+    """The files come from Dask's own settings, with the key in the certificate's file too; or its variables."""
     cert, key = secured.papers.folder / "client.crt", secured.papers.folder / "client.key"
     both = tmp_path / "both.pem"
     both.write_text(cert.read_text() + key.read_text())
     both.chmod(0o600)
     for tls in (secured.own, replace(secured.own, cert=str(both), key=None)):
-        with open_cluster(Address(secured.address, tls=tls), {}) as cluster:
+        with tls.set(), open_cluster(Address(secured.address), {}) as cluster:
             assert list(cluster.run(tasks.square, [(3,)])) == [(0, 9)]
     # Dask reads the environment when it is imported.
     code = (
@@ -136,7 +136,7 @@ def test_files_that_are_missing_or_wrong_are_named(secured: Secured, tmp_path: P
         assert fail(address, replace(own, **change)) == (message, f"check {hint}")
     assert fail(address, TlsFiles(cert=own.cert, key=own.key)) == (
         "tls:// needs the CA of the cluster, and a certificate and key of this machine",
-        f"name them with {_CA}, or in Dask's own settings",
+        f"name them in Dask's own settings: {_CA}",
     )
 
 
@@ -211,7 +211,7 @@ def test_tls_and_none_are_told_apart(secured: Secured) -> None:
     plain = secured.address.replace("tls", "tcp")
     message, hint = fail(plain, TlsFiles())
     assert message == f"the scheduler at {plain} speaks TLS"
-    assert hint == f"say {secured.address}, with --cluster-ca, --cluster-cert and --cluster-key"
+    assert hint == f"say {secured.address}, and set {_CA}, {_CERT}, {_KEY}"
     with DaskScheduler(free_port()) as scheduler:
         address = scheduler.address.replace("tcp", "tls")
         message, hint = fail(address, secured.own)
@@ -241,5 +241,5 @@ def test_a_command_without_certificates_ends(secured: Secured, tmp_path: Path) -
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "Error: tls:// needs the CA of the cluster, and a certificate and key of this machine\n"
-        f"  name them with {_CA} and with {_CERT}, or in Dask's own settings\n"
+        f"  name them in Dask's own settings: {_CA} and {_CERT}\n"
     )

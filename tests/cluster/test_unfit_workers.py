@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 PEOPLE = 40
-WHOLE = f"To send to sandbox: {PEOPLE} recipients in {PEOPLE} launches, {PEOPLE} SMS segments.\n"
+WHOLE = f"To send to sandbox: {PEOPLE} people now, {PEOPLE} segments.\n"
 
 
 @dataclass(slots=True)

@@ -8,11 +8,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from runner.audience.slices import SLICE_ROWS
 from runner.campaign.load import load_campaign
 from runner.cluster.folder import SharedFolder
 from runner.source.diagnostic import Diagnostic, Problems
@@ -109,17 +106,6 @@ def test_many_problems_of_many_files_are_added_up(
         "recipient-timezone-unknown",
         "template-variable-unknown",
     }
-
-
-def test_what_ends_a_file_of_several_slices_is_said_once(
-    campaign: Callable[[str], Campaign], tmp_path: Path
-) -> None:
-    """A Parquet file whose column holds no texts is one error, into however many slices it is cut."""
-    cells = pa.array([[1]] * (2 * SLICE_ROWS))
-    pq.write_table(pa.table({"phone": cells}), tmp_path / "people.parquet", row_group_size=SLICE_ROWS)
-    text = "version: 1\nrecipients: [{parquet: people.parquet}]\nmessages: [{id: hello, text: Hello}]\n"
-    (found,) = check_both(campaign(text), InProcess(), tmp_path)
-    assert found.code == "parquet-type"
 
 
 @pytest.mark.slow

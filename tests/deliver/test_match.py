@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.delivery.settle import write_moment
-from runner.delivery.verdict import (
+from runner.delivery.comparison import (
     Candidate,
     digest_definition,
     is_same_definition,
     judge_launches,
 )
+from runner.delivery.launch_list import write_moment
 from runner.ledger.model import Unsettled
 from runner.ledger.record.unsettled import Claim
 from runner.service.model import StatRecord

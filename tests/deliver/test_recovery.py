@@ -474,7 +474,7 @@ def test_very_many_old_launches_are_only_counted(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where all of a tag's many launches are on record, and old, their number is asked for, and no list."""
-    monkeypatch.setattr("runner.delivery.settle.MANY_LAUNCHES", 3)
+    monkeypatch.setattr("runner.delivery.launch_list.MANY_LAUNCHES", 3)
     phones = repository.write_campaign(4)
     assert repository.apply("--limit", "3").code == 0
     with closing(sqlite3.connect(repository.ledger, timeout=PATIENCE_S)) as connection, connection:
@@ -489,7 +489,7 @@ def test_young_launches_are_listed_however_many_there_are(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Within the settle window a number proves nothing: two that are late and two that were lost are four."""
-    monkeypatch.setattr("runner.delivery.settle.MANY_LAUNCHES", 3)
+    monkeypatch.setattr("runner.delivery.launch_list.MANY_LAUNCHES", 3)
     monkeypatch.setenv("RUNNER_SETTLE_WINDOW", "1h")
     repository.write_campaign(4)
     assert repository.apply("--limit", "3", "--settle-window", "0s").code == 0

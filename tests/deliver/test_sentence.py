@@ -41,7 +41,7 @@ def test_several_messages_to_the_same_people(repository: Repository, faulty: Fau
     """Texts and people are told apart, and the people are as many as the plan has said."""
     phones = repository.write_campaign(3)
     append(repository, SECOND_MESSAGE)
-    assert "To send to live: 3 recipients in 6 launches, 6 SMS segments.\n" in repository.run("plan").out
+    assert "To send to live: 3 people now, 6 segments" in repository.run("plan").out
     applied = repository.apply("--quiet")
     assert (applied.code, applied.out) == (0, "pulse: 6 texts to 3 recipients in 6 launches.\n")
     assert faulty.accepted == Counter(phones * 2)
@@ -170,10 +170,8 @@ class TestSavedPlan:
         """In time, those who were to be texted are, and those who wait are deferred."""
         with freeze_time(self.BEFORE + timedelta(minutes=5), tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
-        assert (done.code, done.out) == (
-            0,
-            "pulse: 3 recipients texted in 3 launches, 2 recipients deferred.\n",
-        )
+        left = "2 recipients deferred until Sat 2026-11-21 09:00 (Europe/Paris)"
+        assert (done.code, done.out) == (0, f"pulse: 3 recipients texted in 3 launches, {left}.\n")
         assert len(faulty.requests) == 3
 
     def test_what_the_plan_deferred_may_be_too_late_alone(self, saved: Repository) -> None:
@@ -182,5 +180,6 @@ class TestSavedPlan:
         with freeze_time(half_past_eight, tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
         assert done.out == (
-            "pulse: nothing sent, 3 recipients too late for `expires`, 2 recipients deferred.\n"
+            "pulse: nothing sent, 3 recipients too late for `expires`, 2 recipients deferred until Sat "
+            "2026-11-21 09:00 (Europe/Paris).\n"
         )

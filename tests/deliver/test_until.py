@@ -312,7 +312,10 @@ def test_a_run_that_lasts_past_the_end_of_the_hours(repository: Repository, faul
         assert done["deferred"] == 4
         assert done["sent"] + done["not_sent"] == len(done["launches"])
         night = repository.apply()
-        assert (night.code, night.out) == (0, "pulse: nothing sent, 4 recipients deferred.\n")
+        assert (night.code, night.out) == (
+            0,
+            "pulse: nothing sent, 4 recipients deferred until Sat 2026-11-21 09:00 (America/Los_Angeles).\n",
+        )
         frozen.move_to(datetime(2026, 11, 21, 17, 0, tzinfo=UTC))
         assert repository.apply("--concurrency", "1").code == 0
     assert faulty.accepted == Counter(phones)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner import api
+from runner.cli.command import show_all
 from runner.cli.main import cli
 from runner.reasons import REASONS
-from runner.report.documents.html import FILTERS, FUNCTIONS
+from runner.settings import COMMON, REQUIRE_APPROVAL, SETTINGS, SETTLE_WINDOW, TARGET
 from runner.source.json_schema import schema_text
+from tests.docs import problems
 from tests.docs.campaign_page import render_reference
 from tests.docs.schemas import render_schemas
 
@@ -25,6 +27,7 @@ REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "docs" / "reference"
 _GENERATED = "<!-- Generated: make reference -->"
 _REASONS = re.compile(r"(<!-- reasons -->\n).*?(<!-- end -->)", re.DOTALL)
+_SETTINGS = re.compile(r"(<!-- settings -->\n).*?(<!-- end -->)", re.DOTALL)
 _TABLE = re.compile(r"(<!-- keys of (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -33,22 +36,25 @@ def render_pages() -> dict[Path, str]:
     settings, held = FOLDER / "settings.md", REPOSITORY / "docs" / "how-to" / "held.md"
     return {
         **render_schemas(),
+        problems.FILE: problems.render_explanations(),
         FOLDER / "campaign.md": render_reference("campaign", json.loads(schema_text("campaign"))),
         FOLDER / "commands.md": _render_commands(),
         FOLDER / "json.md": _render_documents(),
         FOLDER / "python.md": _render_calls(),
-        FOLDER / "report-templates.md": _render_template_names(),
         held: _REASONS.sub(_list_reasons, held.read_text(encoding="utf-8")),
-        settings: _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8")),
+        settings: _SETTINGS.sub(
+            _list_settings, _TABLE.sub(_fill_table, settings.read_text(encoding="utf-8"))
+        ),
     }
 
 
 def _render_commands() -> str:
-    lines = ["# Commands", "", _GENERATED, "", "What `runner COMMAND --help` says.", ""]
+    lines = ["# Commands", "", _GENERATED, "", "What `runner COMMAND --help-all` says.", ""]
     # As wide as most terminals, whatever this one is.
     top = click.Context(
         cli, info_name="runner", terminal_width=88, max_content_width=88, **cli.context_settings
     )
+    show_all(top)
     for context in _iterate_contexts(top):
         depth = min(len(context.command_path.split()) + 1, 3)
         lines += [f"{'#' * depth} {context.command_path}", "", "```text", context.get_help(), "```", ""]
@@ -62,27 +68,6 @@ def _iterate_contexts(context: click.Context) -> Iterator[click.Context]:
             command = context.command.get_command(context, name)
             assert command is not None
             yield from _iterate_contexts(click.Context(command, context, name))
-
-
-def _render_template_names() -> str:
-    lines = [
-        "# Templates of reports",
-        "",
-        _GENERATED,
-        "",
-        "What a template of `runner report --template FILE` can use beside `report`, whose attributes are the keys of the",
-        "[campaign report](json.md#campaign-report-report), and the filters of Jinja2 itself.",
-        "",
-    ]
-    for title, values in (("Filters", FILTERS), ("Functions", FUNCTIONS)):
-        lines += [f"## {title}", "", "| name | does |", "|---|---|"]
-        # Constants are sentences of reports.
-        lines += [
-            f"| `{name}` | {_escape(str(inspect.getdoc(value)).partition(chr(10))[0] if callable(value) else value)} |"
-            for name, value in sorted(values.items(), key=lambda item: item[0].lower())
-        ]
-        lines.append("")
-    return "\n".join(lines)
 
 
 def _render_calls() -> str:
@@ -171,6 +156,18 @@ def _list_reasons(found: re.Match[str]) -> str:
         if hold.ends and name != "unresolved"
     ]
     return "\n".join([found[1] + "\n| the plan says | what ends it |", "|---|---|", *rows, "", found[2]])
+
+
+def _list_settings(found: re.Match[str]) -> str:
+    """Return the table of settings: variable, option, keyword in Python, key in targets.yaml."""
+    rows = []
+    for one in SETTINGS:
+        option = f"`{one.command} {one.option}`".replace("` ", "`") if one.option else ""
+        keyword = f"`{one.name}`" if one in (TARGET, *COMMON, REQUIRE_APPROVAL, SETTLE_WINDOW) else ""
+        cells = (f"`{one.variable}`", option, keyword, f"`{one.key}`" if one.key else "", one.describe())
+        rows.append(f"| {' | '.join(map(_escape, cells))} |")
+    heads = ("variable", "option", "in Python", "in `targets.yaml`", "meaning")
+    return "\n".join([found[1], f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *rows, "", found[2]])
 
 
 def _render_keys(schema: dict[str, Any]) -> list[str]:

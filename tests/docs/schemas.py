@@ -27,6 +27,7 @@ from runner.workflow.records.pausing import PauseChange
 from runner.workflow.resolve import UnresolvedDocument
 from runner.workflow.status import StatusDocument
 from runner.workflow.validate import ValidationDocument
+from runner.workflow.who import PersonDocument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +48,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "resolve": ("Launches that may have reached people", (UnresolvedDocument,)),
     "validate": ("Validation", (ValidationDocument,)),
     "pause": ("Pauses", (PauseChange,)),
+    "who": ("A person", (PersonDocument,)),
 }
 """The titles and types of documents, by the name of their schema."""
 _ENTRY = re.compile(r"^    (\w+): (.*?)(?=^    \S|\Z)", re.DOTALL | re.MULTILINE)

@@ -30,7 +30,7 @@ REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
 README = REPOSITORY / "README.md"
 PAGES = [README, *sorted(DOCS.rglob("*.md"))]
-GENERATED = {"campaign.md", "commands.md", "json.md", "python.md", "report-templates.md"}
+GENERATED = {"campaign.md", "commands.md", "json.md", "python.md"}
 PULSE = """\
 version: 1
 name: pulse

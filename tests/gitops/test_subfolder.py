@@ -191,8 +191,8 @@ def test_a_name_is_taken_in_all_folders(repository: Path) -> None:
     done = run_inside("validate", cwd=repository / "texts")
     assert done.returncode == 1
     assert done.stdout == (
-        f"campaigns/may.yaml:2:7: error: the name 'spring' is taken by {other} [campaign-name-repeated]\n"
-        "    deliveries are known by the campaign's name: give each its own\n"
+        f"campaigns/may.yaml:2:7: error: the name or record 'spring' is claimed by {other}, too [campaign-name-repeated]\n"
+        "    deliveries are known by the campaign's name: let one campaign alone have it, as name or in renamed_from\n"
         "Invalid: 2 campaigns, 1 error, 0 warnings.\n"
     )
     planned = run_inside("plan", "texts/campaigns", cwd=repository)

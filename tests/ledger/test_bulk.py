@@ -188,7 +188,7 @@ def test_everybody_before_statistics(postgres: PostgresServer) -> None:
         intents = [msgspec.structs.replace(make_intent(one, [one]), definition=asking) for one in MANY]
         numbers = enter(connection, *intents)
         record_outcomes(connection, [Outcome(number, "sent", AT, f"guid-{number}") for number in numbers])
-        store_stats(connection, [LaunchStats(number, 1, 0, 1, 0, 0, 0, 0, AT) for number in numbers], AT)
+        store_stats(connection, [LaunchStats(number, 1, 0, 1, 0, 0, 0, 0) for number in numbers], AT)
     with Ledger(url) as ledger, ledger.reading() as connection:
         (shelf,) = read_open_sessions(connection, KEY).shelves
         assert len(shelf.open) == len(MANY)

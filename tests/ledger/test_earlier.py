@@ -12,8 +12,8 @@ import pytest
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord, LaunchStats, StoredResult
 from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage, read_earlier
-from runner.ledger.record.campaign_record import enter_record, read_earlier_messages
-from runner.ledger.record.recorded import Identity
+from runner.ledger.record import campaign_record
+from runner.ledger.record.campaign_record import Identity, enter_record
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_results
@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 
 SENT_AT = datetime.fromisoformat("2026-11-20T12:00:00.000000Z")
 READ_AT = "2026-11-21T08:30:00.000000Z"
+
+
+def read_messages(ledger: Ledger, identity: Identity, wanted: set[str]) -> dict[str, EarlierMessage]:
+    """Return the record of messages that others come after, by id."""
+    with ledger.reading() as connection:
+        return campaign_record.read_earlier_messages(connection, identity, wanted)
 
 
 @pytest.fixture
@@ -53,7 +59,7 @@ def reconcile(ledger: Ledger, launch_id: int, *answered: int, at: str = READ_AT)
         for n in answered
         for tag in ("nps", "why")
     ]
-    stats = LaunchStats(launch_id, 0, 1, 1, 1, 0, 1, len(results), "2026-11-20T12:00:00")
+    stats = LaunchStats(launch_id, 0, 1, 1, 1, 0, 1, len(results))
     with ledger.writing() as connection:
         store_results(connection, results)
         store_stats(connection, [stats], at)
@@ -62,8 +68,8 @@ def reconcile(ledger: Ledger, launch_id: int, *answered: int, at: str = READ_AT)
 def test_nothing_is_known_without_a_record(ledger: Ledger, identity: Identity) -> None:
     """Each message that is asked for is there, and nobody got it."""
     nobody = {"ask": EarlierMessage(), "nudge": EarlierMessage()}
-    assert read_earlier_messages(ledger, identity, {"ask", "nudge"}) == nobody
-    assert read_earlier_messages(ledger, identity, set()) == {}
+    assert read_messages(ledger, identity, {"ask", "nudge"}) == nobody
+    assert read_messages(ledger, identity, set()) == {}
 
 
 def test_it_tells_who_got_it_and_who_answered(
@@ -75,7 +81,7 @@ def test_it_tells_who_got_it_and_who_answered(
     )
     reconcile(ledger, first, 102)
     reconcile(ledger, other, 101)
-    found = read_earlier_messages(ledger, identity, {"ask"})
+    found = read_messages(ledger, identity, {"ask"})
     read = EarlierLaunch(SENT_AT, datetime.fromisoformat(READ_AT))
     assert found == {
         "ask": EarlierMessage(
@@ -96,7 +102,7 @@ def test_a_difference_keeps_answers_as_they_were_known(
     accepted = LaunchDifference(second, "guid-b", "uncounted", None, 1, since, None, accepted_at=since)
     with ledger.writing() as connection:
         store_differences(connection, [], [open_one, accepted])
-    found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
+    found = read_messages(ledger, identity, {"ask"})["ask"]
     assert found.launches == {
         person(101): EarlierLaunch(SENT_AT, datetime(2026, 11, 1, 12, tzinfo=UTC), differs=True),
         person(102): EarlierLaunch(SENT_AT, datetime.fromisoformat(READ_AT)),
@@ -107,7 +113,7 @@ def test_a_difference_keeps_answers_as_they_were_known(
         assert read_earlier(connection, 1, {"ask": "ask"}, {"ask"}, people) == {"ask": found}
     with ledger.writing() as connection:
         store_differences(connection, [first, second], [])
-    assert read_earlier_messages(ledger, identity, {"ask"})["ask"].differences is None
+    assert read_messages(ledger, identity, {"ask"})["ask"].differences is None
 
 
 @pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])
@@ -116,7 +122,7 @@ def test_only_what_was_accepted_counts(
 ) -> None:
     """Whoever may or may not have got a message is not followed up."""
     deliver(make_record("a", 101), state=state)
-    assert read_earlier_messages(ledger, identity, {"ask"}) == {"ask": EarlierMessage()}
+    assert read_messages(ledger, identity, {"ask"}) == {"ask": EarlierMessage()}
 
 
 def test_other_campaigns_and_targets_are_left_out(
@@ -125,7 +131,7 @@ def test_other_campaigns_and_targets_are_left_out(
     """The record of another name, or of the same on another target, is none of it."""
     deliver(make_record("a", 101))
     for other in (replace(identity, name="news"), replace(identity, key=TargetKey.of("sandbox", None))):
-        assert read_earlier_messages(ledger, other, {"ask"}) == {"ask": EarlierMessage()}
+        assert read_messages(ledger, other, {"ask"}) == {"ask": EarlierMessage()}
 
 
 def test_renamed_messages_are_found(
@@ -135,7 +141,7 @@ def test_renamed_messages_are_found(
     (launch_id,) = deliver(make_record("a", 101, 102))
     reconcile(ledger, launch_id, 101)
     renamed = replace(identity, message_ids={"ask": "question", "question": "question"})
-    found = read_earlier_messages(ledger, renamed, {"question"})["question"]
+    found = read_messages(ledger, renamed, {"question"})["question"]
     assert (set(found.launches), found.answered) == ({person(101), person(102)}, {person(101)})
 
 
@@ -145,9 +151,9 @@ def test_a_renamed_campaign_is_found(
     """Who got it before the campaign was renamed is known by the name of that time."""
     deliver(make_record("a", 101))
     renamed = replace(identity, name="heartbeat", renamed_from=("pulse",))
-    assert set(read_earlier_messages(ledger, renamed, {"ask"})["ask"].launches) == {person(101)}
+    assert set(read_messages(ledger, renamed, {"ask"})["ask"].launches) == {person(101)}
     enter_record(ledger, renamed)
-    assert set(read_earlier_messages(ledger, renamed, {"ask"})["ask"].launches) == {person(101)}
+    assert set(read_messages(ledger, renamed, {"ask"})["ask"].launches) == {person(101)}
 
 
 def test_the_last_reading_counts(
@@ -158,7 +164,7 @@ def test_the_last_reading_counts(
     reconcile(ledger, launch_id, 101)
     later = "2026-11-22T08:30:00.000000Z"
     reconcile(ledger, launch_id, 101, 102, at=later)
-    found = read_earlier_messages(ledger, identity, {"ask"})["ask"]
+    found = read_messages(ledger, identity, {"ask"})["ask"]
     assert {one.reconciled_at for one in found.launches.values()} == {datetime.fromisoformat(later)}
     assert found.answered == {person(101), person(102)}
 

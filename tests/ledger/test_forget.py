@@ -27,7 +27,7 @@ from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known, record_outcomes
 from runner.ledger.results.reconciled import store_results, store_sessions
 from runner.ledger.results.result_feed import iterate_feed
-from runner.ledger.tables import forgotten_results, launches, sessions
+from runner.ledger.tables import launch_stats, launches, sessions
 from runner.ledger.target_key import TargetSecret, enter_key
 from tests.ledger.conftest import AT, KEY, dump, fill, rewrite
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import LaunchRecord
     from runner.ledger.people.forgotten import Forgotten
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -98,8 +98,8 @@ def test_a_person_is_removed_and_the_others_stay(
         assert read_known(connection, 1).sent == {"nudge": {KEY.fingerprint(BOB)}}
         texts = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
         assert [text is None for text in texts] == [True, False]
-        counts = connection.execute(select(forgotten_results).order_by(forgotten_results.c.launch_id)).all()
-        assert [(row.launch_id, row.results) for row in counts] == [(alone, 1), (shared, 1)]
+        counts = connection.execute(select(launch_stats).order_by(launch_stats.c.launch_id)).all()
+        assert [(row.launch_id, row.forgotten_results) for row in counts] == [(alone, 1), (shared, 1)]
 
 
 def name(phone: str) -> str:

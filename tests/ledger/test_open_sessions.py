@@ -80,7 +80,7 @@ def read(
         (launch,) = reading.find_launches(connection, [stat.project_launch_guid]).values()
         note_ends(connection, [(launch, stat)], KEY.fingerprint)
         store_stats(
-            connection, [LaunchStats(launch_id, active, complete, None, None, queued, None, None, AT)], AT
+            connection, [LaunchStats(launch_id, active, complete, None, None, queued, None, None)], AT
         )
 
 

@@ -67,11 +67,12 @@ def test_any_counts_can_be_kept(
     make_record: Callable[..., LaunchRecord],
     start: str,
 ) -> None:
-    """A launch's counts are kept whatever the service writes for its start."""
+    """A launch's start and counts are kept whatever the service writes for its start."""
     (launch_id,) = deliver(make_record("a", 101))
     with ledger.writing() as connection:
+        store_starts(connection, {launch_id: start})
         reading = Reading.begin(connection, 1, AT)
-        reading.store(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7, start)], {launch_id: {}})
+        reading.store(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7)], {launch_id: {}})
         reading.keep_counts(connection, AT)
     with ledger.reading() as connection:
         assert read_totals(connection, 1)["ask"].results == 7
@@ -88,9 +89,9 @@ def test_a_sum_that_leaves_launches_out_is_no_total(
         make_record("d", 104, message="old"),
     )
     with ledger.writing() as connection:
-        store_stats(connection, [LaunchStats(first, 1, 2, 3, 4, 5, 6, 7, "2026")], "2026-11-21")
-        store_stats(connection, [LaunchStats(second, None, 2, 3, 4, 5, None, 8, "2026")], "2026-11-20")
-        store_stats(connection, [LaunchStats(other, 1, 2, 3, 4, 5, 6, None, "2026")], "2026-11-22")
+        store_stats(connection, [LaunchStats(first, 1, 2, 3, 4, 5, 6, 7)], "2026-11-21")
+        store_stats(connection, [LaunchStats(second, None, 2, 3, 4, 5, None, 8)], "2026-11-20")
+        store_stats(connection, [LaunchStats(other, 1, 2, 3, 4, 5, 6, None)], "2026-11-22")
     with ledger.reading() as connection:
         alone, both = (read_totals(connection, 1, ids)["ask"] for ids in ({}, {"old": "ask"}))
     assert (alone.complete, alone.renders, alone.results, alone.unread) == (4, None, 15, 0)

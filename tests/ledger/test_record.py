@@ -20,9 +20,8 @@ from runner.ledger.fingerprint import PeopleTally, TargetKey, digest_tallies, la
 from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
-from runner.ledger.record.campaign_record import enter_record, read_record
+from runner.ledger.record.campaign_record import Identity, RecordSummary, enter_record, read_record
 from runner.ledger.record.deliveries import find_campaign, read_guids, read_known, record_outcomes
-from runner.ledger.record.recorded import Identity, RecordSummary
 from runner.ledger.record.renaming import list_former_names
 from runner.ledger.record.unexplained import dismiss_launches, list_unexplained, read_dismissed
 from runner.ledger.record.unsettled import adopt_launch, list_unsettled

@@ -12,12 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from runner.ledger.database import note_absorbed
 from runner.ledger.files.lockfile import dump_reservation, parse_reservation
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign
-from runner.ledger.record.reservations import list_open, note_own
+from runner.ledger.record.reservations import list_open
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
 from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
 from runner.ledger.results.runs import make_run
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord, Run
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
@@ -78,8 +79,8 @@ def test_only_surveys_stay_open(ledger: Ledger, identity: Identity, *, asks: boo
 def test_own_reservations_are_known(ledger: Ledger, identity: Identity) -> None:
     """What the ledger has no intent of cannot have left."""
     with ledger.writing() as connection:
-        note_own(connection, "a")
-        note_own(connection, "a")
+        note_absorbed(connection, ["a"])
+        note_absorbed(connection, ["a"])
     told = [Reservation("a", (reserve(1, 2),))]
     assert not read_record(ledger, identity, told).is_unclear()
     assert not enter_record(ledger, identity, told).is_unclear()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
 PHONES = [f"+1415555{number:04}" for number in range(101, 108)]
 NEW = TargetKey.of("live", STATE_KEY)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.files.suppressions import Entry
     from runner.ledger.model import LaunchRecord
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]

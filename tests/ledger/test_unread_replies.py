@@ -49,7 +49,7 @@ def ask(ledger: Ledger, make_record: Callable[..., LaunchRecord], deliver: Calla
 def read(ledger: Ledger, launch_id: int, active: int | None, queued: int | None, at: str = READ_AT) -> None:
     """Store the service's counts of a launch, its active and queued sessions; the account was read, too."""
     stats, moment = (
-        LaunchStats(launch_id, active, None, None, None, queued, None, None, ""),
+        LaunchStats(launch_id, active, None, None, None, queued, None, None),
         datetime.fromisoformat(at),
     )
     with ledger.writing() as connection:
@@ -116,7 +116,7 @@ def test_an_account_that_was_not_read_has_unread_replies(ledger: Ledger, ask: As
     """The launch was read to its end later than the account's results."""
     launch = ask("a", 101)
     read(ledger, launch, *ENDED)
-    stats = LaunchStats(launch, 0, None, None, None, 0, None, None, "")
+    stats = LaunchStats(launch, 0, None, None, None, 0, None, None)
     with ledger.writing() as connection:
         store_stats(connection, [stats], "2026-11-22T08:30:00.000000Z")
     assert find(ledger) == datetime.fromisoformat(READ_AT)

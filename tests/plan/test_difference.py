@@ -123,14 +123,14 @@ def test_arms_are_compared_with_what_their_people_got(campaign: Load) -> None:
     loaded = campaign(YAML.format(text="Hello"), people=write_people({1: ""}))
     message = loaded.messages[0]
     assert message.text is not None
-    arm = Arm("warm", 1, message.position, text=replace(message.text, source="Dear you"))
+    arm = Arm("warm", 1, message.position, {"text": replace(message.text, source="Dear you")})
     varied = replace(loaded, variants=Variants("seed", "ask", (arm,), message.position))
     (group,) = compare(varied, {1: "Hello"}).groups
     assert group.new == (("text", "Dear you"),)
 
 
 def test_whoever_gets_nothing_is_not_new(campaign: Load) -> None:
-    """Excluded people are not new, and neither are those who are held out."""
+    """Excluded people are not new, and neither are those who are in the control group."""
     exclude = f'exclude:\n  - phone: "{phone_of(1)}"\n'
     loaded = campaign(
         YAML.format(text="Hello") + exclude, people=write_people(dict.fromkeys(range(1, 50), ""))

@@ -15,7 +15,7 @@ from runner.campaign.variants import Draw
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import MessageCounts, MessagePlan, PlanOptions
 from runner.plan.plan_context import PlanContext
-from runner.plan.planner import Planner
+from runner.plan.planner import Planner, find_payloads
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.timing.legal_hours import load_law
@@ -127,13 +127,15 @@ def test_the_first_reason_that_holds_is_told(campaign: Load, why: str) -> None:
     is_held, is_second = given.pop("is_held", False), given.pop("is_second", False)
     now, law = given.pop("now", NOON), given.pop("law", None)
     world = World((), now=now, to="unanswered", holdout=0.5, cap=1, law=law)
-    # Somebody before them uses up the limit; whether one is held out goes by the phone alone.
+    # Somebody before them uses up the limit; whether one is in the control group goes by the phone alone.
     first = Person("212", zone="Africa/Lagos", asked=timedelta(days=3))
     filler = Person(excluded=True)
     for index in range(2, 90):
         people = (first, *[filler] * (index - 1), Person(**given))
         world = replace(world, people=people, limit=1 if is_second else None)
-        if world.is_held_out(world.phone(index)) == is_held and not world.is_held_out(world.phone(0)):
+        if world.is_in_control_group(world.phone(index)) == is_held and not world.is_in_control_group(
+            world.phone(0)
+        ):
             break
     found = find_dispositions(plan_nudge(campaign, world))
     others = {"to_send": 1, "excluded": len(world.people) - 2}
@@ -222,7 +224,7 @@ def test_one_message_less_than_the_cap_leaves_room_for_one(campaign: Load) -> No
 def test_adding_people_moves_nobody(
     campaign: Load, first: list[Person], later: list[Person], holdout: float
 ) -> None:
-    """With more rows behind them, everybody gets the same arm, and the same people are held out."""
+    """With more rows behind them, everybody gets the same arm, and the same people are in the control group."""
     found = []
     for people in (first, [*first, *later]):
         world = World(tuple(people), holdout=holdout, timezone_unknown="campaign")
@@ -248,10 +250,8 @@ def test_what_people_lack_is_found_at_any_hour(campaign: Load) -> None:
     """What a lost run may have sent is asked for whatever keeps people back now, and with their arms."""
     people = (Person("800"), Person(opt_out="confirmed", source=""), Person(asked=WAIT), Person(sent=True))
     world = World(people, now=NIGHT, holdout=0.9, expires=NIGHT, cap=1)
-    planner = world.plan(campaign)
-    make_plan(planner)
     phones = [world.phone(index) for index in range(4)]
-    offers = planner.find_payloads(set(phones[1:]))
+    offers = find_payloads(world.load(campaign), world.list_known(), KEY, set(phones[1:]))
     assert {phone: [offer.message.id for offer in found] for phone, found in offers.items()} == {
         phones[1]: ["ask", "nudge"],
         phones[2]: ["nudge"],

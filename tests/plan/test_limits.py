@@ -102,10 +102,7 @@ def test_every_limit_says_its_numbers() -> None:
         "`ask` would send 1,234 recipients a text of up to 12 segments, and limits.segments_per_message is 2",
         "`nudge` would send a recipient a text of up to 3 segments, and limits.segments_per_message is 2",
     ]
-
-
-def test_at_the_limits_nothing_is_refused() -> None:
-    """As much as is allowed is allowed, and no limit is no limit."""
     plans = [MessagePlan("ask", "t", renders_max=10, largest={2: 5})]
-    assert list(find_refusals(Limits(recipients=5, renders=10, segments_per_message=2), plans, 5)) == []
-    assert list(find_refusals(Limits(), plans, 5)) == []
+    # As much as is allowed is allowed, and no limit is no limit.
+    for limits in (Limits(recipients=5, renders=10, segments_per_message=2), Limits()):
+        assert list(find_refusals(limits, plans, 5)) == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from hypothesis import given, settings
@@ -15,8 +16,11 @@ from runner.errors import PlanChangedError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
+from runner.plan.plan_counts import group_of
 from runner.plan.planner import Planner
+from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
+from runner.text.payload import Payload
 from tests.canonical import digest_definition
 
 if TYPE_CHECKING:
@@ -142,39 +146,26 @@ def make_plan(planner: Planner) -> CampaignPlan:
     return plan
 
 
-DISPOSITIONS = ("excluded", "opted_out", "already_sent", "unresolved", "deferred", "over_limit", "to_send")
-
-
-@settings(max_examples=150)
-@given(world=WORLDS)
-def test_every_row_is_counted_once(campaign: Load, world: World) -> None:
-    """Rows are duplicates and recipients, recipients are the dispositions, and each is the right one."""
-    plan = make_plan(make_planner(campaign, world))
-    expected, deliveries = decide(world)
-    assert [message.id for message in plan.messages] == list(expected)
-    for message in plan.messages:
-        assert message.rows == len(world.rows) == message.duplicates + message.recipients
-        assert message.recipients == len({number for number, _ in world.rows})
-        found = {name: getattr(message, name) for name in DISPOSITIONS}
-        assert sum(found.values()) == message.recipients
-        assert found == {name: expected[message.id][name] for name in DISPOSITIONS}
-    assert plan.recipients_to_send == len({number for _, number, _ in deliveries})
-
-
 @settings(max_examples=150)
 @given(world=WORLDS)
 def test_launches_deliver_to_each_once(campaign: Load, world: World) -> None:
-    """Launches hold each delivery exactly once, with the payload that its recipient should get."""
+    """Each row is counted once and rightly; launches hold each delivery once, with its recipient's payload."""
     planner = make_planner(campaign, world)
     plan = make_plan(planner)
     launches = list(planner.iterate_launches())
-    _, deliveries = decide(world)
+    expected, deliveries = decide(world)
+    assert [message.id for message in plan.messages] == list(expected)
+    assert plan.recipients_to_send == len({number for _, number, _ in deliveries})
     found = [(launch.message.id, phone, text_of(launch)) for launch in launches for phone in launch.phones]
     assert Counter(found) == Counter(
         (message, phone_of(number), expected_text(message, name)) for message, number, name in deliveries
     )
     per_send = min((n for n in (world.per_send, world.options.recipients_per_send) if n), default=500)
     for message in plan.messages:
+        assert message.rows == len(world.rows) == message.duplicates + message.recipients
+        assert {name: n for name in get_args(Disposition) if (n := getattr(message, name))} == expected[
+            message.id
+        ]
         own = [launch for launch in launches if launch.message.id == message.id]
         sizes = Counter(expected_text(m, name) for m, _, name in deliveries if m == message.id)
         assert len(own) == message.launches == sum(-(-size // per_send) for size in sizes.values())
@@ -226,14 +217,6 @@ def test_launches_leave_as_soon_as_they_are_complete(campaign: Load) -> None:
         ("personal", (phone_of(3),)),
         ("same", tuple(map(phone_of, range(4)))),
     ]
-
-
-def test_launches_can_be_asked_for_again(campaign: Load) -> None:
-    """A second pass yields the same launches as the first."""
-    world = World([(1, "Ada"), (2, ""), (3, "")], 1, set(), set(), set(), PlanOptions(), 1)
-    planner = make_planner(campaign, world)
-    make_plan(planner)
-    assert list(planner.iterate_launches()) == list(planner.iterate_launches())
 
 
 @pytest.mark.parametrize("name", ["campaign.yaml", "first.csv", "second.csv", "out.csv"])
@@ -289,33 +272,6 @@ def test_somebody_else_with_the_same_text_is_not_sent(campaign: Load, tmp_path: 
     assert len(sent) == 1
 
 
-@pytest.mark.parametrize(
-    ("limits", "refusals"),
-    [
-        ("{recipients: 3, renders: 9}", ()),
-        ("{recipients: 2}", ("it would text 3 recipients, and limits.recipients is 2",)),
-        ("{renders: 8}", ("it could cost 9 renders, and limits.renders is 8",)),
-        (
-            "{recipients: 1, renders: 1}",
-            (
-                "it would text 3 recipients, and limits.recipients is 1",
-                "it could cost 9 renders, and limits.renders is 1",
-            ),
-        ),
-    ],
-)
-def test_limits_refuse_with_numbers(campaign: Load, limits: str, refusals: tuple[str, ...]) -> None:
-    """A plan beyond a limit says by how much, all limits at once; one at the limit passes."""
-    loaded = campaign(
-        YAML + f"limits: {limits}\n",
-        first=write_table([(1, "Ada"), (2, "Bo"), (3, "")]),
-        second=write_table([]),
-        out=write_table([]),
-    )
-    planner = Planner(loaded, "sandbox", NOBODY, None, PlanOptions())
-    assert make_plan(planner).refusals == refusals
-
-
 def test_limits_look_at_what_leaves_now(campaign: Load) -> None:
     """People who already have their messages don't count against the limits."""
     loaded = campaign(
@@ -329,18 +285,25 @@ def test_limits_look_at_what_leaves_now(campaign: Load) -> None:
     assert (plan.recipients_to_send, plan.refusals) == (1, ())
 
 
-def test_nothing_is_known_without_a_record(campaign: Load) -> None:
-    """Without a record no key is needed, and everyone is to be texted."""
-    world = World([(1, "Ada")], 0, set(), set(), set(), PlanOptions(), None)
-    make_planner(campaign, world)
-    loaded = campaign(YAML)
-    plan = make_plan(Planner(loaded, "sandbox", NOBODY, None, PlanOptions()))
-    assert [message.to_send for message in plan.messages] == [1, 1]
-
-
 def test_errors_leave_no_plan(campaign: Load) -> None:
     """One bad row among good ones, and there is no plan at all."""
     loaded = campaign(YAML, first="phone,name\n+14155550101,Ada\n12,Bo\n", second="phone\n", out="phone\n")
     problems = Problems()
     assert Planner(loaded, "sandbox", NOBODY, None, PlanOptions()).make_plan(problems) is None
     assert [(problem.code, problem.line) for problem in problems] == [("recipient-phone-invalid", 3)]
+
+
+def test_text_arm_and_end_of_the_hours_make_a_group() -> None:
+    """Who differs in one of them is in another group; who differs in nothing is in the same."""
+    ends = [None, datetime(2026, 11, 21, 1, tzinfo=UTC), datetime(2026, 11, 21, 4, tzinfo=UTC)]
+    payloads = [Payload({}, digest * 32, 1, None) for digest in ("0", "f")]
+    found = [
+        group_of(payload, arm, until)
+        for payload in payloads
+        for arm in (None, "short", "warm")
+        for until in ends
+        for _ in range(2)
+    ]
+    assert set(Counter(found).values()) == {2}
+    assert len(set(found)) == 18
+    assert all(0 < group < 2**64 for group in found)

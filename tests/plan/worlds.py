@@ -155,6 +155,11 @@ class World:
 
     def plan(self, load: Load) -> Planner:
         """Return a planner of the campaign in these circumstances."""
+        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
+        return Planner(self.load(load), "sandbox", self.list_known(), KEY, options, self.context())
+
+    def list_known(self) -> RecordedDeliveries:
+        """Return what is on record."""
         known = RecordedDeliveries({"ask": set(), "nudge": set()}, {"nudge": set()})
         for index, person in enumerate(self.people):
             if person.asked is not None:
@@ -163,8 +168,7 @@ class World:
                 known.sent["nudge"].add(self._fingerprint(index))
             if person.unresolved:
                 known.unresolved["nudge"].add(self._fingerprint(index))
-        options = PlanOptions(self.only, self.limit, ignore_time=self.ignore_time)
-        return Planner(self.load(load), "sandbox", known, KEY, options, self.context())
+        return known
 
     def context(self) -> PlanContext:
         """Return what is known besides the files and the record."""
@@ -205,16 +209,16 @@ class World:
     def _fingerprint(self, index: int) -> str:
         return KEY.fingerprint(self.phone(index))
 
-    def is_held_out(self, phone: str) -> bool:
+    def is_in_control_group(self, phone: str) -> bool:
         """Return whether the campaign's draw holds a phone out."""
         variants = Variants("s", None, (), Position(Path("pulse.yaml"), 1, 1), self.holdout)
-        return Draw(variants).is_held_out(phone)
+        return Draw(variants).is_in_control_group(phone)
 
     def decide(self) -> list[dict[str, tuple[str, datetime | None]]]:
         """Return of each person what becomes of each message, and when it is due if that is later."""
         found, served = [], 0
         for index, person in enumerate(self.people):
-            is_held = self.is_held_out(self.phone(index))
+            is_held = self.is_in_control_group(self.phone(index))
             one = {message: self._decide(message, person, is_held=is_held) for message in ("ask", "nudge")}
             is_asked = person.surveyed or (person.planned > 0 and person.polled)
             if is_asked and not self.ignore_time:

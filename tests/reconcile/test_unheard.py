@@ -61,7 +61,7 @@ def later(campaigns: Campaigns) -> None:
             ("launches", "intent_at"),
             ("launches", "outcome_at"),
             ("launch_stats", "reconciled_at"),
-            ("launch_differences", "agreed_at"),
+            ("launch_stats", "agreed_at"),
         ):
             ledger.execute(f"UPDATE {table} SET {name} = '2026-01-01' || substr({name}, 11)")  # noqa: S608
 

@@ -15,13 +15,15 @@ from runner.report.model import (
     Dispositions,
     Experiment,
     MessageReport,
+    Sessions,
+    Volume,
+)
+from runner.report.question_model import (
     QuestionReport,
     ResponseCount,
     SatisfactionScore,
     Score,
-    Sessions,
     TextSummary,
-    Volume,
     WordCount,
 )
 from runner.report.scores import divide, wilson_interval

@@ -23,22 +23,20 @@ from runner.report.model import (
     Dispositions,
     Experiment,
     MessageReport,
-    QuestionReport,
     RunReport,
-    Score,
     Sessions,
-    TimeSummary,
     Turnout,
     VariantAnalysis,
     Volume,
 )
+from runner.report.question_model import QuestionReport, Score, TimeSummary
 from runner.report.scores import divide, wilson_interval
 from tests.report.sample_questions import build_nps, build_questions, distribute, times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.report.model import Interval
+    from runner.report.question_model import Interval
 
 START = datetime(2026, 11, 18, 14, 0, 3, tzinfo=UTC)
 NO_TIMES = TimeSummary(0, None, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.model import (
+from runner.report.question_model import (
     NetPromoterScore,
     QuestionReport,
     ResponseCount,
@@ -19,7 +19,7 @@ from runner.report.scores import divide, wilson_interval
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.report.model import Interval
+    from runner.report.question_model import Interval
 
 SCORES = (9, 4, 6, 10, 11, 17, 25, 51, 76, 87, 106)
 SATISFACTION = {

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from runner.document import round_exactly
 from runner.report.documents.formats import COLUMNS, WRITERS, round_ends
 from runner.report.documents.index import write_index
-from runner.report.documents.markdown import draw_bar
 from runner.report.documents.wording import (
     write_footer,
     write_headline,
     write_percent,
     write_score,
 )
+from runner.view.markdown import draw_bar
 from tests.report.odd_reports import build_empty
 from tests.report.sample import replace
 

@@ -20,17 +20,14 @@ from runner.report.documents.findings import (
     write_holdout,
     write_opt_outs,
     write_p_value,
-    write_rates,
     write_suppressed,
     write_texts,
     write_times,
     write_turnout,
     write_verdict,
 )
-from runner.report.documents.html import write_html
-from runner.report.documents.markdown import write_markdown
+from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.tables import (
-    Tile,
     list_tiles,
     tabulate_funnel,
     tabulate_groups,
@@ -56,6 +53,7 @@ from tests.report.sample_questions import build_questions
 if TYPE_CHECKING:
     from runner.report.facts import Scale
     from runner.report.model import CampaignReport
+    from runner.view.blocks import Tile
 
 
 def test_findings_come_in_the_order_of_the_campaign(sample_report: CampaignReport) -> None:
@@ -262,16 +260,6 @@ def test_opt_outs_that_are_not_known_are_no_zero() -> None:
     )
 
 
-def test_response_rates_are_named_with_their_definition() -> None:
-    """All six in one sentence; a rate that is not defined is a dash."""
-    rates = build_survey().response_rates
-    assert rates is not None
-    assert write_rates(replace(rates, rr3=None)) == (
-        "Response rates by AAPOR’s Standard Definitions (10th edition, 2023): RR1 30.2 %, RR2 40.3 %, RR3 –, "
-        "RR4 40.3 %, RR5 32.9 %, RR6 43.9 %."
-    )
-
-
 def test_a_question_says_who_was_asked_and_who_stopped() -> None:
     """Asked, answered, and broken off; of a question that the campaign does not have, only the answers."""
     nps, *_, reason = build_questions()
@@ -310,7 +298,7 @@ def test_few_answers_make_no_large_figure(answers: int, sentence: str, note: str
     report, line, tile = show_score(answers)
     assert (line, tile.figure, tile.note) == (sentence, "–", note)
     assert f"\n{line}\n" in write_markdown(report)
-    assert '<p class="score">NPS' not in write_html(report)
+    assert '<p class="strong"><bdi>NPS' not in write_html(report)
 
 
 def test_ten_answers_make_a_figure() -> None:
@@ -319,7 +307,7 @@ def test_ten_answers_make_a_figure() -> None:
     assert not line.endswith("too few to go by.")
     assert tile.figure == "+100.0"
     assert f"\n**{line}**\n" in write_markdown(report)
-    assert '<p class="score">NPS' in write_html(report)
+    assert '<p class="strong"><bdi>NPS' in write_html(report)
 
 
 def show_score(answers: int) -> tuple[CampaignReport, str, Tile]:
@@ -380,9 +368,9 @@ def test_a_reason_that_is_not_known_keeps_its_name() -> None:
 def test_groups_have_their_scores() -> None:
     """A column for each scored question, its interval with it; a tag that says the same is not repeated."""
     table = tabulate_groups("city", build_breakdown().groups, "by city")
-    assert [column.name for column in table.columns][-2:] == ["NPS", "CSAT service"]
+    assert [column.name for column in table.heads][-2:] == ["NPS", "CSAT service"]
     assert table.rows[0][-2:] == ("+34.0 (+23.8 to +43.9)", "68.8 % (61.0–75.0 %)")
-    assert tabulate_groups("city", (), "by city").rows == ()
+    assert not tabulate_groups("city", (), "by city").rows
 
 
 def test_a_group_s_score_of_few_answers_says_of_how_many() -> None:

@@ -198,7 +198,10 @@ def test_no_difference_gives_scores_of_few_away(groups: dict[str, GroupTally], s
     assert [one.name for one in breakdown.groups if one.scores[0].value is not None] == scored
 
 
-def test_a_group_of_people_in_the_audience_no_more_has_no_name() -> None:
+def test_people_in_the_audience_no_more_are_the_empty_group() -> None:
     """Who was sent to and has left the audience is of the group without a name, which is shown like others."""
     breakdown = break_down(ASK, "city", {"": group(12, 3), "Paris": group(50)}, 10)
-    assert [(one.name, one.sent, one.answered) for one in breakdown.groups] == [("", 12, 3), ("Paris", 50, 0)]
+    assert [(one.name, one.sent, one.answered) for one in breakdown.groups] == [
+        ("(empty)", 12, 3),
+        ("Paris", 50, 0),
+    ]

@@ -17,7 +17,8 @@ from runner.report.facts import (
     SessionFacts,
     WayOutline,
 )
-from runner.report.model import CampaignReport, Dispositions, MessageReport, Sessions, TimeSummary
+from runner.report.model import CampaignReport, Dispositions, MessageReport, Sessions
+from runner.report.question_model import TimeSummary
 from tests.report.counted import make_row, report_rows
 from tests.report.sample import replace
 
@@ -163,9 +164,9 @@ def test_responses_the_campaign_does_not_have_are_appended() -> None:
         ("1", "Red", 0),
         ("2", "Green", 0),
         ("3", "Blue", 1),
-        ("4", "Amber", 2),
+        ("4", "Amber (not in the campaign)", 2),
         ("", OWN_WORDS_LABEL, 1),
-        ("5", "Mauve", 1),
+        ("5", "Mauve (not in the campaign)", 1),
     ]
 
 

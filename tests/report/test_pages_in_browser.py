@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from runner.report.documents.html import write_html
 from runner.report.documents.index import write_index
+from runner.report.documents.page import write_html
 from tests.report.odd_reports import build_hostile
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from runner.report.scores import (
 )
 
 if TYPE_CHECKING:
-    from runner.report.model import NetPromoterScore
+    from runner.report.question_model import NetPromoterScore
 
 Z = 1.959963984540054
 

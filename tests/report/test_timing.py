@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.documents.wording import format_duration
-from runner.report.model import TimeSummary
+from runner.report.question_model import TimeSummary
 from runner.report.scores import quantile, summarise_times
 
 times = st.lists(st.integers(-100, 10**6), min_size=2)

@@ -14,7 +14,8 @@ from tests.report.sample import START, build_sample, build_text, build_wave, rep
 from tests.report.sample_questions import SCORES
 
 if TYPE_CHECKING:
-    from runner.report.model import CampaignReport, Interval
+    from runner.report.model import CampaignReport
+    from runner.report.question_model import Interval
 
 
 def test_waves_are_ordered_by_their_first_sending(waves: tuple[CampaignReport, ...]) -> None:
@@ -152,9 +153,9 @@ def test_the_index_is_a_function_of_its_input(waves: tuple[CampaignReport, ...])
 
 def test_an_index_of_nothing_is_a_page() -> None:
     """No campaigns, and campaigns that ask nothing, are shown as that."""
-    assert "<h1>0 campaigns</h1>" in write_index((), {})
+    assert "<h1><bdi>0 campaigns</bdi></h1>" in write_index((), {})
     text = replace(build_sample(), messages=(build_text("nudge", 5, START),))
-    assert "<h1>1 campaign</h1>" in write_index((text,), {})
+    assert "<h1><bdi>1 campaign</bdi></h1>" in write_index((text,), {})
 
 
 def test_an_index_with_a_simulation_says_so(waves: tuple[CampaignReport, ...]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runner.ledger.report_model import MessageTotals
 from runner.report.answers import STOP_WORDS, list_frequent
 from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from runner.report.model import WordCount
+from runner.report.question_model import WordCount
 from tests.report.counted import count_rows, make_row
 
 if TYPE_CHECKING:

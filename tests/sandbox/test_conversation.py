@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runner.sandbox.conversation import (
-    ParticipantAnswer,
     continue_conversation,
     match_response,
     open_conversation,
@@ -66,22 +65,6 @@ def test_choices_are_shown_as_the_table_says(row: dict[str, Any]) -> None:
     assert render_question(ServiceQuestion("Well?", responses=tuple(row["responses"]))) == row["shown"]
 
 
-def test_plain_text_is_complete_once_rendered() -> None:
-    """A definition without questions renders its texts and is complete."""
-    turn = open_conversation(Definition("{}", text="Hello"))
-    assert [(render.kind, render.text) for render in turn.renders] == [(Kind.TEXT, "Hello")]
-    assert turn.position is None
-
-
-def test_survey_opens_with_introduction_and_first_question() -> None:
-    """A survey renders its introduction and its first question, and waits."""
-    turn = open_conversation(
-        Definition("{}", introduction="Hi", questions=(ServiceQuestion("A"), ServiceQuestion("B")))
-    )
-    assert [render.text for render in turn.renders] == ["Hi", "A"]
-    assert turn.position == 0
-
-
 @pytest.mark.parametrize(
     ("question", "text", "concludes"),
     [
@@ -116,12 +99,6 @@ def test_invalid_answer_is_asked_again() -> None:
         (Kind.REPEAT, "Q\n1. Red\n2. Blue\n3. Green")
     ]
     assert (turn.count().renders, turn.count().questions, turn.count().messages) == (1, 0, 0)
-
-
-def test_freeform_answer_is_kept_as_written() -> None:
-    """A freeform answer is recorded to the letter, outer blanks and all."""
-    turn = continue_conversation(Definition("{}", questions=(ServiceQuestion("Q"),)), 0, "  Ünïcode 👍 ")
-    assert turn.answer == ParticipantAnswer("  Ünïcode 👍 ", "  Ünïcode 👍 ")
 
 
 questions = st.builds(

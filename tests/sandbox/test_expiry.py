@@ -7,11 +7,9 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
-from runner.sandbox.sessions import DEFAULT_LIFETIME, MAX_LIFETIME, read_lifetime
+from runner.sandbox.sessions import DEFAULT_LIFETIME, read_lifetime
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import ServiceOptions, running_service
 
@@ -74,13 +72,6 @@ def test_queue_moves_on_when_a_session_expires(domain: Service) -> None:
     ]
 
 
-def test_late_answer_is_no_answer(domain: Service) -> None:
-    """A text that comes after the session expired is expected by nobody."""
-    send(domain, SURVEY, ADA)
-    receipt = domain.receive(ADA, "red", NOON + DEFAULT_LIFETIME)
-    assert (receipt.was_expected, receipt.result_guid) == (False, None)
-
-
 def test_send_does_not_queue_behind_what_has_expired(domain: Service) -> None:
     """A send finds the participant free once what was open has expired."""
     send(domain, SURVEY, ADA)
@@ -97,24 +88,6 @@ def test_sessions_expire_in_portions(domain: Service) -> None:
     assert [status for status, _ in show_sessions(domain)] == ["COMPLETE", "ACTIVE", "ACTIVE"]
     assert [domain.expire_sessions(late, most=5), domain.expire_sessions(late, most=5)] == [2, 0]
     assert not domain.has_due_sessions(late)
-
-
-@pytest.mark.parametrize("lifetime", [timedelta(hours=1), MAX_LIFETIME])
-def test_lifetime_is_a_setting_of_the_store(domain: Service, lifetime: timedelta) -> None:
-    """The lifetime can be set, and is what every process then reads."""
-    send(domain, SURVEY, ADA)
-    domain.set_session_lifetime(lifetime)
-    assert read_lifetime(domain.store.connection) == lifetime
-    assert domain.expire_sessions(NOON + timedelta(hours=1)) == (lifetime == timedelta(hours=1))
-    assert domain.expire_sessions(NOON + MAX_LIFETIME) == (lifetime == MAX_LIFETIME)
-
-
-@pytest.mark.parametrize("lifetime", [timedelta(0), -DAY, MAX_LIFETIME + DAY])
-def test_odd_lifetime_is_refused(domain: Service, lifetime: timedelta) -> None:
-    """A lifetime of nothing, or beyond all years, is refused."""
-    with pytest.raises(ValueError, match="a session lives for more than no time"):
-        domain.set_session_lifetime(lifetime)
-    assert read_lifetime(domain.store.connection) == DEFAULT_LIFETIME
 
 
 def test_service_is_told_a_lifetime(db: Path) -> None:

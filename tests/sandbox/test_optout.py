@@ -135,16 +135,6 @@ def test_later_sends_to_who_opted_out_cost_nothing(domain: Service) -> None:
     assert show_sessions(domain, BOB) == [("COMPLETE", None)]
 
 
-def test_start_lets_later_sends_through(domain: Service) -> None:
-    """START undoes the opt-out for what is sent from then on; what was stopped stays stopped."""
-    send(domain, SURVEY, ADA)
-    domain.receive(ADA, "STOP", NOON)
-    assert domain.receive(ADA, "start", NOON).keyword is Keyword.OPT_IN
-    send(domain, SURVEY, ADA)
-    assert show_sessions(domain, ADA) == [("COMPLETE", "OPTED_OUT"), ("ACTIVE", None)]
-    assert domain.receive(ADA, "yes", NOON).result_guid is not None
-
-
 def test_help_leaves_the_question_open(domain: Service) -> None:
     """HELP is answered, at any time, and the question that was asked waits on."""
     send(domain, SURVEY, ADA)
@@ -157,12 +147,3 @@ def test_help_leaves_the_question_open(domain: Service) -> None:
     assert show_sessions(domain, ADA) == [("ACTIVE", None)]
     assert list_notices(domain, ADA) == [NOTICES[Keyword.HELP]]
     assert list_notices(domain, BOB) == [NOTICES[Keyword.OPT_OUT], NOTICES[Keyword.HELP]]
-
-
-def test_notices_are_no_renders(domain: Service) -> None:
-    """What answers a command costs no render, and a second STOP is not answered again."""
-    for text in ("STOP", "STOP", "HELP", "START", "STOP"):
-        domain.receive(ADA, text, NOON)
-    words = (Keyword.OPT_OUT, Keyword.HELP, Keyword.OPT_IN, Keyword.OPT_OUT)
-    assert list_notices(domain, ADA) == [NOTICES[word] for word in words]
-    assert count_renders(domain) == 0

@@ -123,10 +123,3 @@ def test_default_database_is_in_the_state_folder(tmp_path: Path, monkeypatch: py
     CliRunner().invoke(command, ["clock"], catch_exceptions=False)
     assert database.is_file()
     assert CliRunner().invoke(command, ["simulate"], catch_exceptions=False).exit_code == 0
-
-
-@pytest.mark.parametrize("name", ["serve", "simulate"])
-def test_help_shows_an_example(name: str) -> None:
-    """The help of each command shows how it is called."""
-    shown = CliRunner().invoke(command, [name, "--help"]).stdout
-    assert f"  runner sandbox {name}\n" in shown

@@ -67,21 +67,6 @@ def test_sessions_queue_in_order_of_launch(domain: Service) -> None:
     ]
 
 
-def test_plain_text_is_complete_at_once(domain: Service) -> None:
-    """A session without questions completes once it is rendered."""
-    send(domain, TEXT, ADA, BOB)
-    (stat,) = show_stats(domain.store)
-    assert {name: value for name, value in stat.items() if name.startswith("num_")} == {
-        "num_active_sessions": 0,
-        "num_complete_sessions": 2,
-        "num_messages": 2,
-        "num_questions": 0,
-        "num_queued_sessions": 0,
-        "num_renders": 2,
-        "num_results": 0,
-    }
-
-
 def test_complete_existing_sessions_leaves_nothing_queued(domain: Service) -> None:
     """With complete_existing_sessions what is open completes, unrendered, and the new session starts."""
     send(domain, SURVEY, ADA, BOB)
@@ -126,15 +111,6 @@ def test_times_are_those_that_were_given(domain: Service) -> None:
     assert record["created"] == "2026-12-01T13:00:00.000005"
 
 
-def test_one_launch_takes_many_phones(domain: Service) -> None:
-    """A launch of thousands of phones has a session for each, in the order in which they were given."""
-    phones = [f"+1415{number:07d}" for number in range(3000)]
-    send(domain, SURVEY, *reversed(phones))
-    (stat,) = show_stats(domain.store)
-    assert [session["to"] for session in stat["sessions"]] == phones[::-1]
-    assert stat["num_active_sessions"] == stat["num_renders"] == 3000
-
-
 def test_representations_hide_people_and_what_they_wrote(domain: Service) -> None:
     """No value that a traceback could show spells out a phone or a text."""
     request = read_send(json.dumps({**SURVEY, "phone": [ADA]}).encode())
@@ -152,24 +128,6 @@ def test_conclude_on_that_skips_is_told(domain: Service) -> None:
         domain.receive(phone, "No", NOON)
     told = [session["sub_status"] for stat in show_stats(domain.store) for session in stat["sessions"]]
     assert told == ["CONCLUDED", None]
-
-
-def test_replaced_session_is_told(domain: Service) -> None:
-    """What complete_existing_sessions completes says so, active and queued alike."""
-    send(domain, SURVEY, ADA)
-    send(domain, SURVEY, ADA)
-    send(domain, {**TEXT, "complete_existing_sessions": True}, ADA)
-    told = [session["sub_status"] for stat in show_stats(domain.store) for session in stat["sessions"]]
-    assert told == ["REPLACED", "REPLACED", None]
-
-
-def test_used_up_plan_refuses_what_costs_nothing_too(domain: Service) -> None:
-    """Once the last render is used, a send that would only queue is refused as well."""
-    send(domain, SURVEY, ADA)
-    with pytest.raises(
-        RefusalError, match="1 of 1 renders are used, and this send takes 0; nobody was texted"
-    ):
-        send(Service(domain.store, plan=Plan(renders_max=1)), SURVEY, ADA)
 
 
 @pytest.mark.parametrize(
@@ -202,25 +160,3 @@ def test_conversation_goes_on_beyond_the_plan(domain: Service) -> None:
         narrow.receive(ADA, text, NOON)
     assert show_statuses(domain.store) == [["COMPLETE"], ["COMPLETE"]]
     assert [stat["num_renders"] for stat in show_stats(domain.store)] == [3, 1]
-
-
-@pytest.mark.parametrize(
-    "others",
-    [{}, {"question_tag": "colour"}, {"participant_guid": "own"}],
-    ids=["alone", "question", "person"],
-)
-@pytest.mark.parametrize(("tag", "count"), [("a", 1), ("b", 0), ("none", 0)])
-def test_launch_and_tag_must_both_match(
-    domain: Service, others: dict[str, str], tag: str, count: int
-) -> None:
-    """A launch filtered by the tag of another one has no results, whatever else is asked for."""
-    colour = {"questions": [{"text": "Q1", "tag": "colour"}]}
-    guid = send(domain, {**colour, "tag": "a"}, ADA)
-    send(domain, {**colour, "tag": "b"}, ADA)
-    for _ in range(2):
-        domain.receive(ADA, "red", NOON)
-    listing = RecordList(domain.store)
-    own = listing.list_results({}, 1, 0).records[0]["participant_guid"]
-    filters = {name: own if value == "own" else value for name, value in others.items()}
-    page = listing.list_results({**filters, "project_launch_guid": guid, "project_tag": tag}, 10, 0)
-    assert (page.total_count, len(page.records)) == (count, count)

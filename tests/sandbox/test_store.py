@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
-import requests
 
 from runner.sandbox.model import Definition
 from runner.sandbox.sandbox_errors import SandboxError
@@ -71,19 +70,6 @@ def test_api_key_survives_a_restart(db: Path) -> None:
         assert second.api_key == third.api_key != "given"
         assert second.api_key not in repr(second)
     assert b"given" not in db.read_bytes()
-
-
-def test_state_survives_a_restart(db: Path) -> None:
-    """What one service accepted the next one on the same file shows, also while both are running."""
-    shown = []
-    for number in range(2):
-        with running_service(db) as address, running_service(db) as other:
-            query = {"username": address.username, "api_key": address.api_key}
-            body = {"phone": f"+1415555010{number}", "text": "Hello"}
-            requests.post(f"{address.url}/api/send", params=query, json=body, timeout=60)
-            answer = requests.get(f"{other.url}/api/stats/", params=query, timeout=60).json()
-            shown.append(answer["meta"]["totals"]["launches"])
-    assert shown == [1, 2]
 
 
 def test_processes_that_start_at_once_share_one_file(db: Path) -> None:

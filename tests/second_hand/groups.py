@@ -63,7 +63,7 @@ def break_down(one: Message, steps: Figures) -> Figures:
     sent = one.people[one.people.state == "sent"]
     groups: dict[str, set[str]] = {}
     for phone in sent.phone:
-        groups.setdefault(one.situation.groups.get(phone, ""), set()).add(phone)
+        groups.setdefault(one.situation.groups.get(phone, "") or "(empty)", set()).add(phone)
     hidden = _hide({name: len(phones) for name, phones in groups.items()}, set())
     scoreless: dict[str, set[str]] = {name: set() for name in groups}
     for question in one.questions:

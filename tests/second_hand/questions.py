@@ -104,7 +104,7 @@ def _distribute(question: dict[str, Any], latest: pd.DataFrame) -> list[Figures]
         if fold(response) in folded:
             counts[folded.index(fold(response))] += 1
         elif re.fullmatch(r"[1-9][0-9]{0,2}", answer.strip()):
-            others[answer.strip(), response.strip()] += 1
+            others[answer.strip(), f"{response.strip()} (not in the campaign)"] += 1
         else:
             others["", _OWN_WORDS] += 1
     rows = [(str(place + 1), label, counts[place]) for place, label in enumerate(offered)]

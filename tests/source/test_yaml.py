@@ -200,13 +200,6 @@ def test_an_alias_within_its_own_value_is_refused() -> None:
     assert code_of("a: &a [*a]\n") == "yaml-alias"
 
 
-def test_a_few_aliases_are_fine() -> None:
-    """An alias stands for the value at its anchor, and keeps a place of its own."""
-    document = read_yaml("a: &text Hello\nb:\n  - *text\n", FILE)
-    assert document.data == {"a": "Hello", "b": ["Hello"]}
-    assert document.locate(["b", 0]) == (3, 5)
-
-
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", ""), ('["[", ', "]")])
 @pytest.mark.parametrize(("depth", "is_refused"), [(64, False), (65, True), (1_500, True), (5_000, True)])
 def test_depth_is_bounded(depth: int, is_refused: bool, opening: str, closing: str) -> None:  # noqa: FBT001  a table's column

@@ -49,9 +49,9 @@ def test_outside_it_waits_for_its_own_morning() -> None:
     assert waiting.until == utc("2026-12-01T17:00")
     assert waiting.zones == ("America/Los_Angeles",)
     assert waiting.due == (waiting.until, "America/Los_Angeles")
-    assert [str(reason) for reason in waiting.reasons] == [
-        "it is Tue 07:30 in America/Los_Angeles, outside `send_between`",
-        "it is Tue 07:30 in America/Los_Angeles, outside legal hours (47 CFR 64.1200(c)(1))",
+    assert [reason.rule for reason in waiting.reasons] == [
+        "outside `send_between` on their own clocks",
+        "outside the legal hours of their place: 47 CFR 64.1200(c)(1)",
     ]
 
 
@@ -90,7 +90,7 @@ def test_the_recipient_s_own_zone_goes_before_the_number_s() -> None:
     waiting = decide(FLORIDA, "2026-12-01T20:00", zone="Europe/Paris")
     assert isinstance(waiting, Defer)
     assert waiting.until == utc("2026-12-02T08:00")
-    assert {reason.zone for reason in waiting.reasons} == {"Europe/Paris"}
+    assert waiting.zones == ("Europe/Paris",)
     assert "Fla. Stat. § 501.616(6)(a)" in {reason.citation for reason in waiting.reasons}
 
 
@@ -134,7 +134,7 @@ def test_not_before_is_waited_for() -> None:
     waiting = decide(CALIFORNIA, "2026-11-30T20:00", plan)
     assert isinstance(waiting, Defer)
     assert waiting.until == utc("2026-12-01T17:00")
-    assert [str(reason) for reason in waiting.reasons] == ["`not_before` is still to come"]
+    assert [reason.rule for reason in waiting.reasons] == ["`not_before` is still to come"]
 
 
 def test_nothing_is_sent_from_expires_on() -> None:
@@ -182,12 +182,6 @@ def test_voice_has_hours_that_texts_have_not() -> None:
     called = Timekeeper(Schedule(), law=LAW, method="VOICE").decide("+33612345678", None, noon)
     assert isinstance(called, Defer)
     assert called.until == utc("2026-12-01T13:00")
-
-
-def test_no_decision_tells_the_phone() -> None:
-    """What may be printed holds no number."""
-    for moment in ("2026-12-01T15:00", "2026-12-01T05:00"):
-        assert FLORIDA[2:] not in repr(decide(FLORIDA, moment))
 
 
 PHONES = st.sampled_from(

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Command, SpecialOption, setting_option, special_option
 from runner.cli.confirmation import can_ask, require_approval
-from runner.cli.console import print_json, print_prose
+from runner.cli.console import print_json, print_next, print_prose
 from runner.cli.log import is_json, log_record
-from runner.cli.options import DURATION, SETTLE_WINDOW, Command, clustered_target_scope, format_option
-from runner.cli.output.plan import write_plan
+from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
+from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
 from runner.reasons import LEFT
+from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.wording import count_words
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
-from runner.workflow.approval_coverage import REQUIRE_VARIABLE
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plans.saved import read_saved_plan
-from runner.workflow.workspace.record_remote import REMOTE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     "  runner apply --auto-approve --quiet\n"
     "  runner plan --out plan.json && runner apply --plan plan.json",
 )
-@clustered_target_scope
+@target_scope
 @format_option("human", "json")
-@click.option(
+@special_option(
     "--concurrency",
     type=click.IntRange(1, MOST_CONCURRENT),
     metavar="N",
@@ -50,44 +50,21 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="Send exactly this saved plan, or nothing if one of its campaigns has changed since.",
 )
-@click.option(
+@special_option(
     "--expect-digest",
     metavar="DIGEST",
     help="With --plan: send the plan only if it has this digest, the approved one.",
 )
 @click.option("--auto-approve", is_flag=True, help="Send without asking.")
-@click.option(
-    "--require-approval",
-    is_flag=True,
-    envvar=REQUIRE_VARIABLE,
-    show_envvar=True,
-    help="Send only what people have approved (`runner ci approve`); without a state key, only the plan of "
-    "--expect-digest.",
-)
+@setting_option(REQUIRE_APPROVAL, cls=SpecialOption)
 @click.option("--only", metavar="MESSAGE", help="Send only this message.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Send to at most N recipients now.")
-@SETTLE_WINDOW
-@click.option(
-    "--lock-timeout",
-    "lock_timeout_s",
-    type=DURATION,
-    default="0s",
-    show_default=True,
-    metavar="TIME",
-    help="Time to wait for another run of the same campaign.",
-)
-@click.option(
+@setting_option(SETTLE_WINDOW, cls=SpecialOption)
+@LOCK_TIMEOUT
+@special_option(
     "--settle-only",
     is_flag=True,
     help="Find and record what earlier runs have sent, and send nothing; a plan made after that stays valid.",
-)
-@click.option(
-    "--record-remote",
-    envvar=REMOTE_VARIABLE,
-    show_envvar=True,
-    metavar="NAME",
-    help="The git remote to look at, before and while it sends, for pauses and opt-outs that this clone "
-    "lacks; `none` looks at none. Default: origin, if there is one.",
 )
 @click.option(
     "--test-to",
@@ -140,12 +117,14 @@ def command(
             print_prose(describe_settled(run) if options.settle_only else describe_run(run))
     if result.is_interrupted:
         raise interrupt_run()
+    if not scope.quiet:
+        print_next(result.next_step)
     return result.exit_code
 
 
 def _show_plan(planned: Sequence[PlanResult]) -> None:
     if not is_json():
-        write_plan(planned, err=True)
+        print_plan(planned, err=True)
         return
     for item in planned:
         to_send = item.plan.recipients_to_send
@@ -203,4 +182,5 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
-            yield f"{count_words(count, unit)} {LEFT[name]}"
+            until = run.describe_next_due() if name == "deferred" else ""
+            yield f"{count_words(count, unit)} {LEFT[name]}{until}"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import click
 from click.shell_completion import BashComplete, FishComplete, ZshComplete
 
+from runner.cli.command import Command
+
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 
 @click.command(
+    cls=Command,
     epilog="\b\nExamples:\n"
     "  mkdir -p ~/.local/share/bash-completion/completions\n"
     "  runner completion bash > ~/.local/share/bash-completion/completions/runner\n"
@@ -17,7 +20,7 @@ _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
     "  runner completion zsh > ~/.zfunc/_runner\n"
     "\n\b\n"
     "  mkdir -p ~/.config/fish/completions\n"
-    "  runner completion fish > ~/.config/fish/completions/runner.fish"
+    "  runner completion fish > ~/.config/fish/completions/runner.fish",
 )
 @click.argument("shell", type=click.Choice([*_SHELLS]), metavar="bash|zsh|fish")
 @click.pass_context

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.encoding import print_text
 from runner.cli.log import is_json, log_record
 from runner.errors import InterruptedRunError, RunnerError
@@ -22,20 +23,26 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FEATURED = "customer-pulse"
+_FILE = f"campaigns/{FEATURED}.yaml"
 _STEPS = (
-    "validate",
-    "plan",
-    f"preview campaigns/{FEATURED}.yaml",
-    "apply --auto-approve",
-    "sandbox simulate --seed {seed}",
-    "reconcile",
-    "status",
-    "report --out reports --format html --format md --format json --format csv",
-    f"report campaigns/{FEATURED}.yaml",
+    (f"validate {_FILE}", "Is the campaign's file in order? Each problem is shown with its place."),
+    (f"preview {_FILE} --phone +12085550124", "What does one person get? Their phone shows this."),
+    (f"plan {_FILE}", "Who would be texted, and who not? Nothing is sent yet."),
+    (f"apply --auto-approve {_FILE}", "Send what was planned: once, however often this is run."),
+    ("sandbox simulate --seed {seed}", "Made-up people answer; hours pass in a second."),
+    (f"reconcile {_FILE}", "Read from the service what came of it."),
+    (f"status {_FILE}", "How far is it?"),
+    (
+        f"report {_FILE} --out reports --format html --format md --format json --format csv",
+        "What did they say?",
+    ),
 )
+_INBOX = "http://127.0.0.1:8025"
 
 
-@click.command(epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7")
+@click.command(
+    cls=Command, epilog="\b\nExamples:\n  runner demo\n  runner demo --dir /tmp/look-around --seed 7"
+)
 @click.option(
     "--dir",
     "folder",
@@ -45,10 +52,10 @@ _STEPS = (
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal participants.")
 def command(folder: Path | None, seed: int) -> int:
-    """Run all steps on the sandbox: validate, plan, apply, answers, reconcile, report.
+    """Run a campaign on the sandbox: validate, preview, plan, apply, answers, reconcile, report.
 
-    The example campaigns are copied to a new folder, sent to the built-in service, answered by simulated
-    participants, and reported. Nobody is texted.
+    The example campaigns are copied to a new folder. One of them is sent to the built-in service, answered by
+    simulated participants, and reported. Nobody is texted.
     """
     scratch = _prepare(folder)
     is_done = False
@@ -60,19 +67,31 @@ def command(folder: Path | None, seed: int) -> int:
             note(f"What it has done is in {scratch.resolve()}")
     if code:
         return code
-    reports = (scratch / "reports").resolve()
-    print_text(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
-    print_text(f"Everything else: {scratch.resolve()}")
+    _show_end(scratch.resolve())
     return 0
 
 
+def _show_end(scratch: Path) -> None:
+    reports = scratch / "reports"
+    # What stands above the first heading of a part: how many answered, and the score.
+    head = (reports / f"{FEATURED}.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    said = [line.replace("**", "") for line in head.splitlines()[1:] if line and not line.startswith(">")]
+    database = scratch / ".runner/sandbox/service.sqlite"
+    print_text("\n".join(("", *said)))
+    print_text(f"\nThe report to show around: {reports / f'{FEATURED}.html'}")
+    print_text(f"Everything else: {scratch} (`runner plan` there shows four more campaigns)")
+    print_text(f"The inbox, to read and answer as the people texted: {_INBOX} once this runs:")
+    print_text(f"  runner sandbox serve --db {database}")
+
+
 def _run_steps(scratch: Path, seed: int) -> int:
-    for step in _STEPS:
+    for step, words in _STEPS:
         arguments = step.format(seed=seed).split()
         if is_json():
             log_record("info", f"runner {' '.join(arguments)}")
         else:
-            print_text(f"\n$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
+            print_text(f"\n# {words}", err=True)
+            print_text(f"$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
         code = _run_step(arguments, scratch)
         if code == InterruptedRunError.exit_code:
             # The step has reported it.

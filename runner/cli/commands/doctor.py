@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose, show
-from runner.cli.options import Command, format_option, target_scope
+from runner.cli.options import format_option, target_scope
 from runner.workflow.doctor import examine
 
 if TYPE_CHECKING:

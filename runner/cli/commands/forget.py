@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.audience.phone import mask_phone
+from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.console import print_prose, show
-from runner.cli.options import LOCK_TIMEOUT, Command, format_option, target_scope
+from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
 from runner.wording import count_words
 from runner.workflow.records.forgetting import forget
 from runner.workflow.records.phones import parse_phones
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 @format_option("human", "json")
 @LOCK_TIMEOUT
 @APPROVAL
-def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_approve: bool) -> int:
+def command(scope: Scope, phone: str, format_: str, lock_timeout_s: float, auto_approve: bool) -> int:
     """Delete a person's data from the ledger and the lockfiles, and never text them again.
 
     Deletes their deliveries, their answers, and texts that went to them alone, of all campaigns and targets
@@ -45,7 +46,7 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout: float, auto_ap
     done = forget(
         scope,
         person,
-        lock_timeout,
+        lock_timeout_s,
         lambda: require_approval(
             f"Remove everything on record of {mask_phone(person)}, for good, and never text them again?",
             is_approved=auto_approve,

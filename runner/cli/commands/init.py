@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_text
 from runner.wording import count_words
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    cls=Command,
     epilog="\b\nExamples:\n  runner init campaigns-of-acme --owner @acme/texting\n"
-    "  runner init campaigns-of-acme --base-url https://sms.example.com\n  runner init teams/support"
+    "  runner init campaigns-of-acme --base-url https://sms.example.com\n  runner init teams/support",
 )
 @click.argument("folder", default=".", metavar="[DIR]", type=click.Path(file_okay=False, path_type=Path))
 @click.option(

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.encoding import print_text
-from runner.cli.options import LOCK_TIMEOUT, Group, target_scope
+from runner.cli.options import LOCK_TIMEOUT, region_option, target_scope
 from runner.service.target import make_state_key
 from runner.workflow.campaigns import show_path
 
@@ -55,7 +56,7 @@ def new() -> int:
 @click.option(
     "--phone-column", default="phone", show_default=True, metavar="NAME", help="The column of the phones."
 )
-@click.option("--region", metavar="CC", help="The country of national phone numbers, such as US.")
+@region_option
 @LOCK_TIMEOUT
 @APPROVAL
 def rotate(
@@ -63,7 +64,7 @@ def rotate(
     files: tuple[Path, ...],
     phone_column: str,
     region: str | None,
-    lock_timeout: float,
+    lock_timeout_s: float,
     auto_approve: bool,
 ) -> int:
     """Move a target's records to a new state key.
@@ -82,7 +83,7 @@ def rotate(
     rotated = rotate_key(
         scope,
         PhoneColumns(files, PhoneReading(phone_column, region)),
-        lock_timeout,
+        lock_timeout_s,
         partial(require_approval, is_approved=auto_approve),
     )
     for file in rotated.changed:

@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 
 import click
 
-from runner.cli.console import print_prose
+from runner.cli.command import Command
+from runner.cli.console import find_width, print_prose
 from runner.cli.encoding import print_text
-from runner.cli.output.law_text import write_law
+from runner.cli.output.law_text import show_law
+from runner.cli.output.screen import show_blocks
 from runner.errors import RunnerError
 from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 
 
-@click.command(epilog="\b\nExamples:\n  runner law\n  runner law --stale")
+@click.command(cls=Command, epilog="\b\nExamples:\n  runner law\n  runner law --stale")
 @click.option(
     "--stale",
     is_flag=True,
@@ -28,7 +30,7 @@ def command(stale: bool) -> int:
     """
     book = load_law()
     if not stale:
-        write_law(book)
+        show_blocks(show_law(book), "human" if find_width() is not None else "markdown")
         return 0
     found = book.list_stale(datetime.now(UTC).date())
     for rule in found:

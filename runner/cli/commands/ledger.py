@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.console import print_prose, show
-from runner.cli.options import Group, database_scope, format_option
+from runner.cli.options import common_scope, format_option
 from runner.wording import count_words
 from runner.workflow.records.ledger_copy import copy_records
 
@@ -30,7 +31,7 @@ def command() -> None:
     "    --ledger postgresql://ledger.example.com/campaigns",
 )
 @click.option("--from", "source", required=True, metavar="URL", help="The database of the ledger to copy.")
-@database_scope
+@common_scope
 @format_option("human", "json")
 def copy(scope: Scope, source: str, format_: str) -> int:
     """Fill an empty ledger from another one.

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.confirmation import APPROVAL, require_approval, review_replies
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Group, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope, region_option
 from runner.wording import count_words, printable, show_time
 from runner.workflow.records.opt_outs import (
+    SOURCES,
     decide_replies,
     enter_people,
     export_people,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from runner.workflow.records.opt_outs import OptOutCommand, OptOutView
     from runner.workflow.scope import Scope
 
+_SCREEN = 20
+"""Most people that are listed without -v."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _OUT = click.Path(dir_okay=False, path_type=Path)
 _PHONES = click.argument("phones", nargs=-1, required=True, metavar="PHONE...")
@@ -63,12 +67,15 @@ def command() -> None:
 @format_option("human", "json")
 @click.option("--show-replies", is_flag=True, help="Show the text of each reply, and of its question.")
 def list_(scope: Scope, format_: str, show_replies: bool) -> int:
-    """Count opt-outs, and list replies to decide."""
+    """List people who opted out, by the fingerprints of their phones, and replies to decide.
+
+    The ledger has no phones of theirs: `runner who PHONE` tells about one person.
+    """
     view = list_opt_outs(scope, with_texts=show_replies)
     if format_ == "json":
         print_json(view.describe())
     else:
-        _write_list(view, with_texts=show_replies)
+        _write_list(view, with_texts=show_replies, shows_all=scope.verbose)
     return 0
 
 
@@ -159,9 +166,7 @@ def review(scope: Scope) -> int:
     metavar="NAME",
     help="The column of a CSV file that has the phones.",
 )
-@click.option(
-    "--region", metavar="CC", help="The country of a CSV file's national phone numbers, such as US."
-)
+@region_option
 @click.option(
     "--phone-form",
     type=click.Choice(PHONE_FORMS),
@@ -222,8 +227,14 @@ def _show_change(name: OptOutCommand, change: tuple[int, OptOutView], format_: s
     return 0
 
 
-def _write_list(view: OptOutView, *, with_texts: bool) -> None:
+def _write_list(view: OptOutView, *, with_texts: bool, shows_all: bool) -> None:
     print_prose(_sentence(view))
+    listed = view.listed if shows_all else view.listed[:_SCREEN]
+    if listed:
+        rows = [(one.fingerprint, show_time(one.since), SOURCES[one.source]) for one in listed]
+        print_table(("fingerprint", "since", "how it is known"), rows)
+    if len(listed) < len(view.listed):
+        print_prose(f"{len(view.listed) - len(listed):,} earlier ones: `runner optouts list -v`.")
     if view.waiting:
         _print_replies(view, "opt_out", with_texts=with_texts)
         print_prose("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")

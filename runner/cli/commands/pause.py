@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose, show
-from runner.cli.options import Command, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope
 from runner.workflow.records.pausing import change_pauses
 
 if TYPE_CHECKING:

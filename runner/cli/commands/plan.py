@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Command, special_option
 from runner.cli.console import print_json
-from runner.cli.options import Command, clustered_target_scope, format_option, rejected_option
-from runner.cli.output.plan import (
-    WRITERS,
-    set_plan_outputs,
-    write_coverage,
-    write_differences,
-    write_failures,
-)
+from runner.cli.options import format_option, rejected_option, target_scope
+from runner.cli.output.plan import write_project_plan
 from runner.github.job_summary import has_outputs
 from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
@@ -35,12 +30,12 @@ SOMETHING_TO_SEND = 2
     epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
     "  runner plan --target live --format json --launches\n  runner plan --diff",
 )
-@clustered_target_scope
+@target_scope
 @format_option("human", "json", "markdown", "github")
 @click.option("--only", metavar="MESSAGE", help="Plan only this message.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
 @click.option("--diff", "with_differences", is_flag=True, help="Show the differences from what was sent.")
-@click.option(
+@special_option(
     "--launches",
     "with_launches",
     is_flag=True,
@@ -78,22 +73,18 @@ def command(
     if rejected is not None:
         write_rejected(rejected, scope)
     plan = plan_project(scope, wishes)
-    show_plan(plan, format_)
+    show_plan(plan, format_, is_detailed=scope.verbose)
     kept = plan.leave_out_unsendable()
     code = plan.failures.find_exit_code(0 if kept else None)
     return code or (SOMETHING_TO_SEND if detailed_exitcode and count_to_send(kept) else 0)
 
 
-def show_plan(plan: ProjectPlan, format_: str) -> None:
+def show_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool = False) -> None:
     """Write a plan; with the format `github`, set a job's outputs, too."""
     if format_ == "json":
         print_json(plan.document)
-    elif plan.planned:
-        WRITERS[format_](plan.planned, plan.digest)
-        write_differences(plan.differences, format_)
-    write_coverage(plan.coverages, format_)
-    write_failures(plan.failures, format_)
-    set_plan_outputs(plan, format_)
+    else:
+        write_project_plan(plan, format_, is_detailed=is_detailed)
 
 
 def parse_moment(text: str) -> datetime:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import show
-from runner.cli.options import CampaignPath, Command, format_option, single_scope
-from runner.cli.output.conversations import write_markdown, write_preview
+from runner.cli.command import Command
+from runner.cli.console import print_json
+from runner.cli.options import CampaignPath, common_scope, format_option
+from runner.cli.output.conversations import show_preview
+from runner.cli.output.screen import show_blocks
 from runner.workflow.preview import CASES, preview_campaign
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Show at most N conversations for each message and each of its arms.",
 )
-@single_scope
+@common_scope
 @format_option("human", "json", "markdown")
 def command(
     scope: Scope, campaign_file: Path, phone: str | None, message: str | None, cases: int, format_: str
@@ -50,5 +52,8 @@ def command(
     fewest people get. Nothing is sent. The whole audience is checked on the way.
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, message=message, cases=cases)
-    show(preview, format_, {"human": write_preview, "markdown": write_markdown})
+    if format_ == "json":
+        print_json(preview.document)
+    else:
+        show_blocks(show_preview(preview), format_)
     return 0

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.console import print_prose, show
-from runner.cli.options import Command, format_option, target_scope
+from runner.cli.command import Command, special_option
+from runner.cli.console import print_next, print_prose, show
+from runner.cli.options import format_option, target_scope
 from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
 
@@ -28,27 +29,27 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Read all results again, to find edited answers, which do not show in the service's counts.",
 )
-@click.option(
+@special_option(
     "--accept-differences",
     "accept",
     is_flag=True,
     help="If the service counts more results than it lists, accept the list as complete: follow-ups no "
     "longer wait.",
 )
-@click.option(
+@special_option(
     "--drop-unlisted",
     "drops",
     is_flag=True,
     help="Read all results again, and remove those that the service no longer lists from the ledger.",
 )
 def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
-    """Read counts and results of all launches into the ledger.
+    r"""Read counts and results of all launches into the ledger.
 
     Only new results are read, and stored ones are checked against the service's own counts. Exits with 3 if
     some launches could not be read, and with 1 if none could. Campaigns are independent: one that is invalid,
     or whose lists cannot be read, is left out, with exit code 3. If a campaign's file is gone, the campaign
     is named, and its launches are read like the others: its people may still opt out.
-
+    \f
     If the service counts more results than it lists, somebody may have answered or opted out unseen: the exit
     code is 3, follow-ups that depend on answers wait, and replies count as unread. A lasting difference can
     be accepted with --accept-differences; a new one makes them wait again.
@@ -64,6 +65,8 @@ def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -
     """
     result = reconcile_project(scope, full=full, accept=accept, drops=drops)
     show(result, format_, {"human": write_reconciled})
+    if not scope.quiet:
+        print_next(result.next_step)
     return result.exit_code
 
 

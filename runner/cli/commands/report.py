@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from runner.cli.options import Command, target_scope
+from runner.cli.command import Command, special_option
+from runner.cli.options import target_scope
 from runner.cli.output.report import add_to_summary, choose_documents, print_reports, save_reports
 from runner.errors import UsageError
 from runner.report.columns.answer_files import FileFormat, Shape
@@ -52,7 +53,7 @@ ANSWER_FORMATS = {
     help="A format; may be repeated. answers.*: a row per person asked, a column per question; results.*: a "
     "row per result; github: as md, and in a GitHub job's summary, as far as it has room. Default: md.",
 )
-@click.option(
+@special_option(
     "--template",
     "template_file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -66,7 +67,7 @@ ANSWER_FORMATS = {
     metavar="COLUMN",
     help="Break down by this column of the audience; may be repeated.",
 )
-@click.option(
+@special_option(
     "--min-group",
     "least",
     type=click.IntRange(1),
@@ -75,7 +76,7 @@ ANSWER_FORMATS = {
     metavar="N",
     help="Leave groups of fewer than N recipients out of breakdowns.",
 )
-@click.option(
+@special_option(
     "--include-pii",
     is_flag=True,
     help="Include phone numbers and free texts in files of answers and results.",

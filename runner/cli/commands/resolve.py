@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.console import print_prose, print_table, show
 from runner.cli.encoding import print_text
-from runner.cli.options import Command, format_option, target_scope
+from runner.cli.options import format_option, target_scope
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.commands.pause import CAMPAIGNS, write_pauses
 from runner.cli.console import show
-from runner.cli.options import Command, format_option, ledger_scope
+from runner.cli.options import format_option, ledger_scope
 from runner.workflow.records.pausing import change_pauses
 
 if TYPE_CHECKING:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
+import os
 import sys
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from runner.cli.command import Group, special_option
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.cli.output.sandbox import (
@@ -22,9 +24,9 @@ from runner.cli.output.sandbox import (
 )
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
-from runner.sandbox.rehearsal.faults import FAULTS, Faults, check_latency, parse_rates
-from runner.sandbox.rehearsal.participants import AVERAGE, Habits
-from runner.sandbox.sandbox_errors import SandboxError, explained_trouble
+from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
+from runner.sandbox.rehearsal.participants import describe_habits
+from runner.sandbox.sandbox_errors import RefusalError, SandboxError, explained_trouble
 from runner.sandbox.sessions import check_lifetime
 from runner.sandbox.webhooks.receiver import read_hosts
 from runner.workflow.workspace.folders import make_sandbox_database, sandbox_database
@@ -35,28 +37,13 @@ if TYPE_CHECKING:
 
     from runner.document import Document
     from runner.sandbox.model import ServiceAddress
-    from runner.sandbox.rehearsal.controls import Controls
+    from runner.sandbox.rehearsal.controls import ControlOutcome
 
 
 Written = TypeVar("Written")
 Read = TypeVar("Read")
 
 
-class _Share(click.FloatRange):
-    """A share from 0 to 1."""
-
-    def __init__(self) -> None:
-        super().__init__(0, 1)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read a share; click accepts NaN in every range."""
-        share = float(super().convert(value, param, ctx))
-        if math.isnan(share):
-            self.fail(f"{value!r} is no number.", param, ctx)
-        return share
-
-
-SHARE = _Share()
 DB_OPTION = click.option(
     "--db",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -94,6 +81,8 @@ def explained() -> Iterator[None]:
             yield
     except SandboxError as error:
         raise RunnerError(str(error)) from None
+    except RefusalError as refusal:
+        raise RunnerError(" ".join((refusal.message, *refusal.problems))) from None
 
 
 def find_db(db: Path | None) -> Path:
@@ -110,28 +99,17 @@ def find_db(db: Path | None) -> Path:
     return db or make_sandbox_database()
 
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
-_RATES = {
-    "response_rate": "Share of participants who reply at all.",
-    "quit_rate": "Share of them who stop half-way.",
-    "invalid_rate": "Share of choices that are answered wrongly at first.",
-    "typo_rate": "Share of replies with a typing error.",
-    "stop_rate": "Share of those who reply who write STOP.",
-}
-
-
 def _rate_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for each rate of the participants' habits."""
-    for name, words in reversed(_RATES.items()):
-        default = getattr(AVERAGE, name)
-        option = click.option(
-            f"--{name.replace('_', '-')}", type=SHARE, default=default, show_default=True, help=words
-        )
-        function = option(function)
+    """Add an option for each of the participants' habits."""
+    for name, (words, default) in reversed(describe_habits().items()):
+        option = f"--{name.replace('_', '-')}"
+        function = click.option(
+            option, type=click.FloatRange(0, 1), default=default, show_default=True, help=words
+        )(function)
     return function
 
 
-@click.group(name="sandbox")
+@click.group(cls=Group, name="sandbox")
 def command() -> None:
     """Run the survey service on this machine: nobody is texted."""
 
@@ -164,8 +142,9 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
             f"there is no sandbox database {sandbox_database()}: nobody is being asked anything",
             hint="`runner apply` makes one in its project; --db names another",
         )
-    with _controls(db) as controls:
-        document, words = controls.simulate(seed, Habits(**rates))
+    document, words = _act(db, "simulate", seed=seed, **rates)
+    if document["results"] and db is None:
+        words += "\nNext: `runner reconcile` reads the answers."
     _show(layout, Simulation(**document), words)
 
 
@@ -214,69 +193,64 @@ Examples:
 def clock(move: str | None, db: Path | None, layout: str) -> None:
     """Show, advance or reset the service's time.
 
-    It advances by a duration, to a date or a time of day (UTC), or to the `next` moment at which something is
-    due: a session expires, or the owner of a magic number writes. What falls due on the way happens, and a
-    running service follows at once. Only `reset`, which sets the time to this machine's, moves it back, and
-    only while no record is later than that, because records are listed in the order of their creation.
+    It advances by a duration, to a date or a time of day (UTC), or to what is due `next`: the next message or
+    reminder of `campaigns/`; without one, the end of a session or a text from a magic number. What falls due
+    on the way happens, and a running service follows at once. Only `reset`, which sets the time to this
+    machine's, moves it back, and only while no record is later than that, because records are listed in the
+    order of their creation.
     """
-    with _controls(db) as controls:
-        document, words = controls.show_clock() if move is None else controls.move_clock(move)
+    from runner.sandbox.rehearsal.controls import ControlledSandbox
+
+    with explained():
+        document, words = ControlledSandbox(find_db(db)).show_clock()
+    due = None
+    if move == "next" and db is None:
+        # The plans of this project go by its own sandbox.
+        from runner.workflow.plan import find_due_message
+
+        due = find_due_message(datetime.fromisoformat(document["time"]), os.environ)
+    if move is not None:
+        document, words = _act(db, "clock", advance=move if due is None else due.at.isoformat())
+    if move == "next":
+        own = "Due now: a session has ended, or a magic number has written."
+        words += f"\n{own if due is None else due.describe()}"
     _show(layout, ShownClock(**document), words)
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  runner sandbox snapshot before-reminder.sqlite
-  runner sandbox snapshot --overwrite before-reminder.sqlite
-"""
-)
-@click.argument("file", type=_FILE)
+@command.command(epilog="\b\nExamples:\n  runner sandbox snapshot before-reminder")
+@click.argument("name")
 @DB_OPTION
-@click.option("--overwrite", is_flag=True, help="Replace the file if there is one.")
 @FORMAT_OPTION
-def snapshot(file: Path, db: Path | None, overwrite: bool, layout: str) -> None:
-    """Copy the sandbox's whole state to FILE.
+def snapshot(name: str, db: Path | None, layout: str) -> None:
+    """Keep the sandbox's whole state under NAME.
 
-    The file has phones, texts and the api_key: keep it as private as the database.
+    It lies in the folder `snapshots` beside the database, and has phones, texts and the api_key. One of the
+    same name is replaced.
     """
-    if file.exists() and not overwrite:
-        raise click.BadParameter(f"there is a {file} already; --overwrite replaces it", param_hint="FILE")
-    with _controls(db) as controls:
-        size = controls.copy_to(file)
-    text = f"Wrote {file} ({size:,} bytes). `runner sandbox reset --to {file}` goes back to it."
-    _show(layout, SavedSnapshot(str(file), size), text)
+    document, words = _act(db, "snapshot", name=name)
+    _show(layout, SavedSnapshot(**document), f"{words} `runner sandbox reset --to {name}` goes back to it.")
 
 
-@command.command(
-    epilog="""\b
-Examples:
-  runner sandbox reset
-  runner sandbox reset --to before-reminder.sqlite
-"""
-)
+@command.command(epilog="\b\nExamples:\n  runner sandbox reset\n  runner sandbox reset --to before-reminder")
 @DB_OPTION
-@click.option("--to", "file", type=_FILE, help="Go back to this snapshot.")
+@click.option("--to", "name", metavar="NAME", help="Go back to this snapshot.")
 @FORMAT_OPTION
-def reset(db: Path | None, file: Path | None, layout: str) -> None:
+def reset(db: Path | None, name: str | None, layout: str) -> None:
     """Delete all state, or go back to a snapshot.
 
     Without --to everything that was sent and answered is deleted. The credentials stay, and a running service
     continues with the new state.
     """
-    with _controls(db) as controls:
-        controls.go_back(file)
-    text = "The sandbox is empty." if file is None else f"The sandbox is as it was in {file}."
-    _show(layout, Reset(None if file is None else str(file)), text)
+    document, words = _act(db, "reset", to=name)
+    _show(layout, Reset(**document), words)
 
 
-@contextmanager
-def _controls(db: Path | None) -> Iterator[Controls]:
+def _act(db: Path | None, name: str, /, **values: object) -> ControlOutcome:
     # Late: the database would slow the start of every other command.
-    from runner.sandbox.rehearsal.controls import Controls
+    from runner.sandbox.rehearsal.controls import ACTIONS, ControlledSandbox, read_values
 
     with explained():
-        yield Controls(find_db(db))
+        return read_values(values, ACTIONS[name]).act(ControlledSandbox(find_db(db)))
 
 
 def _show(layout: str, document: Document, text: str) -> None:
@@ -291,10 +265,6 @@ _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.v
 
 def _read_lifetime(written: str | None) -> timedelta | None:
     return None if written is None else check_lifetime(parse_duration(written))
-
-
-def _read_latency(written: str) -> timedelta:
-    return check_latency(parse_duration(written))
 
 
 @command.command(
@@ -324,8 +294,8 @@ Examples:
     envvar="RUNNER_SANDBOX_API_KEY",
     help="Account secret; better set RUNNER_SANDBOX_API_KEY.  [default: one kept in the database]",
 )
-@click.option("--plan-renders", type=click.IntRange(0), help="Renders that the account's plan allows.")
-@click.option(
+@special_option("--plan-renders", type=click.IntRange(0), help="Renders that the account's plan allows.")
+@special_option(
     "--session-lifetime",
     metavar="DURATION",
     callback=read_option(_read_lifetime),
@@ -339,16 +309,16 @@ Examples:
     callback=read_option(parse_rates),
     help="Let this share of requests fail, from 0 to 1; may be repeated. The names are below.",
 )
-@click.option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
-@click.option(
+@special_option("--fault-seed", type=int, default=0, show_default=True, help="Equal seeds give equal faults.")
+@special_option(
     "--latency",
     default="0s",
     show_default=True,
     metavar="DURATION",
-    callback=read_option(_read_latency),
+    callback=read_option(parse_duration),
     help="Delay every request, for example by 50ms.",
 )
-@click.option(
+@special_option(
     "--allow-webhooks",
     "webhook_hosts",
     multiple=True,
@@ -356,7 +326,7 @@ Examples:
     callback=read_option(read_hosts),
     help="Also call webhooks on this host, not only on this machine; may be repeated.",
 )
-@click.option(
+@special_option(
     "--allow-host",
     "allowed_hosts",
     multiple=True,
@@ -377,7 +347,7 @@ def serve(
     try:
         faults = Faults(rates, latency=latency, seed=fault_seed)
     except SandboxError as error:
-        raise click.BadParameter(str(error), param_hint="--fault") from None
+        raise click.BadParameter(str(error), param_hint="--fault, --latency") from None
     with explained():
         database = db or make_sandbox_database()
         serve_sandbox(database, on_start=_show_address, faults=faults, **options)
@@ -385,8 +355,7 @@ def serve(
 
 def _show_address(address: ServiceAddress) -> None:
     # `echo` flushes: the starter of the service waits for these lines, often at the end of a pipe.
-    said = f"url: {address.url}\nusername: {address.username}\napi_key: {address.api_key}"
-    print_text(said if address.network_url is None else f"{said}\nnetwork_url: {address.network_url}")
+    print_text(f"url: {address.url}\nusername: {address.username}\napi_key: {address.api_key}")
     if sys.stderr.isatty():
         how = "Open the URL in a browser to see all texts, and answer them. Ctrl-C stops the service."
         print_prose(how, err=True)

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.encoding import fit_json
 from runner.source.json_schema import schema_names, schema_text
 
@@ -17,7 +18,9 @@ NAME is {", ".join(_OF_FILES)} for files; and, for the output of commands with -
 """
 
 
-@click.command(help=_HELP, epilog="\b\nExample:\n  runner schema campaign > campaign.schema.json")
+@click.command(
+    cls=Command, help=_HELP, epilog="\b\nExample:\n  runner schema campaign > campaign.schema.json"
+)
 @click.argument("name", type=click.Choice(schema_names()), metavar="NAME")
 def command(name: str) -> int:
     """Print a schema."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_json, print_prose, print_table
 from runner.cli.encoding import print_text
-from runner.cli.options import Command, format_option, target_scope
+from runner.cli.options import format_option, target_scope
 from runner.wording import count_words, escape_markdown, show_time, write_table
 from runner.workflow.observer import note
 from runner.workflow.status import COUNTS, LEFT_OUT, find_project_status

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose, show
 from runner.cli.encoding import print_text
-from runner.cli.options import Command, clustered_file_scope, format_option, rejected_option
+from runner.cli.options import format_option, path_scope, rejected_option
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
 from runner.wording import count_words
 from runner.workflow.validate import validate_campaigns, write_rejected
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     epilog="\b\nExamples:\n  runner validate\n  runner validate campaigns/customer-pulse.yaml\n"
     "  runner validate --format github\n  runner validate --format sarif >runner.sarif",
 )
-@clustered_file_scope
+@path_scope
 @format_option("human", "json", "markdown", "github", "sarif")
 @rejected_option
 def command(scope: Scope, format_: str, rejected: Path | None) -> int:

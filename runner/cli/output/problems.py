@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 import sys
+import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.encoding import fit_json, print_command, print_text
+from runner.git.command import hide_credentials
 from runner.github.job_summary import append_summary
-from runner.wording import count_words, escape_markdown, escape_steering, printable
+from runner.wording import count_words, escape_markdown, escape_steering, hide_phones, printable
 from runner.workflow.campaigns import show_path
 from runner.workflow.failures import write_problem_table
 
@@ -34,6 +36,11 @@ LONGEST = 4096
 """Characters of a message; actions/runner, `ExecutionContext.cs`, cuts it off there."""
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
 """GitHub's words for severities in a workflow command."""
+_SHOWN = {".yaml", ".yml", ".j2"}
+"""Endings of files whose lines are shown."""
+_LARGE = 1_000_000
+_WIDTH = 76
+"""Characters of a line that are shown."""
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -52,15 +59,50 @@ def human_lines(problems: Problems, *, with_notes: bool = True) -> list[str]:
 
 def _human_lines(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
     said: tuple[Path, str, str | None] | None = None
+    files: dict[Path, list[str]] = {}
     for diagnostic in diagnostics:
         place = printable(f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}")
         label = click.style(diagnostic.severity, fg=_COLOURS[diagnostic.severity], bold=True)
         yield f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]"
+        yield from show_source(diagnostic, files)
         advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
         # One problem in many rows has one remedy, said once.
         if diagnostic.hint and advice != said:
             yield f"    {printable(diagnostic.hint)}"
         said = advice
+
+
+def show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[str]:
+    """Yield the line of a problem in a campaign or a template, and a caret below its place.
+
+    Lines with people are not shown, and none of `targets.yaml`, where somebody may have written a password.
+    Phones and credentials in addresses are masked. `files` keeps the lines of files that were read.
+    """
+    file = problem.file
+    if file.suffix not in _SHOWN or file.stem == "targets" or problem.code.startswith("recipient"):
+        return
+    if file not in files:
+        files[file] = _read_lines(file)
+    if not 0 < problem.line <= len(files[file]):
+        return
+    line = files[file][problem.line - 1].replace("\t", " ")
+    masked, place = hide_credentials(hide_phones(line)), problem.column - 1
+    # Something left out would move the caret.
+    if len(masked) == len(line) and masked.strip() and "phone" not in masked:
+        start = max(0, place - _WIDTH // 2)
+        before = printable(masked[start:place])
+        yield f"  | {before}{printable(masked[place : start + _WIDTH].rstrip())}"
+        wide = sum(unicodedata.east_asian_width(one) in "WF" for one in before)
+        yield f"  | {' ' * (len(before) + wide)}^"
+
+
+def _read_lines(file: Path) -> list[str]:
+    try:
+        if file.stat().st_size > _LARGE:
+            return []
+        return file.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError):
+        return []
 
 
 def count_problems(problems: Problems) -> str:

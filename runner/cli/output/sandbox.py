@@ -63,11 +63,11 @@ class SavedSnapshot(SandboxDocument, frozen=True):
     """The document that `runner sandbox snapshot` writes.
 
     Attributes:
-        file: where it is.
+        name: what it goes by.
         bytes: its size.
     """
 
-    file: str
+    name: str
     bytes: Count
 
 

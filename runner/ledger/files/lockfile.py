@@ -304,8 +304,14 @@ def require_writable(file: Path) -> None:
     """Ensure, before anything is sent, that a lockfile can be written.
 
     Raises:
-        LockfileError: its folder cannot be written to, or the disk is full.
+        LockfileError: a folder is in its place, its folder cannot be written to, or the disk is full.
     """
+    if file.is_dir():
+        raise LOCKFILE.fail(
+            file,
+            "could not be written: it is a folder. Nothing was sent",
+            hint="move the folder away, then run the same command again",
+        )
     try:
         with drafting(file) as (stream, _):
             stream.write(" " * _PROBE_SIZE)

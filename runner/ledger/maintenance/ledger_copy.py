@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import re
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,12 @@ from sqlalchemy import Connection, Insert, Table, delete, false, func, insert, s
 from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement
 from runner.ledger.database import exclude_others, read_info
+from runner.ledger.engine import REFILL_HINT
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import SCHEMA_VERSION, info, locks, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
     from runner.ledger.database import Ledger
 
@@ -48,9 +50,21 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     return counts
 
 
+@contextmanager
+def naming_source() -> Iterator[None]:
+    """Have the hints of errors mean the ledger to copy: others are for a command's own ledger."""
+    try:
+        yield
+    except LedgerError as error:
+        hint = error.hint and re.sub("--ledger( (and|or) RUNNER_LEDGER)?", "--from", error.hint)
+        if hint == REFILL_HINT:
+            hint = "check --from: what it names is no ledger, or a damaged one; put back a backup of it"
+        raise LedgerError(error.message, hint=hint) from None
+
+
 def _iterate_rows(source: Ledger) -> Generator[tuple[Table, list[dict[str, Any]]]]:
     # A generator, so that an error of the source is not taken for one of the new ledger.
-    with source.reading() as connection:
+    with naming_source(), source.reading() as connection:
         version = read_info(connection, "schema")
         if version != str(SCHEMA_VERSION):
             raise LedgerError(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, func, select
 
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.results.differences import read_differences, select_answers
-from runner.ledger.tables import deliveries, launches, results
+from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
+from runner.ledger.tables import deliveries, launch_stats, launches, results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -118,17 +118,17 @@ def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[s
 def _iterate_reached(
     connection: Connection, campaign_id: int, names: Collection[str], asked: Collection[str] | None
 ) -> Iterator[Any]:
-    read = select_answers()
     query = (
         select(
             deliveries.c.message,
             deliveries.c.fingerprint,
             launches.c.id,
             launches.c.outcome_at,
-            read.at,
-            read.differs,
+            KNOWN_AT,
+            DIFFERS,
         )
-        .select_from(read.join(deliveries.join(launches, launches.c.id == deliveries.c.launch_id)))
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(
             deliveries.c.campaign_id == campaign_id,
             deliveries.c.message.in_(names),

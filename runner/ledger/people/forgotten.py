@@ -16,16 +16,15 @@ from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_or_update
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, read_forgotten
-from runner.ledger.record.renaming import list_former_names, renew_launch_keys
+from runner.ledger.record.renaming import list_former_names, read_message_names, renew_launch_keys
 from runner.ledger.record.unsettled import OPEN
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
     campaigns,
     deliveries,
-    forgotten_results,
     launch_readings,
+    launch_stats,
     launches,
-    message_names,
     opt_ins,
     opt_outs,
     results,
@@ -94,15 +93,13 @@ def _find_abandoned(connection: Connection, campaign_id: int, campaign: str, fin
         launches.c.state.not_in(OPEN),
         ~held,
     )
-    renames = connection.execute(
-        select(message_names).where(message_names.c.campaign_id == campaign_id)
-    ).all()
+    renames = read_message_names(connection, campaign_id).items()
     # A launch keeps the key of the old names of campaign and message.
     names = (campaign, *list_former_names(connection, campaign_id))
     return {
         row.id
         for row in connection.execute(query)
-        for message in (row.message, *(one.name for one in renames if one.message == row.message))
+        for message in (row.message, *(old for old, new in renames if new == row.message))
         if any(row.launch_key == launch_key(n, message, row.payload_digest, [fingerprint]) for n in names)
     }
 
@@ -117,9 +114,9 @@ def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) 
         delete(sessions).where(sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own))
     )
     counts: dict[int, int] = {row.launch_id: row.number for row in connection.execute(counted)}
-    kept = select(forgotten_results).where(forgotten_results.c.launch_id.in_(counts))
-    for row in connection.execute(kept).all():
-        counts[row.launch_id] += row.results
+    kept = select(launch_stats.c.launch_id, launch_stats.c.forgotten_results)
+    for row in connection.execute(kept.where(launch_stats.c.launch_id.in_(counts))).all():
+        counts[row.launch_id] += row.forgotten_results
     note_forgotten_results(connection, counts)
     removed = connection.execute(delete(results).where(theirs)).rowcount
     if removed:
@@ -132,8 +129,8 @@ def note_forgotten_results(connection: Connection, counts: Mapping[int, int]) ->
 
     The counts, by launch number, are of a complete reading.
     """
-    rows = [{"launch_id": launch_id, "results": count} for launch_id, count in counts.items()]
-    insert_or_update(connection, forgotten_results, rows)
+    rows = [{"launch_id": launch_id, "forgotten_results": count} for launch_id, count in counts.items()]
+    insert_or_update(connection, launch_stats, rows)
 
 
 def remove_lingering(connection: Connection, campaign_id: int, campaign: str) -> None:

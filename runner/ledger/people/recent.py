@@ -164,7 +164,7 @@ _HOLDING = (
 def _select_open(is_held: ColumnElement[bool]) -> Select[Any]:
     """Select fingerprints, each with whether its launch was read since it was sent."""
     return (
-        select(deliveries.c.fingerprint, launch_stats.c.launch_id.is_not(None))
+        select(deliveries.c.fingerprint, launch_stats.c.reconciled_at.is_not(None))
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(is_held)

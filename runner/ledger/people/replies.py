@@ -17,7 +17,7 @@ from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
-from runner.ledger.results.differences import select_answers
+from runner.ledger.results.differences import DIFFERS, KNOWN_AT
 from runner.ledger.results.sendings import count_evidence
 from runner.ledger.tables import (
     campaigns,
@@ -406,19 +406,20 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
     lost = _find_lost(connection, target)
     if lost is not None:
         return lost
-    stats, read = launch_stats.c, select_answers()
-    differs = read.differs.element
+    stats, differs = launch_stats.c, DIFFERS
     may_ask = launches.c.asks
     has_ended = and_(stats.num_active_sessions == 0, stats.num_queued_sessions == 0, ~differs)
     is_unread = or_(
-        and_(stats.launch_id.is_(None), ~differs),
-        and_(stats.launch_id.is_not(None), func.coalesce(has_ended, False).is_(False)),
+        and_(stats.reconciled_at.is_(None), ~differs),
+        and_(stats.reconciled_at.is_not(None), func.coalesce(has_ended, False).is_(False)),
     )
     # A list of results that is shorter than its count was not read.
-    since = func.coalesce(read.at.element, launches.c.outcome_at, launches.c.intent_at)
+    since = func.coalesce(KNOWN_AT, launches.c.outcome_at, launches.c.intent_at)
     query = (
         select(campaigns.c.name, since.label("since"))
-        .select_from(read.join(launches).join(campaigns, campaigns.c.id == launches.c.campaign_id))
+        .select_from(launches)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .where(campaigns.c.target == target, launches.c.state == "sent", may_ask, is_unread)
         .order_by(since)
         .limit(1)
@@ -439,7 +440,10 @@ def _find_unread_account(
         .select_from(launches)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(campaigns.c.target == target, launches.c.state == "sent", may_ask)
+        .where(
+            *(campaigns.c.target == target, launches.c.state == "sent", may_ask),
+            launch_stats.c.reconciled_at.is_not(None),
+        )
         .group_by(campaigns.c.name)
         .order_by("began")
     )

@@ -1,4 +1,4 @@
-"""The record of one campaign on one target.
+"""The record of one campaign on one target: its identity, and its deliveries or their counts.
 
 Before a command asks, the ledger is filled from all record files (`runner.workflow.workspace`): what is read
 here is the whole record.
@@ -6,30 +6,186 @@ here is the whole record.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from sqlalchemy import select
 
 from runner.errors import LockfileError
 from runner.ledger.database import exclude_others
+from runner.ledger.files.lockfile import lockfile_path
+from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import EarlierMessage, read_earlier
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.record.deliveries import find_record, read_known
-from runner.ledger.record.recorded import CampaignRecord, Record, RecordSummary, summarize_deliveries
-from runner.ledger.record.renaming import (
-    enter_record as enter_campaign_record,
-)
-from runner.ledger.record.renaming import rename_messages, require_current_ids
+from runner.ledger.record.renaming import enter_under_names, rename_messages, require_current_ids
 from runner.ledger.record.reservations import absorb_reservations, add_reserved, list_unknown
+from runner.ledger.tables import deliveries, launches
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
 
     from sqlalchemy import Connection
 
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Reservation
-    from runner.ledger.record.recorded import Identity
+
+_GROUP = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The campaign and target of a record.
+
+    Attributes:
+        name: the campaign's name.
+        file: the campaign file.
+        key: the key of the target's fingerprints.
+        renamed_from: the campaign's former names.
+        message_ids: current ids by current and former ones.
+        keeps_counts: whether the lockfile holds counts only (`lockfile: counts`).
+    """
+
+    name: str
+    file: Path
+    key: TargetKey
+    renamed_from: tuple[str, ...] = ()
+    message_ids: Mapping[str, str] = field(default_factory=dict)
+    keeps_counts: bool = False
+
+    @property
+    def target(self) -> str:
+        """The target's name."""
+        return self.key.target
+
+    @property
+    def lockfile(self) -> Path:
+        """The path of the lockfile."""
+        return lockfile_path(self.file, self.target)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The campaign's names: the current one first."""
+        return (self.name, *(name for name in self.renamed_from if name != self.name))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignRecord:
+    """A record without its deliveries: enough to send, and to write the lockfile.
+
+    `campaign_id` is None if the ledger lacks the campaign; `key`, if nothing is recorded.
+    """
+
+    campaign_id: int | None
+    key: TargetKey | None
+
+    def require_entered(self) -> tuple[int, TargetKey]:
+        """Return the ledger's number and the key of a campaign that was entered.
+
+        Raises:
+            ValueError: it was only read.
+        """
+        if self.campaign_id is None or self.key is None:
+            raise ValueError("this record was only read")
+        return self.campaign_id, self.key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record(CampaignRecord):
+    """The recorded deliveries of a campaign.
+
+    They are complete, or only counted if too large for memory: then the ledger is queried for some people at
+    a time.
+    """
+
+    deliveries: RecordedDeliveries | RecordSummary
+
+    @property
+    def known(self) -> RecordedDeliveries:
+        """All deliveries.
+
+        Raises:
+            ValueError: only the counts were read, and nobody must be taken for new by them.
+        """
+        if isinstance(self.deliveries, RecordedDeliveries):
+            return self.deliveries
+        raise ValueError("of this record only the counts were read")
+
+    @property
+    def digest(self) -> str:
+        """The digest of the people that the campaign has texted, or may have; the same on every machine.
+
+        Settled and unresolved deliveries count alike.
+        """
+        found = self.deliveries
+        return digest_tallies(tally_texted(found)) if isinstance(found, RecordedDeliveries) else found.digest
+
+    def is_empty(self) -> bool:
+        """Return whether nobody is recorded as texted."""
+        return self.deliveries.is_empty()
+
+    def count_texted(self) -> dict[str, tuple[int, int]]:
+        """Return the numbers of people who got each message, and who may have, by message id."""
+        return self.deliveries.count_texted()
+
+    def is_unclear(self) -> bool:
+        """Return whether there are deliveries that may or may not have been made."""
+        return any(unresolved for _, unresolved in self.count_texted().values())
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSummary:
+    """The recipients of one message: certain (`sent`) and possible (`unresolved`) ones."""
+
+    sent: PeopleTally = field(default_factory=PeopleTally)
+    unresolved: PeopleTally = field(default_factory=PeopleTally)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordSummary:
+    """A campaign's recorded deliveries by message id."""
+
+    messages: Mapping[str, MessageSummary] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        """The digest of all recipients, certain or possible: `digest_tallies` of `tally_texted`."""
+        return digest_tallies({name: one.sent + one.unresolved for name, one in self.messages.items()})
+
+    def is_empty(self) -> bool:
+        """Return whether nobody is recorded as texted."""
+        return not self.messages
+
+    def count_texted(self) -> dict[str, tuple[int, int]]:
+        """Return the numbers of people who got each message, and who may have, by message id."""
+        return {name: (one.sent.recipients, one.unresolved.recipients) for name, one in self.messages.items()}
+
+
+def summarize_deliveries(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str] | None = None,
+) -> RecordSummary:
+    """Return the counts and digests of a campaign's deliveries, in constant memory.
+
+    A person recorded under two ids of one message counts twice, until `rename_messages` has united them.
+    """
+    current = message_ids or {}
+    found: dict[str, MessageSummary] = {}
+    query = (
+        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
+        .execution_options(yield_per=_GROUP)
+    )
+    for message, fingerprint, state in connection.execute(query):
+        shelf = found.setdefault(current.get(message, message), MessageSummary())
+        (shelf.sent if state == "sent" else shelf.unresolved).add(fingerprint)
+    return RecordSummary(found)
 
 
 def read_record(
@@ -67,18 +223,13 @@ def _find(connection: Connection, identity: Identity) -> int | None:
 
 
 def read_earlier_messages(
-    ledger: Ledger, identity: Identity, wanted: Collection[str]
+    connection: Connection, identity: Identity, wanted: Collection[str]
 ) -> dict[str, EarlierMessage]:
-    """Return the record of messages that others come after, by id.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    with ledger.reading() as connection:
-        row = find_record(connection, identity.target, identity.names)
-        if row is None:
-            return {message: EarlierMessage() for message in wanted}
-        return read_earlier(connection, row.id, identity.message_ids, wanted)
+    """Return the record of messages that others come after, by id."""
+    row = find_record(connection, identity.target, identity.names) if wanted else None
+    if row is None:
+        return {message: EarlierMessage() for message in wanted}
+    return read_earlier(connection, row.id, identity.message_ids, wanted)
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:
@@ -139,7 +290,7 @@ def _enter(
     exclude_others(connection)
     enter_key(connection, identity.key)
     row = find_record(connection, identity.target, identity.names)
-    campaign_id = enter_campaign_record(connection, identity.target, identity.names, row, ())
+    campaign_id = enter_under_names(connection, identity.target, identity.names, row, ())
     require_current_ids(connection, campaign_id, identity.message_ids)
     rename_messages(connection, campaign_id, identity.message_ids)
     remove_lingering(connection, campaign_id, identity.name)

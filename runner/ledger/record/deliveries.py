@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from itertools import groupby
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Row,
-    Select,
     String,
     and_,
     bindparam,
@@ -21,6 +18,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     update,
 )
 
@@ -28,8 +26,8 @@ from runner.errors import LockfileError
 from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
-from runner.ledger.record.unsettled import UNEXPLAINED
-from runner.ledger.tables import campaigns, deliveries, former_names, launch_arms, launches
+from runner.ledger.record.unsettled import UNEXPLAINED, iterate_launches
+from runner.ledger.tables import campaigns, deliveries, former_names, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,8 +35,15 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchState
 
 
+_IN_LOCKFILES = (
+    *("message", "launch_key", "tag", "payload_digest", "project_launch_guid", "outcome_at", "asks", "arm"),
+    "run",
+)
 _REACHED_NOBODY = ("not_sent", "rejected")
 _GROUP = 5_000
+_FEW = 500
+# As `json.dumps` writes the key; within a text its quotes would be escaped.
+_QUESTIONS = '"questions":'
 _RECORD_OUTCOMES = BulkStatement(
     lambda _: (
         update(launches)
@@ -125,7 +130,12 @@ def _find_heirs(connection: Connection, target: str, names: Collection[str]) -> 
     query = (
         select(former_names.c.name, campaigns.c.name)
         .join(campaigns, campaigns.c.id == former_names.c.campaign_id)
-        .where(campaigns.c.target == target, former_names.c.name.in_(names), campaigns.c.name.not_in(names))
+        .where(
+            campaigns.c.target == target,
+            former_names.c.message == "",
+            former_names.c.name.in_(names),
+            campaigns.c.name.not_in(names),
+        )
     )
     return [(row[0], row[1]) for row in connection.execute(query.order_by(campaigns.c.name))]
 
@@ -250,36 +260,12 @@ def iterate_held(
 
     With `is_released`, these are the people who are free again, and have no later launch.
     """
-    query: Select[Any] = (
-        select(
-            launches.c.id,
-            launches.c.message,
-            launches.c.launch_key,
-            launches.c.tag,
-            launches.c.payload_digest,
-            launches.c.project_launch_guid,
-            launches.c.outcome_at,
-            launches.c.asks,
-            launch_arms.c.arm,
-            launches.c.run,
-            deliveries.c.fingerprint,
-        )
-        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
-        .outerjoin(
-            deliveries,
-            and_(
-                deliveries.c.launch_id == launches.c.id,
-                # Others are under a message's former id, too.
-                deliveries.c.message == launches.c.message,
-                deliveries.c.released.is_(is_released),
-            ),
-        )
-        .where(*conditions)
-        .order_by(launches.c.message, launches.c.launch_key, launches.c.id, deliveries.c.fingerprint)
-    )
-    for _, group in groupby(connection.execute(query), attrgetter("id")):
-        rows = list(group)
-        yield rows[0], tuple(row.fingerprint for row in rows if row.fingerprint is not None)
+    order = launches.c.message, launches.c.launch_key, launches.c.id
+    for row, held in iterate_launches(
+        connection, _IN_LOCKFILES, *conditions, is_released=is_released, order=order
+    ):
+        # Others are under a message's former id, too.
+        yield row, tuple(person for message, person in held if message == row.message)
 
 
 def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
@@ -398,3 +384,26 @@ def note_tried_again(connection: Connection, freed: Collection[int], detail: str
     for group in divide(sorted(freed), _GROUP):
         are_free = and_(launches.c.id.in_(group), launches.c.state == "not_sent")
         connection.execute(update(launches).where(are_free).values(detail=detail))
+
+
+def asks_something(definition: str) -> bool:
+    """Return whether a launch has open sessions once it is sent."""
+    return _QUESTIONS in definition
+
+
+def note_open(connection: Connection, launch_ids: Iterable[int], *, is_open: bool) -> None:
+    """Record that sessions of some launches are open, or that all have ended."""
+    for group in divide(launch_ids, _FEW):
+        are_these = and_(launches.c.id.in_(group), launches.c.is_open.is_not(is_open))
+        connection.execute(update(launches).where(are_these).values(is_open=is_open))
+
+
+def end_sessions(connection: Connection, launch_id: int, people: Collection[str]) -> None:
+    """Record the people whose sessions have ended, of a launch that is open for others."""
+    for group in divide(people, _FEW):
+        are_new = and_(
+            deliveries.c.launch_id == launch_id,
+            deliveries.c.fingerprint.in_(group),
+            deliveries.c.has_ended.is_(None),
+        )
+        connection.execute(update(deliveries).where(are_new).values(has_ended=true()))

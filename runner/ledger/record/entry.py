@@ -13,7 +13,6 @@ from sqlalchemy import (
     bindparam,
     false,
     func,
-    insert,
     literal_column,
     null,
     or_,
@@ -26,8 +25,7 @@ from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import read_guids
-from runner.ledger.record.open_launches import asks_something
+from runner.ledger.record.deliveries import asks_something, read_guids
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,
@@ -37,7 +35,7 @@ from runner.ledger.record.unsettled import (
     find_owner,
 )
 from runner.ledger.results.runs import fill_in_runs
-from runner.ledger.tables import deliveries, launch_arms, launches, reserved_launches
+from runner.ledger.tables import deliveries, launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -163,22 +161,18 @@ def enter_reserved_launches(
     Recipients recorded as reached stay with the launch that reached them.
     """
     for portion in divide(reserved):
-        ids, rows = _enter(
+        _, rows = _enter(
             connection,
             campaign_id,
             portion,
             lambda one: {
                 "definition": None,
+                "definition_digest": one.definition_digest,
                 "asks": one.asks,
                 "intent_at": one.reserved_at,
                 **_UNANSWERED,
             },
         )
-        digests = [
-            {"launch_id": launch_id, "definition_digest": one.definition_digest}
-            for launch_id, one in zip(ids, portion, strict=True)
-        ]
-        connection.execute(insert(reserved_launches), digests)
         _adopt_people(connection, campaign_id, rows)
 
 
@@ -288,6 +282,8 @@ def _enter(
             "launch_key": item.key,
             "tag": item.tag,
             "payload_digest": item.payload_digest,
+            "definition_digest": None,
+            "arm": item.arm,
             "recipients": len(item.recipients),
             "run": item.run,
             **describe(item),
@@ -297,9 +293,6 @@ def _enter(
     for row in described:
         row["is_open"] = row["asks"]
     _ADD_LAUNCHES.run(connection, described)
-    arms = [{"launch_id": launch_id, "arm": item.arm} for launch_id, item in pairs if item.arm is not None]
-    if arms:
-        connection.execute(insert(launch_arms), arms)
     return ids, [
         row
         for launch_id, item in pairs

@@ -21,14 +21,10 @@ from runner.ledger.files.lockfile import (
     save_lockfile,
 )
 from runner.ledger.people.opt_outs import read_forgotten
+from runner.ledger.record.campaign_record import CampaignRecord
 from runner.ledger.record.deliveries import find_record, iterate_accepted
 from runner.ledger.record.entry import absorb_launches
-from runner.ledger.record.recorded import CampaignRecord
-from runner.ledger.record.renaming import (
-    enter_record,
-    list_former_names,
-    read_message_names,
-)
+from runner.ledger.record.renaming import enter_under_names, list_former_names, read_message_names
 from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
@@ -44,7 +40,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.fingerprint import TargetKey
-    from runner.ledger.record.recorded import Identity
+    from runner.ledger.record.campaign_record import Identity
 
 
 def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key: TargetKey) -> None:
@@ -61,7 +57,7 @@ def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key:
     if row is not None and name in list_former_names(connection, row.id):
         # The file is older than the rename.
         name = row.name
-    campaign_id = enter_record(connection, key.target, [name], row, former - {name})
+    campaign_id = enter_under_names(connection, key.target, [name], row, former - {name})
     enter_runs(connection, lockfile.runs)
     dismiss_launches(connection, campaign_id, [one.project_launch_guid for one in lockfile.dismissed])
     current = read_message_names(connection, campaign_id)

@@ -1,10 +1,13 @@
-"""Renaming of campaigns and messages: their records move to the new names and ids."""
+"""Renaming of campaigns and messages: their records move to the new names and ids.
+
+Recorded campaigns that no file claims, and other targets, may have been renamed without a word.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
 from runner.errors import LockfileError
 from runner.ledger.database import insert_missing
@@ -20,21 +23,22 @@ from runner.ledger.tables import (
     dismissed_launches,
     former_names,
     launches,
-    message_names,
+    opt_outs,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import ColumnElement
 
     from runner.ledger.model import CampaignRow
 
 
-REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
+_PORTION = 10_000
+_REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 
 
-def enter_record(
+def enter_under_names(
     connection: Connection, target: str, names: Sequence[str], row: CampaignRow | None, former: Iterable[str]
 ) -> int:
     """Enter a campaign under its current name, the first one, and return the ledger's number of it.
@@ -51,11 +55,11 @@ def enter_record(
             _take_in(connection, target, names[0], campaign_id)
             connection.execute(update(campaigns).where(campaigns.c.id == campaign_id).values(name=names[0]))
             # Renamed back: the name is a former one no more.
-            back = and_(former_names.c.campaign_id == campaign_id, former_names.c.name == names[0])
+            back = and_(_is_former(campaign_id), former_names.c.name == names[0])
             connection.execute(delete(former_names).where(back))
     for name in sorted({*former, *names[1:]} - {names[0]}):
         _take_in(connection, target, name, campaign_id)
-    rows = [{"campaign_id": campaign_id, "name": name} for name in former]
+    rows = [{"campaign_id": campaign_id, "message": "", "name": name} for name in former]
     insert_missing(connection, former_names, rows)
     return campaign_id
 
@@ -68,7 +72,7 @@ def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -
     dismissed = read_dismissed(connection, blank.id)
     holds = [one for one in iterate_holds(connection, target) if one.campaign == name]
     drop_unexplained(connection, blank.id)
-    for table in (audiences, dismissed_launches, former_names, message_names):
+    for table in (audiences, dismissed_launches, former_names):
         connection.execute(delete(table).where(table.c.campaign_id == blank.id))
     connection.execute(delete(campaigns).where(campaigns.c.id == blank.id))
     dismiss_launches(connection, campaign_id, dismissed)
@@ -78,8 +82,14 @@ def _take_in(connection: Connection, target: str, name: str, campaign_id: int) -
 
 def list_former_names(connection: Connection, campaign_id: int) -> list[str]:
     """Return the former names of a campaign, in order."""
-    query = select(former_names.c.name).where(former_names.c.campaign_id == campaign_id)
-    return list(connection.execute(query.order_by(former_names.c.name)).scalars())
+    query = select(former_names.c.name).where(_is_former(campaign_id)).order_by(former_names.c.name)
+    return list(connection.execute(query).scalars())
+
+
+def _is_former(campaign_id: int, *, of_messages: bool = False) -> ColumnElement[bool]:
+    """Return the condition for former names of a campaign, or for former ids of its messages."""
+    is_kind = former_names.c.message != "" if of_messages else former_names.c.message == ""
+    return and_(former_names.c.campaign_id == campaign_id, is_kind)
 
 
 def require_current_ids(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
@@ -158,14 +168,73 @@ def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, st
     after = {old: new for old, new in after.items() if old not in renames.values()}
     if after == before:
         return
-    connection.execute(delete(message_names).where(message_names.c.campaign_id == campaign_id))
-    rows = [{"campaign_id": campaign_id, "name": old, "message": new} for old, new in after.items()]
-    insert_missing(connection, message_names, rows)
+    connection.execute(delete(former_names).where(_is_former(campaign_id, of_messages=True)))
+    rows = [{"campaign_id": campaign_id, "message": new, "name": old} for old, new in after.items()]
+    insert_missing(connection, former_names, rows)
 
 
 def read_message_names(connection: Connection, campaign_id: int) -> dict[str, str]:
     """Return the current ids of a campaign's renamed messages, by former ones."""
-    query = select(message_names.c.name, message_names.c.message).where(
-        message_names.c.campaign_id == campaign_id
+    query = select(former_names.c.name, former_names.c.message)
+    of_messages = _is_former(campaign_id, of_messages=True)
+    return {row.name: row.message for row in connection.execute(query.where(of_messages))}
+
+
+def list_unclaimed(
+    connection: Connection, target: str, claimed: Collection[str]
+) -> list[tuple[str, str, int]]:
+    """Return the names of a target's campaigns that are not `claimed`, with their tags.
+
+    Each tag comes with the number of recipients who were reached under it, or may have been.
+    """
+    query = (
+        select(campaigns.c.name, launches.c.tag, func.sum(launches.c.recipients))
+        .join(launches, launches.c.campaign_id == campaigns.c.id)
+        .where(
+            campaigns.c.target == target,
+            campaigns.c.name.not_in(claimed),
+            launches.c.state.in_(_REACHED_SOMEBODY),
+        )
+        .group_by(campaigns.c.name, launches.c.tag)
     )
-    return {row.name: row.message for row in connection.execute(query)}
+    return [(name, tag, int(count)) for name, tag, count in connection.execute(query)]
+
+
+def iterate_reached(connection: Connection, target: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the people whom a campaign has reached, or may have, each with a launch's payload digest."""
+    query = (
+        select(launches.c.payload_digest, deliveries.c.fingerprint)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .join(deliveries, deliveries.c.launch_id == launches.c.id)
+        .where(campaigns.c.target == target, campaigns.c.name == name, deliveries.c.released.is_(False))
+        .execution_options(yield_per=_PORTION)
+    )
+    yield from map(tuple, connection.execute(query))
+
+
+def has_own_launches(connection: Connection, campaign_id: int) -> bool:
+    """Return whether a run has sent launches of a campaign, or may have: found ones have no run."""
+    own = and_(
+        launches.c.campaign_id == campaign_id,
+        launches.c.state.in_(_REACHED_SOMEBODY),
+        launches.c.run.is_not(None),
+    )
+    return bool(connection.execute(select(exists().where(own))).scalar())
+
+
+def list_targets(connection: Connection, own: str, names: Collection[str] | None) -> set[str]:
+    """Return the targets with launches or opt-outs on record.
+
+    `own` counts only with launches; others, if `names` are given, only with launches of these campaigns.
+    """
+    has_launches = exists().where(
+        launches.c.campaign_id == campaigns.c.id, launches.c.state.in_(_REACHED_SOMEBODY)
+    )
+    query = select(campaigns.c.target).distinct().where(has_launches)
+    if names is not None:
+        query = query.where(or_(campaigns.c.target == own, campaigns.c.name.in_(names)))
+    found = set(connection.execute(query).scalars())
+    if names is None:
+        opted_out = select(opt_outs.c.target).distinct().where(opt_outs.c.target != own)
+        found |= set(connection.execute(opted_out).scalars())
+    return found

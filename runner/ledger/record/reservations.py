@@ -9,48 +9,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import exists, select, update
+from sqlalchemy import exists, update
 
-from runner.ledger.database import insert_missing
+from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.model import ReservedLaunch
 from runner.ledger.record.deliveries import iterate_held
 from runner.ledger.record.entry import BARE, enter_reserved_launches
 from runner.ledger.record.unsettled import OPEN, list_unsettled
 from runner.ledger.results.runs import enter_runs
-from runner.ledger.tables import deliveries, launches, reservations
+from runner.ledger.tables import deliveries, launches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
     from runner.ledger.model import RecordedDeliveries, Reservation
 
 
-def note_own(connection: Connection, name: str) -> None:
-    """Record the random name of a run or reservation; to be committed before anybody else sees it.
-
-    The ledger must have all launches of the reservation that can have been sent.
-    """
-    insert_missing(connection, reservations, [{"id": name}])
-
-
-def is_own(connection: Connection, name: str) -> bool:
-    """Return whether this ledger knows a run or a reservation."""
-    query = select(reservations.c.id).where(reservations.c.id == name)
-    return connection.execute(query).first() is not None
-
-
-def list_unknown(connection: Connection, told: Iterable[Reservation]) -> list[Reservation]:
+def list_unknown(connection: Connection, told: Collection[Reservation]) -> list[Reservation]:
     """Return the reservations that the ledger doesn't know."""
-    known = set(connection.execute(select(reservations.c.id)).scalars())
+    known = find_absorbed(connection, [one.id for one in told])
     return [one for one in told if one.id not in known]
 
 
 def absorb_reservations(
     connection: Connection,
     campaign_id: int,
-    told: Iterable[Reservation],
+    told: Collection[Reservation],
     message_ids: Mapping[str, str],
 ) -> None:
     """Enter the launches of unknown reservations as intents of a dead run.
@@ -66,7 +52,7 @@ def absorb_reservations(
         ]
         enter_runs(connection, reservation.runs)
         enter_reserved_launches(connection, campaign_id, current)
-        note_own(connection, reservation.id)
+        note_absorbed(connection, [reservation.id])
     if not unknown:
         return
     held = exists().where(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))

@@ -17,11 +17,10 @@ from sqlalchemy import Connection, select
 
 from runner.ledger.database import insert_into, insert_missing
 from runner.ledger.files.suppressions import HoldLine
-from runner.ledger.record.deliveries import enter_campaign, find_record
+from runner.ledger.record.deliveries import asks_something, enter_campaign, find_record
 from runner.ledger.record.entry import CLAIM, list_deliveries
-from runner.ledger.record.open_launches import asks_something
-from runner.ledger.record.unsettled import UNEXPLAINED, drop_unexplained, list_claimed
-from runner.ledger.tables import campaigns, deliveries, dismissed_launches, launches
+from runner.ledger.record.unsettled import UNEXPLAINED, drop_unexplained, iterate_launches, list_claimed
+from runner.ledger.tables import campaigns, dismissed_launches, launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -93,30 +92,20 @@ def list_unexplained(
 ) -> list[UnexplainedLaunch]:
     """Return a campaign's unexplained launches, the earliest first."""
     current = message_ids or {}
-    query = (
-        select(launches, deliveries.c.message.label("held_message"), deliveries.c.fingerprint)
-        .outerjoin(deliveries, deliveries.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED)
-        .order_by(launches.c.intent_at, launches.c.id)
-    )
-    rows = {}
-    held: dict[str, dict[str, set[str]]] = {}
-    for row in connection.execute(query):
-        rows[row.project_launch_guid] = row
-        shelf = held.setdefault(row.project_launch_guid, {})
-        if row.fingerprint is not None:
-            shelf.setdefault(current.get(row.held_message, row.held_message), set()).add(row.fingerprint)
-    return [
-        UnexplainedLaunch(
-            guid,
-            row.tag,
-            row.intent_at,
-            json.loads(row.definition or "{}"),
-            held[guid],
-            row.detail != _IN_PART,
+    are_theirs = launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED
+    columns = "project_launch_guid", "tag", "intent_at", "definition", "detail"
+    found = []
+    for row, held in iterate_launches(
+        connection, columns, *are_theirs, order=(launches.c.intent_at, launches.c.id)
+    ):
+        people: dict[str, set[str]] = {}
+        for message, person in held:
+            people.setdefault(current.get(message, message), set()).add(person)
+        definition, is_whole = json.loads(row.definition or "{}"), row.detail != _IN_PART
+        found.append(
+            UnexplainedLaunch(row.project_launch_guid, row.tag, row.intent_at, definition, people, is_whole)
         )
-        for guid, row in rows.items()
-    ]
+    return found
 
 
 def has_unexplained(connection: Connection, campaign_id: int) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import divide
 from runner.ledger.model import Unsettled
-from runner.ledger.tables import campaigns, deliveries, launches, reserved_launches
+from runner.ledger.tables import campaigns, deliveries, launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Row
+    from sqlalchemy import ColumnElement, Connection, Row, Select
 
 _GROUP = 5_000
 OPEN = ("intent", "unknown")
@@ -26,6 +28,8 @@ ADOPTED = "the service lists it"
 UNEXPLAINED = "unexplained"
 """The state of launches that the service lists and no record explains (`ledger.record.unexplained`)."""
 
+_UNSETTLED = ("message", "launch_key", "tag", "definition", "definition_digest", "intent_at", "detail")
+
 
 def list_unsettled(
     connection: Connection, campaign_id: int, *, states: Sequence[str] = OPEN, is_released: bool = False
@@ -34,37 +38,49 @@ def list_unsettled(
 
     For use under the campaign's lock: then an intent without an outcome was left by a dead run.
     """
-    query = (
-        select(launches, deliveries.c.fingerprint, reserved_launches.c.definition_digest)
-        .outerjoin(reserved_launches, reserved_launches.c.launch_id == launches.c.id)
-        .outerjoin(
-            deliveries,
-            and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released)),
-        )
-        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(states))
-        .order_by(launches.c.id)
-    )
-    recipients: dict[int, set[str]] = {}
-    rows = {}
-    for row in connection.execute(query):
-        rows[row.id] = row
-        shelf = recipients.setdefault(row.id, set())
-        if row.fingerprint is not None:
-            shelf.add(row.fingerprint)
+    are_theirs = launches.c.campaign_id == campaign_id, launches.c.state.in_(states)
     return [
         Unsettled(
-            id=launch_id,
+            id=row.id,
             message=row.message,
             key=row.launch_key,
             tag=row.tag,
             definition=None if row.definition is None else json.loads(row.definition),
-            recipients=frozenset(recipients[launch_id]),
+            recipients=frozenset(person for _, person in held),
             intent_at=row.intent_at,
             detail=row.detail,
             definition_digest=row.definition_digest or "",
         )
-        for launch_id, row in rows.items()
+        for row, held in iterate_launches(connection, _UNSETTLED, *are_theirs, is_released=is_released)
     ]
+
+
+def iterate_launches(
+    connection: Connection,
+    columns: Iterable[str],
+    *conditions: ColumnElement[bool],
+    is_released: bool = False,
+    order: Sequence[ColumnElement[Any]] = (launches.c.id,),
+) -> Iterator[tuple[Row[Any], list[tuple[str, str]]]]:
+    """Yield the launches that match conditions, each with its deliveries: pairs of message and fingerprint.
+
+    `columns` are of the launches, beside `id`. With `is_released`, the deliveries are those of people who are
+    free again, and have no later launch.
+    """
+    held = and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(is_released))
+    query: Select[Any] = (
+        select(
+            *(launches.c[name] for name in ("id", *columns)),
+            deliveries.c.message.label("held_as"),
+            deliveries.c.fingerprint,
+        )
+        .outerjoin(deliveries, held)
+        .where(*conditions)
+        .order_by(*order, deliveries.c.fingerprint)
+    )
+    for _, group in groupby(connection.execute(query), attrgetter("id")):
+        rows = list(group)
+        yield rows[0], [(row.held_as, row.fingerprint) for row in rows if row.fingerprint is not None]
 
 
 def count_unsettled(connection: Connection, campaign_id: int) -> int:
@@ -216,32 +232,17 @@ class Claim:
 
 def read_claims(connection: Connection, target: str, guids: Collection[str]) -> dict[str, Claim]:
     """Return the records of some guids, written as by `normalize_guid`; unexplained launches have none."""
-    found: dict[str, tuple[int, int, bool]] = {}
-    people: dict[str, set[str]] = {}
+    found: dict[str, Claim] = {}
+    columns = "project_launch_guid", "campaign_id", "detail"
+    own = select(campaigns.c.id).where(campaigns.c.target == target)
+    is_explained = launches.c.campaign_id.in_(own) & (launches.c.state != UNEXPLAINED)
     for group in divide(_list_forms(guids), _GROUP):
-        query = (
-            select(
-                launches.c.project_launch_guid,
-                launches.c.id,
-                launches.c.campaign_id,
-                launches.c.detail,
-                deliveries.c.fingerprint,
-            )
-            .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-            .outerjoin(
-                deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
-            )
-            .where(
-                campaigns.c.target == target,
-                launches.c.project_launch_guid.in_(group),
-                launches.c.state != UNEXPLAINED,
-            )
-        )
-        for written, launch_id, campaign_id, detail, fingerprint in connection.execute(query):
-            guid = normalize_guid(written)
-            found[guid] = launch_id, campaign_id, detail == ADOPTED
-            people.setdefault(guid, set()).update([fingerprint] if fingerprint is not None else [])
-    return {guid: Claim(*one, frozenset(people[guid])) for guid, one in found.items()}
+        is_it = launches.c.project_launch_guid.in_(group)
+        for row, held in iterate_launches(connection, columns, is_it, is_explained):
+            guid, people = normalize_guid(row.project_launch_guid), frozenset(person for _, person in held)
+            before = found[guid].people if guid in found else ()
+            found[guid] = Claim(row.id, row.campaign_id, row.detail == ADOPTED, people.union(before))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,17 +257,12 @@ class AdoptedLaunch:
 
 def list_adopted(connection: Connection, campaign_id: int) -> list[AdoptedLaunch]:
     """Return a campaign's launches that count as sent since a list had them."""
-    query = (
-        select(launches.c.id, launches.c.message, launches.c.project_launch_guid, deliveries.c.fingerprint)
-        .outerjoin(deliveries, deliveries.c.launch_id == launches.c.id)
-        .where(
-            launches.c.campaign_id == campaign_id, launches.c.state == "sent", launches.c.detail == ADOPTED
-        )
-    )
-    found: dict[tuple[int, str, str], set[str]] = {}
-    for *one, fingerprint in connection.execute(query):
-        found.setdefault(tuple(one), set()).update([fingerprint] if fingerprint is not None else [])
-    return [AdoptedLaunch(*one, frozenset(people)) for one, people in found.items()]
+    is_adopted = (launches.c.state == "sent") & (launches.c.detail == ADOPTED)
+    columns, is_theirs = ("message", "project_launch_guid"), launches.c.campaign_id == campaign_id
+    return [
+        AdoptedLaunch(row.id, row.message, row.project_launch_guid, frozenset(person for _, person in held))
+        for row, held in iterate_launches(connection, columns, is_theirs, is_adopted)
+    ]
 
 
 def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, Any] | None:

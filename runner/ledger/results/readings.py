@@ -32,8 +32,7 @@ from sqlalchemy import (
 from runner.ledger.bulk import divide
 from runner.ledger.database import insert_into
 from runner.ledger.model import COUNTS, AcceptedLaunch, format_moment
-from runner.ledger.results.reconciled import clean
-from runner.ledger.tables import forgotten_results, launch_readings, launch_stats, launches, results
+from runner.ledger.tables import launch_readings, launch_stats, launches, results
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -51,8 +50,8 @@ _HELD = (
     select(func.count()).where(results.c.launch_id == _row.launch_id).correlate(launch_readings)
 ).scalar_subquery()
 _FORGOTTEN = func.coalesce(
-    select(forgotten_results.c.results)
-    .where(forgotten_results.c.launch_id == _row.launch_id)
+    select(launch_stats.c.forgotten_results)
+    .where(launch_stats.c.launch_id == _row.launch_id)
     .correlate(launch_readings)
     .scalar_subquery(),
     0,
@@ -192,7 +191,6 @@ class Reading:
                     **{name: getattr(one, name) for name in COUNTS},
                     "b_id": one.launch_id,
                     "is_listed": True,
-                    "project_launch_start": clean(one.project_launch_start),
                     "definition": json.dumps(definitions[one.launch_id])
                     if one.launch_id in lacking
                     else None,
@@ -336,7 +334,7 @@ class Reading:
 
     def keep_counts(self, connection: Connection, at: str) -> None:
         """Make what the service counts the campaign's, as reconciled at `at` (UTC, ISO 8601)."""
-        names = ["launch_id", *COUNTS, "project_launch_start", "reconciled_at"]
+        names = ["launch_id", *COUNTS, "reconciled_at"]
         columns = [literal(at) if name == "reconciled_at" else _row[name] for name in names]
         found = select(*columns).where(self._is_own, _row.is_listed)
         statement = insert_into(connection, launch_stats).from_select(names, found)

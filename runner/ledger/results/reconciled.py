@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
@@ -20,7 +21,6 @@ from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
     campaigns,
     deliveries,
-    launch_starts,
     launch_stats,
     launches,
     opt_outs,
@@ -48,18 +48,18 @@ _SUMMED = {
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return their number."""
     total, revision = 0, begin_revision(connection)
+    names = [*StoredResult._fields, "revision"]
     for group in divide(rows, _BULK):
-        _STORE_RESULTS.run(connection, [_write_result(row, revision) for row in group])
+        # One look at all texts: hardly any needs to be changed.
+        is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
+        clear = group if is_clean else [[*map(_clean_value, row)] for row in group]
+        _STORE_RESULTS.run(connection, [dict(zip(names, (*row, revision), strict=True)) for row in clear])
         total += len(group)
     return total
 
 
-def _write_result(row: StoredResult, revision: int) -> dict[str, object]:
-    values: dict[str, object] = {**row._asdict(), "revision": revision}
-    # One look for all texts: hardly any needs to be changed.
-    if _UNSTORABLE.search("".join(map(str, row))):
-        return {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
-    return values
+def _clean_value(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value
 
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
@@ -82,20 +82,33 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
     They are known before a launch has results.
     """
     for group in map(dict, divide(((key, _read_start(start)) for key, start in starts.items()), _GROUP)):
-        query = select(launch_starts).where(launch_starts.c.launch_id.in_(group))
+        known_start = launch_stats.c.project_launch_start
+        query = select(launch_stats.c.launch_id, known_start).where(launch_stats.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
         changed = {number: start for number, start in group.items() if known.get(number) != start}
         rows = [{"launch_id": number, "project_launch_start": start} for number, start in changed.items()]
-        insert_or_update(connection, launch_starts, rows)
+        insert_or_update(connection, launch_stats, rows)
         copied = exists().where(results.c.launch_id.in_(changed))
         if changed and connection.execute(select(copied)).scalar():
             renew_edition(connection)
 
 
-def read_members(connection: Connection, launch_id: int) -> frozenset[str]:
-    """Return the fingerprints of a launch's recipients."""
-    is_theirs = and_(deliveries.c.launch_id == launch_id, deliveries.c.released.is_(False))
-    return frozenset(connection.execute(select(deliveries.c.fingerprint).where(is_theirs)).scalars())
+def find_texted(
+    connection: Connection, campaign_id: int, fingerprints: Collection[str]
+) -> set[tuple[int, str]]:
+    """Return the launches of a campaign that went to some people, each with the person's fingerprint."""
+    # By the primary key, which begins with campaign and message.
+    messages = select(launches.c.message).where(launches.c.campaign_id == campaign_id).distinct()
+    query = select(deliveries.c.launch_id, deliveries.c.fingerprint).where(
+        deliveries.c.campaign_id == campaign_id,
+        deliveries.c.message.in_(messages),
+        deliveries.c.released.is_(False),
+    )
+    return {
+        (row.launch_id, row.fingerprint)
+        for group in divide(set(fingerprints), _GROUP)
+        for row in connection.execute(query.where(deliveries.c.fingerprint.in_(group)))
+    }
 
 
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
@@ -172,13 +185,12 @@ def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, 
             func.count(launches.c.id),
             func.min(BEGAN),
             func.max(BEGAN),
-            func.count(launch_stats.c.launch_id),
+            func.count(launch_stats.c.reconciled_at),
             func.min(launch_stats.c.reconciled_at),
-            func.sum(case((launch_stats.c.launch_id.is_(None), 0), else_=launches.c.recipients)),
+            func.sum(case((launch_stats.c.reconciled_at.is_(None), 0), else_=launches.c.recipients)),
             *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
         .group_by(launches.c.message)
     )

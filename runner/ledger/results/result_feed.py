@@ -14,13 +14,7 @@ from sqlalchemy import Connection, String, bindparam, func, insert, select
 
 from runner.ledger.database import exclude_others, read_info, write_info
 from runner.ledger.report_model import FeedRow, ResultVersion
-from runner.ledger.tables import (
-    launch_arms,
-    launch_starts,
-    launches,
-    result_revisions,
-    results,
-)
+from runner.ledger.tables import launch_stats, launches, result_revisions, results
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,8 +69,8 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
     query = (
         select(
             launches.c.message,
-            func.coalesce(launch_arms.c.arm, "").label("arm"),
-            func.coalesce(launch_starts.c.project_launch_start, "").label("started"),
+            func.coalesce(launches.c.arm, "").label("arm"),
+            func.coalesce(launch_stats.c.project_launch_start, "").label("started"),
             results.c.launch_id,
             results.c.result_guid,
             results.c.participant,
@@ -89,8 +83,7 @@ def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterat
             results.c.non_answer,
         )
         .join(launches, launches.c.id == results.c.launch_id)
-        .outerjoin(launch_starts, launch_starts.c.launch_id == results.c.launch_id)
-        .outerjoin(launch_arms, launch_arms.c.launch_id == results.c.launch_id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == results.c.launch_id)
         .where(launches.c.campaign_id == campaign_id, results.c.revision > since)
     )
     for row in connection.execute(query.execution_options(yield_per=_GROUP)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, case, func, select
@@ -16,14 +16,10 @@ from runner.ledger.tables import (
     audiences,
     campaigns,
     deliveries,
-    forgotten_results,
-    launch_arms,
-    launch_starts,
     launch_stats,
     launches,
     opt_outs,
     results,
-    service_plans,
     sessions,
 )
 
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
 _DATE_LENGTH = len("2026-11-20")
 _PORTION = 5000
-BEGAN = func.coalesce(func.nullif(launch_starts.c.project_launch_start, ""), launches.c.outcome_at)
+BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), launches.c.outcome_at)
 """The start of a launch by the service's clock; if unknown, the time of its answer."""
 
 
@@ -139,13 +135,10 @@ def count_sent_by_day(
     """Return the recipients of accepted launches by message, arm and day, in that order."""
     date = func.substr(BEGAN, 1, _DATE_LENGTH)
     query = (
-        select(
-            launches.c.message, func.coalesce(launch_arms.c.arm, ""), date, func.sum(launches.c.recipients)
-        )
-        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
-        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
+        select(launches.c.message, func.coalesce(launches.c.arm, ""), date, func.sum(launches.c.recipients))
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-        .group_by(launches.c.message, launch_arms.c.arm, date)
+        .group_by(launches.c.message, launches.c.arm, date)
     )
     counted: Counter[tuple[str, str, str]] = Counter()
     for message, arm, day, recipients in connection.execute(query):
@@ -182,12 +175,10 @@ def iterate_asked(
     query = (
         select_reached(campaign_id)
         .add_columns(
-            func.coalesce(launch_arms.c.arm, ""),
-            func.coalesce(launch_starts.c.project_launch_start, launches.c.outcome_at, ""),
+            func.coalesce(launches.c.arm, ""),
+            func.coalesce(launch_stats.c.project_launch_start, launches.c.outcome_at, ""),
             case((launch_stats.c.reconciled_at.is_(None), "0"), else_="1"),
         )
-        .outerjoin(launch_arms, launch_arms.c.launch_id == launches.c.id)
-        .outerjoin(launch_starts, launch_starts.c.launch_id == launches.c.id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
     )
     for message, *rest in connection.execute(query.execution_options(yield_per=_PORTION)):
@@ -323,9 +314,9 @@ def count_reported_opt_outs(
 def count_left_out(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> Counter[str]:
     """Return the results that are not kept because their participants were forgotten, by message id."""
     query = (
-        select(launches.c.message, func.sum(forgotten_results.c.results))
-        .join(forgotten_results, forgotten_results.c.launch_id == launches.c.id)
-        .where(launches.c.campaign_id == campaign_id)
+        select(launches.c.message, func.sum(launch_stats.c.forgotten_results))
+        .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, launch_stats.c.forgotten_results > 0)
     )
     return count_by_message(connection, query, message_ids)
 
@@ -353,13 +344,12 @@ def _list_confirmed(target: str) -> tuple[ColumnElement[bool], ...]:
     return opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed"
 
 
-def store_service_plan(connection: Connection, target: str, plan: ServicePlan, at: str) -> None:
+def store_service_plan(connection: Connection, target: str, plan: ServicePlan) -> None:
     """Store limits and price of the service's plan."""
-    insert_or_update(connection, service_plans, [{"target": target, **asdict(plan), "read_at": at}])
+    write_info(connection, f"service_plan_{target}", json.dumps(asdict(plan)))
 
 
 def read_service_plan(connection: Connection, target: str) -> ServicePlan | None:
     """Return limits and price of a target's plan; None if it was never read."""
-    columns = [service_plans.c[one.name] for one in fields(ServicePlan)]
-    row = connection.execute(select(*columns).where(service_plans.c.target == target)).first()
-    return None if row is None else ServicePlan(*row)
+    written = read_info(connection, f"service_plan_{target}")
+    return None if written is None else ServicePlan(**json.loads(written))

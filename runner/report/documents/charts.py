@@ -1,217 +1,21 @@
-"""Charts as SVG: plain shapes and texts, without scripts, ids and styles.
-
-The page's style sheet gives colours and fonts by class, so that dark mode and paper work. A chart is an image
-with a name and a description for screen readers; its figures are in a table beside it.
-"""
+"""A report's charts, none where there is nothing to draw; the figures are in a table beside each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
-from html import escape
-from itertools import groupby
-from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
-from runner.report.documents.wording import write_count, write_line, write_percent
+from runner.report.documents.wording import write_count, write_percent
 from runner.report.model import Day
+from runner.report.scores import divide
+from runner.view.blocks import Chart
+from runner.view.charts import ChartMark, plot_bars, plot_columns, plot_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from runner.report.model import Interval, MessageReport, NetPromoterScore, QuestionReport, Turnout
-
-
-WIDTH = 480
-"""Width of a chart in its own units, which are CSS pixels where there is room."""
-
-LONGEST_LABEL = 18
-"""Characters of a label in a chart; the table beside it has the whole label."""
-
-# Room for a character: the style sheet's 13 px are 15 on a phone and on paper.
-_CHARACTER = 10
-_ROW, _BAR, _WIDEST, _AXIS, _GAP, _PLOT = 30, 18, 48, 22, 8, 160
-_MOST_TICKS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ChartMark:
-    """A value in the chart's unit, the text that says it, and an interval drawn as whiskers."""
-
-    label: str
-    value: float | None
-    text: str
-    interval: Interval | None = None
-
-
-def plot_bars(
-    marks: Sequence[ChartMark], name: str, write_value: Callable[[float], str] | None = None
-) -> str:
-    """Return lying bars from 0, the first on top, each with its text after its end, or with a common axis.
-
-    `write_value` writes the values of the axis.
-    """
-    labels = [_shorten(mark.label) for mark in marks]
-    start = _GAP + _CHARACTER * max(map(len, labels), default=0)
-    ends = [(end, mark) for mark in marks for end in (mark.value, *(mark.interval or ())) if end]
-    scale = min(
-        (
-            (WIDTH - start - _GAP - _CHARACTER * (3 if write_value else len(mark.text))) / end
-            for end, mark in ends
-        ),
-        default=WIDTH,
-    )
-    bottom, shapes = _ROW * len(marks), []
-    if write_value:
-        for tick in _choose_ticks(0, max((end for end, _ in ends), default=1)):
-            shapes.append(_draw("path", "guide", d=f"M{_fit(start + tick * scale)} 0V{bottom}"))
-            shapes.append(_write(start + tick * scale, bottom + 16, write_value(tick), "axis middle"))
-    for row, (label, mark) in enumerate(zip(labels, marks, strict=True)):
-        y, length = (row + 0.5) * _ROW, (mark.value or 0) * scale
-        shapes.append(_write(start - _GAP, y + 5, label, "axis end"))
-        if mark.value is not None:
-            shapes.append(_draw("rect", "part", x=start, y=y - _BAR / 2, width=length, height=_BAR))
-        if not write_value:
-            shapes.append(_write(start + length + _GAP, y + 5, mark.text))
-        if mark.interval is not None:
-            low, high = (_fit(start + end * scale) for end in mark.interval)
-            shapes.append(_draw("path", "whisker", d=f"M{low} {y - 5:g}v10m0-5H{high}m0-5v10"))
-    return _frame(name, bottom + (_AXIS if write_value else 0), shapes, _describe(marks))
-
-
-def plot_columns(labels: Sequence[str], parts: Mapping[str, Sequence[int]], name: str) -> str:
-    """Return standing columns of counts, each stacked from its parts.
-
-    `parts` are by the class that gives the colour, with a count for each column.
-    """
-    sums = [sum(counts) for counts in zip(*parts.values(), strict=True)]
-    plot = _Plot(labels, 0, max([1, *sums]), "{:,.0f}".format, least_step=1)
-    width = min(0.7 * plot.step, _WIDEST)
-    shapes = [*plot.draw_axes()]
-    for number in range(len(labels)):
-        below = 0
-        for kind, counts in parts.items():
-            top, height = plot.place(below + counts[number]), plot.place(0) - plot.place(counts[number])
-            x = plot.find_middle(number) - width / 2
-            shapes.append(_draw("rect", kind, x=x, y=top, width=width, height=height))
-            below += counts[number]
-    said = [f"{label}: {write_count(count)}" for label, count in zip(labels, sums, strict=True)]
-    return _frame(name, plot.place(0) + _AXIS, shapes, said)
-
-
-def plot_parts(parts: Mapping[str, int], name: str) -> str:
-    """Return one lying bar of the parts of a whole, in order, by the class that gives the colour."""
-    scale, left, shapes = WIDTH / max(sum(parts.values()), 1), 0.0, []
-    for kind, count in parts.items():
-        shapes.append(_draw("rect", kind, x=left, y=0, width=count * scale, height=_ROW))
-        left += count * scale
-    return _frame(name, _ROW, shapes, [f"{kind}: {write_count(count)}" for kind, count in parts.items()])
-
-
-def plot_trend(
-    marks: Sequence[ChartMark],
-    name: str,
-    write_value: Callable[[float], str],
-    limits: tuple[float, float],
-) -> str:
-    """Return a line through values in the order of time, with their intervals.
-
-    `limits` are the lowest and highest possible value, where the axis ends at the latest.
-    """
-    ends = [end for mark in marks if mark.value is not None for end in (mark.value, *(mark.interval or ()))]
-    lowest, highest = min(ends, default=0), max(ends, default=1)
-    room = (highest - lowest) / 10 or 0.1
-    low, high = max(limits[0], lowest - room), min(limits[1], highest + room)
-    plot = _Plot([_shorten(mark.label) for mark in marks], low, high, write_value)
-    shapes = [*plot.draw_axes()]
-    known = enumerate(marks)
-    for is_known, run in groupby(known, lambda numbered: numbered[1].value is not None):
-        points = [(plot.find_middle(number), plot.place(mark.value or 0), mark) for number, mark in run]
-        if not is_known:
-            continue
-        path = "L".join(f"{_fit(x)} {_fit(y)}" for x, y, _ in points)
-        shapes.append(_draw("path", "line part", d=f"M{path}"))
-        for x, y, mark in points:
-            if mark.interval:
-                bottom, top = (_fit(plot.place(end)) for end in mark.interval)
-                shapes.append(_draw("path", "whisker", d=f"M{_fit(x - 5)} {bottom}h10m-5 0V{top}m-5 0h10"))
-            shapes.append(_draw("circle", "part", cx=x, cy=y, r=4))
-    return _frame(name, _GAP + _PLOT + _AXIS, shapes, _describe(marks))
-
-
-class _Plot:
-    """The ground of a chart with a standing axis, and a place for each label."""
-
-    def __init__(
-        self,
-        labels: Sequence[str],
-        low: float,
-        high: float,
-        write_value: Callable[[float], str],
-        least_step: float = 0,
-    ) -> None:
-        self._low, self._scale = low, _PLOT / (high - low)
-        self._ticks = {tick: write_value(tick) for tick in _choose_ticks(low, high, least_step)}
-        self._start = _GAP + _CHARACTER * max(map(len, [*self._ticks.values(), "00"])) + _GAP
-        self._labels, self._widest = labels, _CHARACTER * max(map(len, labels), default=0)
-        self.step = (WIDTH - self._start - self._widest / 2) / max(len(labels), 1)
-
-    def place(self, value: float) -> float:
-        """Return the height of a value."""
-        return _GAP + _PLOT - (value - self._low) * self._scale
-
-    def find_middle(self, number: int) -> float:
-        """Return the middle of the place of a label."""
-        return self._start + (number + 0.5) * self.step
-
-    def draw_axes(self) -> Iterator[str]:
-        """Yield a line for each value of the axis, and as many labels as there is room for."""
-        for tick, text in self._ticks.items():
-            y = self.place(tick)
-            yield _draw("path", "guide", d=f"M{_fit(self._start)} {_fit(y)}H{WIDTH}")
-            yield _write(self._start - _GAP, y + 5, text, "axis end")
-        every = ceil((self._widest + _CHARACTER) / self.step)
-        for number, label in list(enumerate(self._labels))[::every]:
-            yield _write(self.find_middle(number), _GAP + _PLOT + 16, label, "axis middle")
-
-
-def _choose_ticks(low: float, high: float, least_step: float = 0) -> list[float]:
-    """Return round values between two, at equal distances."""
-    raw = max((high - low) / _MOST_TICKS, least_step)
-    power = 10.0 ** floor(log10(raw))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
-    return [step * number for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
-
-
-def _describe(marks: Sequence[ChartMark]) -> list[str]:
-    return [f"{write_line(mark.label)}: {mark.text}" for mark in marks]
-
-
-def _frame(name: str, height: float, shapes: Sequence[str], said: Sequence[str]) -> str:
-    """Return a drawing as SVG on one line, with a name and a description for screen readers."""
-    attributes = f'class="chart" viewBox="0 0 {WIDTH} {_fit(height)}" role="img"'
-    described = f"<desc>{escape('; '.join(said))}</desc>"
-    return f'<svg {attributes} aria-label="{escape(write_line(name))}">{described}{"".join(shapes)}</svg>'
-
-
-def _draw(tag: str, kind: str, **attributes: float | str) -> str:
-    shown = (f'{name}="{one if isinstance(one, str) else _fit(one)}"' for name, one in attributes.items())
-    return f'<{tag} class="{kind}" {" ".join(shown)}/>'
-
-
-def _write(x: float, y: float, text: str, kind: str = "figure") -> str:
-    return f'<text class="{kind}" x="{_fit(x)}" y="{_fit(y)}">{escape(text)}</text>'
-
-
-def _fit(number: float) -> str:
-    """Return a coordinate with one decimal, enough for a screen and equal on every machine."""
-    # Adding zero turns minus zero into zero.
-    return f"{round(number, 1) + 0.0:g}"
-
-
-def _shorten(label: str) -> str:
-    line = write_line(label)
-    return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1].rstrip() + "…"
+    from runner.report.model import MessageReport, Turnout
+    from runner.report.question_model import NetPromoterScore
 
 
 MOST_BARS = 24
@@ -220,11 +24,9 @@ MOST_BARS = 24
 MOST_DAYS = 120
 """Days of a chart, at most; a chart of more has only days with events."""
 
-_NPS_GROUPS = ("detractors",) * 7 + ("passives",) * 2 + ("promoters",) * 2
 
-
-def draw_funnel(message: MessageReport) -> str:
-    """Return a message's way from its audience to the end of the survey, as bars."""
+def draw_funnel(message: MessageReport) -> Iterator[Chart]:
+    """Yield a message's way from its audience to the end of the survey, as bars."""
     steps: list[tuple[str, int | None, str]] = [("Sent", message.sent, "")]
     if message.audience is not None:
         steps.insert(0, ("Audience", message.audience.recipients, ""))
@@ -233,42 +35,29 @@ def draw_funnel(message: MessageReport) -> str:
         steps.append(("Answered", message.participants_answered, f" ({of_sent} of sent)"))
         steps.append(("Reached the end", message.participants_completed, f" ({of_answered} of these)"))
     # An unknown count has no bar.
-    marks = [
-        ChartMark(label, count, write_count(count) + share)
-        for label, count, share in steps
-        if count is not None
-    ]
-    if len(marks) == 1 or not message.sent:
-        return ""
-    return plot_bars(marks, "Bar chart: people at each step, from the audience to the end of the survey")
+    known = [(label, count, share) for label, count, share in steps if count is not None]
+    if len(known) > 1 and message.sent:
+        marks = [ChartMark(label, count, write_count(count) + share) for label, count, share in known]
+        name = "Bar chart: people at each step, from the audience to the end of the survey"
+        yield Chart(plot_bars(marks, name))
 
 
-def draw_nps(nps: NetPromoterScore) -> str:
-    """Return the detractors, passives and promoters as one bar."""
-    if not nps.counted:
-        return ""
-    parts = {"detractors": nps.detractors, "passives": nps.passives, "promoters": nps.promoters}
-    return plot_parts(parts, "Bar: shares of detractors, passives and promoters")
+def draw_nps(nps: NetPromoterScore | None) -> Iterator[Chart]:
+    """Yield the detractors, passives and promoters as one bar."""
+    if nps is not None and nps.counted:
+        parts = {"detractors": nps.detractors, "passives": nps.passives, "promoters": nps.promoters}
+        legend = [
+            (kind, f"{kind.capitalize()} {count:,} ({write_percent(divide(count, nps.counted))})")
+            for kind, count in parts.items()
+        ]
+        yield Chart(plot_parts(parts, "Bar: shares of detractors, passives and promoters"), legend=legend)
 
 
-def draw_distribution(question: QuestionReport) -> str:
-    """Return the frequency of each score of an NPS question, as columns; empty for other questions."""
-    responses = question.distribution
-    if question.nps is None or not question.nps.counted or len(responses) != len(_NPS_GROUPS):
-        return ""
-    parts = {
-        group: [one.count if kind == group else 0 for kind, one in zip(_NPS_GROUPS, responses, strict=True)]
-        for group in dict.fromkeys(_NPS_GROUPS)
-    }
-    labels = list(map(str, range(len(_NPS_GROUPS))))
-    return plot_columns(labels, parts, "Column chart: answers by score")
-
-
-def draw_days(days: Sequence[Day]) -> str:
-    """Return first and further answers by day, as columns; empty for fewer than two days of answers."""
+def draw_days(days: Sequence[Day]) -> Iterator[Chart]:
+    """Yield first and further answers by day, as columns; none for fewer than two days of answers."""
     by_date = {day.date: day for day in days}
     if sum((day.answers or 0) > 0 for day in days) < 2:  # noqa: PLR2004  # one column is no chart
-        return ""
+        return
     dates = sorted(by_date)
     if (dates[-1] - dates[0]).days < MOST_DAYS:
         # Days without events have no rows, but take time.
@@ -276,14 +65,15 @@ def draw_days(days: Sequence[Day]) -> str:
     shown = [by_date.get(date) or Day(date, 0, 0, 0) for date in dates]
     firsts = [day.first_answers or 0 for day in shown]
     further = [max((day.answers or 0) - first, 0) for day, first in zip(shown, firsts, strict=True)]
-    labels = [f"{date:%m-%d}" for date in dates]
-    return plot_columns(labels, {"first": firsts, "further": further}, "Column chart: answers by day")
+    parts = {"first": firsts, "further": further}
+    svg = plot_columns([f"{date:%m-%d}" for date in dates], parts, "Column chart: answers by day")
+    yield Chart(svg, legend=[("first", "First answers"), ("further", "Further answers")])
 
 
-def draw_groups(groups: Sequence[Turnout]) -> str:
-    """Return the response rates of groups with their intervals, as bars."""
+def draw_groups(groups: Sequence[Turnout]) -> Iterator[Chart]:
+    """Yield the response rates of groups with their intervals, as bars."""
     if not 1 < len(groups) <= MOST_BARS or all(group.response_rate is None for group in groups):
-        return ""
+        return
     marks = [
         ChartMark(
             group.name,
@@ -294,4 +84,5 @@ def draw_groups(groups: Sequence[Turnout]) -> str:
         for group in groups
     ]
     name = "Bar chart: response rate of each group, with its 95 % interval"
-    return plot_bars(marks, name, lambda rate: f"{100 * rate:.0f} %")
+    svg = plot_bars(marks, name, lambda rate: f"{100 * rate:.0f} %")
+    yield Chart(svg, "Response rates; the whiskers are 95 % intervals.")

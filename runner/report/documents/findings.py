@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.report.comparison import DAYS_TO_ANSWER
 from runner.report.documents.wording import (
     NOT_KNOWN,
     SCORE_FORMATS,
-    count_nouns,
     format_duration,
     write_count,
     write_known,
@@ -22,6 +20,8 @@ from runner.report.documents.wording import (
     write_time,
 )
 from runner.report.scores import divide
+from runner.view.blocks import ListItem
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
         CampaignReport,
         MessageReport,
         PooledScore,
-        QuestionReport,
-        ResponseRates,
-        Score,
-        TimeSummary,
         VariantAnalysis,
         Volume,
     )
+    from runner.report.question_model import QuestionReport, Score, TimeSummary
 
 
 FREEFORM_NOTE = "Answered in the participants’ own words, which a report does not show."
@@ -80,7 +77,7 @@ def caution(counted: int) -> str:
     """Return the caution beside a score of few answers, without a full stop; empty for enough."""
     if not counted:
         return "no answers yet"
-    return f"{count_nouns(counted, 'answer')}, too few to go by" if counted < FEW_ANSWERS else ""
+    return f"{count_words(counted, 'answer')}, too few to go by" if counted < FEW_ANSWERS else ""
 
 
 def _hedge(sentence: str, counted: int) -> str:
@@ -151,7 +148,7 @@ def write_texts(question: QuestionReport) -> str:
     are = "is" if texts.counted == 1 else "are"
     left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
     return (
-        f"{count_nouns(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the "
+        f"{count_words(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the "
         f"longest has {texts.longest:,}."
     )
 
@@ -170,7 +167,7 @@ def write_times(times: TimeSummary | None, what: str) -> str:
 def write_volume(message: MessageReport) -> str:
     """Return a sentence on a message's renders."""
     parts = (
-        count_nouns(message.launches, "launch", "launches"),
+        count_words(message.launches, "launch", "launches"),
         _write_nouns(message, "renders", message.renders, "render"),
         _write_nouns(message, "results", message.results, "result"),
     )
@@ -185,9 +182,9 @@ def list_volume(message: MessageReport) -> Iterator[str]:
     if volume.renders is None:
         yield f"How many renders there were is not known; the forecast was {forecast}."
         return
-    renders = count_nouns(volume.renders, "render")
+    renders = count_words(volume.renders, "render")
     if volume.renders < volume.forecast_min:
-        waiting = count_nouns(queued or 0, "text is", "texts are")
+        waiting = count_words(queued or 0, "text is", "texts are")
         still = f", while {waiting} still queued at the service" if queued else ""
         yield f"{renders}, fewer than the forecast of {forecast}{still}."
     elif volume.renders > volume.forecast_max:
@@ -201,7 +198,7 @@ def list_volume(message: MessageReport) -> Iterator[str]:
     if share or cost:
         yield f"Together the renders are {', '.join(filter(None, (share, cost)))}."
     if volume.asked_again is not None:
-        yield f"{count_nouns(volume.asked_again, 'render')} asked a question again after an invalid answer."
+        yield f"{count_words(volume.asked_again, 'render')} asked a question again after an invalid answer."
 
 
 def write_cost(volume: Volume) -> str:
@@ -217,11 +214,11 @@ def write_opt_outs(message: MessageReport) -> str:
         opted_out, doubtful = (write_known(message, name, None) for name in ("opt_outs", "doubtful"))
         return f"How many opted out: {opted_out}; how many doubtful replies wait for a decision: {doubtful}."
     rate = write_percent(divide(message.opt_outs, message.sent))
-    opted_out = f"{count_nouns(message.opt_outs, 'person', 'people')} opted out ({rate} of those texted)"
+    opted_out = f"{count_words(message.opt_outs, 'person', 'people')} opted out ({rate} of those texted)"
     if not message.doubtful:
         return f"{opted_out}."
     wait = "waits" if message.doubtful == 1 else "wait"
-    replies = count_nouns(message.doubtful, "doubtful reply", "doubtful replies")
+    replies = count_words(message.doubtful, "doubtful reply", "doubtful replies")
     return f"{opted_out}; {replies} {wait} for a decision."
 
 
@@ -229,7 +226,7 @@ def write_non_answers(message: MessageReport) -> str:
     """Return how many results answer nothing, as a sentence; empty if none is known."""
     if not message.non_answers:
         return ""
-    found = count_nouns(message.non_answers, "reply is", "replies are")
+    found = count_words(message.non_answers, "reply is", "replies are")
     return f"{found} no answer, and counted as none: blank, a phone's reaction, or automatic."
 
 
@@ -240,7 +237,7 @@ def write_audience(audience: Audience | None) -> str:
             "How large the audience was, who of it was not texted, and what the service refused is "
             f"{NOT_KNOWN}: nothing was planned with this ledger."
         )
-    people = count_nouns(audience.recipients, "person", "people")
+    people = count_words(audience.recipients, "person", "people")
     return f"The audience had {people} when it was last applied, {write_time(audience.planned_at)}."
 
 
@@ -250,7 +247,7 @@ def write_holdout(audience: Audience | None) -> str:
         return ""
     share = write_percent(divide(audience.control_group, audience.recipients))
     were = "was" if audience.control_group == 1 else "were"
-    people = count_nouns(audience.control_group, "person", "people")
+    people = count_words(audience.control_group, "person", "people")
     return (
         f"Control group: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what "
         "they do can be compared with what the others do."
@@ -277,20 +274,13 @@ def write_analysis(analysis: VariantAnalysis) -> str:
     if analysis.method == "sequential":
         return "A test for every look: of 100 experiments without a difference, at most 5 ever show one."
     if analysis.due is None:
-        people = count_nouns(analysis.per_arm or 0, "person has", "people have")
+        people = count_words(analysis.per_arm or 0, "person has", "people have")
         return f"The verdict is taken {DAYS_TO_ANSWER} days after {people} been asked in each arm."
     day = analysis.due.isoformat()
     if not analysis.is_due:
         return f"The verdict is taken by the first report that is reconciled on {day} (UTC) or later."
-    people = count_nouns(sum(arm.sent for arm in analysis.arms), "person", "people")
+    people = count_words(sum(arm.sent for arm in analysis.arms), "person", "people")
     return f"The verdict is of the {people} asked, and of the answers that came, before {day} (UTC)."
-
-
-def write_rates(rates: ResponseRates) -> str:
-    """Return AAPOR's six response rates as a sentence, with the definition's name."""
-    named = ((name.upper(), getattr(rates, name)) for name in rates.__struct_fields__)
-    parts = ", ".join(f"{name} {write_percent(rate)}" for name, rate in named)
-    return f"Response rates by AAPOR’s Standard Definitions (10th edition, 2023): {parts}."
 
 
 def write_p_value(p_value: float | None) -> str:
@@ -310,20 +300,20 @@ def write_suppressed(breakdown: Breakdown) -> str:
     )
     # A larger group may be left out as well, so that the total does not reveal the small ones.
     return (
-        f"{count_nouns(breakdown.suppressed, 'group')}{together} {are} left out, so that no group of fewer "
+        f"{count_words(breakdown.suppressed, 'group')}{together} {are} left out, so that no group of fewer "
         f"than {breakdown.least} people can be made out."
     )
 
 
 def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str) -> str:
     """Return a count with its noun: `1 render`, `renders not known (120 in 60 of 61 launches)`."""
-    return f"{name} {write_known(message, name, None)}" if count is None else count_nouns(count, noun)
+    return f"{name} {write_known(message, name, None)}" if count is None else count_words(count, noun)
 
 
 def _write_basis(question: QuestionReport, score: Score) -> str:
     """Return the answers that a score rests on, as the end of its sentence."""
     nps, csat = question.nps, question.csat
-    answers = count_nouns(score.counted, "answer")
+    answers = count_words(score.counted, "answer")
     if score.measure == "nps" and nps is not None:
         groups = {"promoters": nps.promoters, "passives": nps.passives, "detractors": nps.detractors}
         parts = (f"{name} {write_percent(divide(count, nps.counted))}" for name, count in groups.items())
@@ -343,89 +333,92 @@ AAPOR_NOTE = (
 """The note beside the response rates: the standard wants them named with their definition."""
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One entry of "How to read this": a subject, its explanation, and the source.
-
-    `topic` is what a report needs for it.
-    """
-
-    topic: str
-    term: str
-    text: str
-    source: str
-
-
 _EXPLANATIONS = (
-    Explanation(
+    (
         "questions",
-        "Response rate and its 95 % interval",
-        "People with at least one answer, of the people texted. Another draw of as many people like these"
-        " would give a somewhat different rate; 95 of 100 such intervals hold the true one.",
-        "E. B. Wilson (1927), Journal of the American Statistical Association 22, 209–212",
+        ListItem(
+            term="Response rate and its 95 % interval",
+            text="People with at least one answer, of the people texted. Another draw of as many people "
+            "like these would give a somewhat different rate; 95 of 100 such intervals hold the true "
+            "one. E. B. Wilson (1927), Journal of the American Statistical Association 22, 209–212.",
+        ),
     ),
-    Explanation(
+    (
         "questions",
-        "Completion",
-        "People who answered the last question, or ended the survey early by an answer that does so, of "
-        "those who answered at all.",
-        "",
+        ListItem(
+            term="Completion",
+            text="People who answered the last question, or ended the survey early by an answer that does "
+            "so, of those who answered at all.",
+        ),
     ),
-    Explanation(
+    (
         "questions",
-        "Times",
-        "Half, and nine in ten, of those who answered took at most so long. Those who never answered are "
-        "not among them.",
-        "",
+        ListItem(
+            term="Times",
+            text="Half, and nine in ten, of those who answered took at most so long. Those who never "
+            "answered are not among them.",
+        ),
     ),
-    Explanation(
+    (
         "nps",
-        "NPS (Net Promoter Score)",
-        "Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100.",
-        "F. F. Reichheld (2003), Harvard Business Review, December",
+        ListItem(
+            term="NPS (Net Promoter Score)",
+            text="Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100. F. F. Reichheld "
+            "(2003), Harvard Business Review, December.",
+        ),
     ),
-    Explanation(
+    (
         "csat",
-        "CSAT (customer satisfaction)",
-        "Share of answers that are one of the top two responses, with its Wilson interval.",
-        "Wilson (1927), as above",
+        ListItem(
+            term="CSAT (customer satisfaction)",
+            text="Share of answers that are one of the top two responses, with its Wilson interval (1927, "
+            "as above).",
+        ),
     ),
-    Explanation(
+    (
         "numeric_answers",
-        "Mean and its 95 % interval",
-        "Student’s interval, with the skewness taken off: where most answers are near one end of the "
-        "scale, it reaches further to where the few are.",
-        "P. Hall (1992), Journal of the Royal Statistical Society B 54, 221–228",
+        ListItem(
+            term="Mean and its 95 % interval",
+            text="Student’s interval, with the skewness taken off: where most answers are near one end of "
+            "the scale, it reaches further to where the few are. P. Hall (1992), Journal of the Royal "
+            "Statistical Society B 54, 221–228.",
+        ),
     ),
-    Explanation(
+    (
         "arms",
-        "Arms compared",
-        "The difference of two response rates with its 95 % interval. “No difference shown” does not mean"
-        " that there is none: there may be too few people to show it. P-values and intervals are adjusted"
-        " alike for the number of comparisons. Where the campaign fixes no day and no size, they are "
-        "those of a test that may be looked at any number of times.",
-        "R. G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), Journal"
-        " of the American Statistical Association 56, 52–64; R. Johari et al. (2022), Operations Research"
-        " 70, 1806–1821",
+        ListItem(
+            term="Arms compared",
+            text="The difference of two response rates with its 95 % interval. “No difference shown” does "
+            "not mean that there is none: there may be too few people to show it. P-values and "
+            "intervals are adjusted alike for the number of comparisons. Where the campaign fixes no "
+            "day and no size, they are those of a test that may be looked at any number of times. R. "
+            "G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), "
+            "Journal of the American Statistical Association 56, 52–64; R. Johari et al. (2022), "
+            "Operations Research 70, 1806–1821.",
+        ),
     ),
-    Explanation(
+    (
         "rates",
-        "AAPOR response rates",
-        "RR1 to RR6 differ in whether partial interviews count, and in how many of the people of whom "
-        "nothing is known are taken to be eligible.",
-        "AAPOR (2023), Standard Definitions, 10th edition",
+        ListItem(
+            term="AAPOR response rates",
+            text="RR1 to RR6 differ in whether partial interviews count, and in how many of the people of "
+            "whom nothing is known are taken to be eligible. AAPOR (2023), Standard Definitions, 10th "
+            "edition.",
+        ),
     ),
-    Explanation(
+    (
         "report",
-        "What is not here",
-        "Phone numbers, answers in people’s own words, and groups so small that a rate may tell of one "
-        "person.",
-        "",
+        ListItem(
+            term="What is not here",
+            text="Phone numbers, answers in people’s own words, and groups so small that a rate may tell "
+            "of one person.",
+        ),
     ),
 )
+"""The entries of "How to read this", each with what a report needs for it."""
 
 
-def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
+def list_explanations(report: CampaignReport) -> Iterator[ListItem]:
     """Yield the explanations of a report's content."""
     questions = [question.shown for message in report.messages for question in message.questions]
     topics = {
@@ -438,4 +431,4 @@ def list_explanations(report: CampaignReport) -> Iterator[Explanation]:
         "arms": any(message.experiment is not None for message in report.messages),
         "rates": any(message.response_rates is not None for message in report.messages),
     }
-    yield from (one for one in _EXPLANATIONS if topics[one.topic])
+    yield from (item for topic, item in _EXPLANATIONS if topics[topic])

@@ -20,15 +20,15 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from runner.document import PLACES, Count, Document, Part, build
-from runner.report.documents.html import write_html
-from runner.report.documents.markdown import write_markdown
+from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.wording import defuse_formula, distinguish
 from runner.report.model import MessageReport, PooledScore, RunReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from runner.report.model import CampaignReport, Interval
+    from runner.report.model import CampaignReport
+    from runner.report.question_model import Interval
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")

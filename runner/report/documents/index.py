@@ -6,23 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.report.comparison import subtract_interval
-from runner.report.documents.charts import ChartMark, plot_trend
-from runner.report.documents.html import render_page
-from runner.report.documents.tables import ReportTable, build_table
 from runner.report.documents.wording import (
     NOT_DEFINED,
     SCORE_FORMATS,
+    SIMULATION_NOTE,
     write_count,
     write_percent,
     write_percent_range,
 )
+from runner.view.blocks import Beside, Chart, Column, Link, Section, Sentence, TableBlock
+from runner.view.charts import ChartMark, plot_trend
+from runner.view.html import write_page
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.report.facts import Scale
-    from runner.report.model import CampaignReport, MessageReport, QuestionReport, Score
+    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import QuestionReport, Score
 
 
 MOST_WAVES = 24
@@ -37,16 +40,47 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     """
     ordered = sorted(reports, key=lambda report: report.campaign)
     ordered.sort(key=_rank, reverse=True)
-    trends = find_waves(reports)
-    return render_page(
-        "index.html.j2",
-        rows=[(report, describe_campaign(report), links.get(report.campaign)) for report in ordered],
-        trends=[(trend, write_change(trend), draw_waves(trend), tabulate_waves(trend)) for trend in trends],
-        is_simulated=any(report.is_simulated for report in reports),
+    rows = [
+        (Link(one.campaign, links[one.campaign]) if one.campaign in links else one.campaign, *_outline(one))
+        for one in ordered
+    ]
+    table = TableBlock(
+        (
+            "Campaign",
+            "Sent on",
+            "Texts sent",
+            "People answered",
+            "Response",
+            "95 % interval",
+            Column("Scores", "text"),
+        ),
+        rows,
+        "The latest first. The response rate is that of the survey that was sent to the most people.",
     )
+    sections = [Section("What each came to", [table])]
+    trends = find_waves(reports)
+    if trends:
+        note = (
+            "Questions that several campaigns ask with the same tag and scale. Overlapping intervals do not "
+            "show that nothing changed."
+        )
+        waves = [
+            Section(
+                trend.text,
+                [
+                    Sentence(write_change(trend), "strong"),
+                    Beside([Chart(draw_waves(trend))], [tabulate_waves(trend)]),
+                ],
+            )
+            for trend in trends
+        ]
+        sections.append(Section("From wave to wave", [Sentence(note, "quiet"), *waves]))
+    is_simulated = any(report.is_simulated for report in reports)
+    notice = [Sentence(SIMULATION_NOTE, "notice")] if is_simulated else []
+    return write_page(count_words(len(reports), "campaign"), "Campaign reports", notice, sections)
 
 
-def describe_campaign(report: CampaignReport) -> tuple[str, ...]:
+def _outline(report: CampaignReport) -> tuple[str, ...]:
     """Return a campaign's dates, sent, answered, response rate, its interval, and scores, as texts.
 
     The rate is of the message with questions that was sent to the most people: a person may have had several.
@@ -60,9 +94,9 @@ def describe_campaign(report: CampaignReport) -> tuple[str, ...]:
     return (*counts, write_percent(main.response_rate), interval, _write_scores(main))
 
 
-def tabulate_waves(trend: Trend) -> ReportTable:
+def tabulate_waves(trend: Trend) -> TableBlock:
     """Return a question's score in each wave."""
-    rows = (
+    rows = [
         (
             wave.campaign,
             wave.first_sent_at.date().isoformat(),
@@ -71,9 +105,9 @@ def tabulate_waves(trend: Trend) -> ReportTable:
             write_count(wave.score.counted),
         )
         for wave in trend.waves
-    )
+    ]
     columns = "Campaign", "First sent", "Score", "95 % interval", "Answers"
-    return build_table(f"{trend.tag}, wave by wave", columns, rows)
+    return TableBlock(columns, rows, f"{trend.tag}, wave by wave")
 
 
 def draw_waves(trend: Trend) -> str:

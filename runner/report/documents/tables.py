@@ -1,10 +1,8 @@
-"""A report's tables and tiles of main figures, as values for every document, not yet escaped."""
+"""A report's tables, and the tiles of its main figures."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.reasons import REASONS
 from runner.report.documents.findings import caution, write_p_value
@@ -12,7 +10,6 @@ from runner.report.documents.wording import (
     NOT_DEFINED,
     NOT_KNOWN,
     SCORE_FORMATS,
-    count_nouns,
     format_duration,
     write_count,
     write_known,
@@ -25,9 +22,11 @@ from runner.report.documents.wording import (
     write_time,
 )
 from runner.report.scores import divide
+from runner.view.blocks import BAR, Column, Link, TableBlock, Tile
+from runner.wording import count_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.report.model import (
         Audience,
@@ -35,114 +34,73 @@ if TYPE_CHECKING:
         Dispositions,
         Experiment,
         MessageReport,
-        QuestionReport,
         ResponseRates,
         RunReport,
-        Score,
-        TimeSummary,
         Turnout,
     )
+    from runner.report.question_model import QuestionReport, Score, TimeSummary
+    from runner.view.blocks import Cell
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of texts of any origin, figures, shares drawn as bars, or links."""
-
-    name: str
-    kind: Literal["text", "figure", "bar", "link"] = "figure"
-
-
-@dataclass(frozen=True, slots=True)
-class ReportTable:
-    """A table with a caption for people and screen readers; the first column names the subjects of its rows.
-
-    A cell is a text; the share of a bar, or the address of a link; None for none.
-    """
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str | Fraction | None, ...], ...]
-
-
-_Cell = str | Fraction | None
-_BAR = Column("", "bar")
-
-
-def build_table(
-    caption: str, columns: Sequence[str | Column], rows: Iterable[Sequence[_Cell]]
-) -> ReportTable:
-    """Return a table; of columns that are only names, the first has texts, the others figures."""
-    first, *others = columns
-    return ReportTable(
-        caption,
-        tuple(
-            one if isinstance(one, Column) else Column(one, "text" if number == 0 else "figure")
-            for number, one in enumerate((first, *others))
-        ),
-        tuple(map(tuple, rows)),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class FunnelRow:
-    """A row of a message's funnel: a count (None if not known), its share, and the whole in words.
+class _Step(NamedTuple):
+    """A step of a message's funnel: a count (None if not known), and what it is a share of.
 
     `name` is the count's, as in `MessageReport.partly_known`.
     """
 
     label: str
-    count: int | None
-    share: Fraction | None = None
+    people: int | None
     whole: str = ""
     name: str = ""
 
 
-def tabulate_funnel(message: MessageReport) -> ReportTable:
+def tabulate_funnel(message: MessageReport) -> TableBlock:
     """Return the outcomes of a message's recipients."""
-    rows = (
-        (row.label, write_known(message, row.name, row.count), _write_share(message, row))
-        for row in list_funnel(message)
-    )
-    return build_table("What became of the recipients", ("Step", "People", "Share"), rows)
+    wholes = {
+        "recipients": message.recipients,
+        "sent": message.sent,
+        "answered": message.participants_answered,
+    }
+    rows = []
+    for step in _list_steps(message):
+        share = _share_in_part(message, step) if step.whole and step.people is None else ""
+        if step.whole and step.people is not None:
+            part = divide(step.people, wholes[step.whole])
+            share = f"{write_percent(part if part is None or part <= 1 else None)} of {step.whole}"
+        rows.append((step.label, write_known(message, step.name, step.people), share))
+    return TableBlock(("Step", "People", "Share"), rows, "What became of the recipients")
 
 
-def _write_share(message: MessageReport, row: FunnelRow) -> str:
-    """Return a row's share, or that among the reconciled launches; empty if that is not known either."""
-    if row.whole and row.count is not None:
-        return f"{write_percent(row.share)} of {row.whole}"
-    part, answered = (message.find_part(name) for name in (row.name, "participants_answered"))
+def _share_in_part(message: MessageReport, step: _Step) -> str:
+    """Return a step's share among the reconciled launches; empty if that is not known either."""
+    part, answered = (message.find_part(name) for name in (step.name, "participants_answered"))
     read = message.reconciled_launches
-    if row.count is not None or part is None or part.launches != read:
+    if part is None or part.launches != read:
         return ""
-    whole = message.reconciled_sent if row.whole == "sent" else 0 if answered is None else answered.count
+    whole = message.reconciled_sent if step.whole == "sent" else 0 if answered is None else answered.count
     share = divide(part.count, whole)
     if share is None or share > 1:
         return ""
-    return f"{write_percent(share)} of {whole:,} {row.whole} in {read:,} of {message.launches:,} launches"
+    return f"{write_percent(share)} of {whole:,} {step.whole} in {read:,} of {message.launches:,} launches"
 
 
-def list_funnel(message: MessageReport) -> Iterator[FunnelRow]:
+def _list_steps(message: MessageReport) -> Iterator[_Step]:
     """Yield a message's funnel, without empty steps that would only distract."""
-    sent, sessions = message.sent, message.sessions
-    yield FunnelRow("Recipients", message.recipients)
+    yield _Step("Recipients", message.recipients)
     if message.unresolved:
-        share = divide(message.unresolved, message.recipients)
-        yield FunnelRow("Outcome not known", message.unresolved, share, "recipients")
-    yield FunnelRow("Sent", sent, divide(sent, message.recipients), "recipients")
-    states = {"Still queued": "queued", "In progress": "active", "Ended": "complete"}
-    for label, name in states.items():
-        count = getattr(sessions, name)
+        yield _Step("Outcome not known", message.unresolved, "recipients")
+    yield _Step("Sent", message.sent, "recipients")
+    for label, name in {"Still queued": "queued", "In progress": "active", "Ended": "complete"}.items():
+        count = getattr(message.sessions, name)
         if count != 0 or name == "complete":
-            yield FunnelRow(label, count, divide(count, sent), "sent", name)
+            yield _Step(label, count, "sent", name)
     if message.questions:
-        answered, completed = message.participants_answered, message.participants_completed
-        yield FunnelRow("Answered", answered, message.response_rate, "sent", "participants_answered")
-        end = completed, message.completion_rate, "answered", "participants_completed"
-        yield FunnelRow("Reached the end", *end)
+        yield _Step("Answered", message.participants_answered, "sent", "participants_answered")
+        yield _Step("Reached the end", message.participants_completed, "answered", "participants_completed")
     if message.opt_outs != 0:
-        yield FunnelRow("Opted out", message.opt_outs, divide(message.opt_outs, sent), "sent", "opt_outs")
+        yield _Step("Opted out", message.opt_outs, "sent", "opt_outs")
     if message.rejected:
-        yield FunnelRow("Refused by the service", message.rejected)
+        yield _Step("Refused by the service", message.rejected)
 
 
 def _list_values(part: Dispositions | ResponseRates) -> list[Any]:
@@ -155,78 +113,72 @@ def _label(disposition: str) -> str:
     return disposition if reason is None else reason.label
 
 
-def tabulate_reserved(audience: Audience) -> ReportTable:
+def tabulate_reserved(audience: Audience) -> TableBlock:
     """Return the recipients of the audience not sent to, by reason."""
-    rows = (
+    rows = [
         (
             _label(one.disposition),
-            write_count(one.recipients),
+            one.recipients,
             f"{write_percent(divide(one.recipients, audience.recipients))} of the audience",
         )
         for one in audience.reserved
-    )
-    return build_table("Who of the audience was not texted", ("Reason", "People", "Share"), rows)
+    ]
+    return TableBlock(("Reason", "People", "Share"), rows, "Who of the audience was not texted")
 
 
-def tabulate_questions(questions: Sequence[QuestionReport]) -> ReportTable:
+def tabulate_questions(questions: Sequence[QuestionReport]) -> TableBlock:
     """Return the participants who reached each question, and their times."""
-    rows = (
+    rows = [
         (
             one.tag or one.text,
-            NOT_DEFINED if one.asked is None and not one.is_unread else write_count(one.asked),
-            write_count(one.answers),
+            NOT_DEFINED if one.asked is None and not one.is_unread else one.asked,
+            one.answers,
             write_percent(one.answer_rate),
             one.answer_rate,
-            NOT_DEFINED if one.broke_off is None else write_count(one.broke_off),
+            NOT_DEFINED if one.broke_off is None else one.broke_off,
             *_write_times(one.time_to_answer),
         )
         for one in questions
-    )
-    names = "Question", "Asked", "Answered", "Rate", _BAR, "Stopped here", "Half within", "Nine in ten within"
-    return build_table("How far people came, and how long they took", names, rows)
+    ]
+    names = "Question", "Asked", "Answered", "Rate", BAR, "Stopped here", "Half within", "Nine in ten within"
+    return TableBlock(names, rows, "How far people came, and how long they took")
 
 
-def tabulate_responses(question: QuestionReport) -> ReportTable:
+def tabulate_responses(question: QuestionReport) -> TableBlock:
     """Return the participants by response."""
-    rows = (
-        (one.label, write_count(one.count), write_percent(one.share), one.share)
-        for one in question.distribution
-    )
-    return build_table("Answers by response", ("Response", "Answers", "Share", _BAR), rows)
+    rows = [(one.label, one.count, write_percent(one.share), one.share) for one in question.distribution]
+    return TableBlock(("Response", "Answers", "Share", BAR), rows, "Answers by response")
 
 
-def tabulate_words(question: QuestionReport) -> ReportTable:
+def tabulate_words(question: QuestionReport) -> TableBlock:
     """Return the words that participants use most in a question's answers."""
     texts = question.texts
     shares = {} if texts is None else {one: divide(one.participants, texts.counted) for one in texts.words}
-    rows = (
-        (one.word, write_count(one.participants), write_percent(share), share)
-        for one, share in shares.items()
-    )
-    return build_table("Words that people use most", ("Word", "People", "Share", _BAR), rows)
+    rows = [(one.word, one.participants, write_percent(share), share) for one, share in shares.items()]
+    return TableBlock(("Word", "People", "Share", BAR), rows, "Words that people use most")
 
 
-def tabulate_groups(what: str, groups: Sequence[Turnout], caption: str) -> ReportTable:
+def tabulate_groups(what: str, groups: Sequence[Turnout], caption: str) -> TableBlock:
     """Return the response of groups, a row each, and their scores.
 
     `what` names the groups, as in `Arm` or a column's name.
     """
     scored = groups[0].scores if groups else ()
     names = (name_score(SCORE_FORMATS[one.measure].label, one.tag) for one in scored)
-    rows = (
+    rows = [
         (
             group.name,
-            write_count(group.sent),
-            write_count(group.answered),
+            group.sent,
+            group.answered,
             write_percent(group.response_rate),
             write_percent_range(group.response_interval),
-            write_count(group.completed),
+            group.completed,
             *map(_write_group_score, group.scores),
         )
         for group in groups
-    )
+    ]
     columns = what, "Sent", "Answered", "Response", "95 % interval", "Completed", *names
-    return build_table(caption, columns, rows)
+    return TableBlock(columns, rows, caption)
 
 
 def name_score(measure: str, tag: str) -> str:
@@ -234,10 +186,10 @@ def name_score(measure: str, tag: str) -> str:
     return measure if tag.casefold() in ("", measure.casefold()) else f"{measure} {tag}"
 
 
-def tabulate_differences(experiment: Experiment) -> ReportTable:
+def tabulate_differences(experiment: Experiment) -> TableBlock:
     """Return each further arm's response rate against the first arm's."""
     against = experiment.arms[0].name if experiment.arms else "the first arm"
-    rows = (
+    rows = [
         (
             one.arm,
             write_points(one.difference),
@@ -245,18 +197,16 @@ def tabulate_differences(experiment: Experiment) -> ReportTable:
             write_p_value(one.p_value) or NOT_DEFINED,
         )
         for one in experiment.differences
-    )
+    ]
     caption = f"Response rate of each arm, compared with {against}"
-    return build_table(caption, ("Arm", "Difference", "95 % interval", "p"), rows)
+    return TableBlock(("Arm", "Difference", "95 % interval", "p"), rows, caption)
 
 
-def tabulate_days(days: Sequence[Day]) -> ReportTable:
+def tabulate_days(days: Sequence[Day]) -> TableBlock:
     """Return the events of each day."""
-    rows = (
-        (day.date.isoformat(), *map(write_count, (day.sent, day.first_answers, day.answers))) for day in days
-    )
+    rows = [(day.date.isoformat(), day.sent, day.first_answers, day.answers) for day in days]
     columns = "Day (UTC)", "Sent", "First answers", "All answers"
-    return build_table("Sent and answered, by day", columns, rows)
+    return TableBlock(columns, rows, "Sent and answered, by day")
 
 
 def _write_times(times: TimeSummary | None) -> tuple[str, str]:
@@ -271,7 +221,7 @@ def _write_group_score(score: Score) -> str:
     value = form.write(score.value)
     if score.value is None:
         return value
-    basis = form.write_range(score.interval) if score.interval else count_nouns(score.counted, "answer")
+    basis = form.write_range(score.interval) if score.interval else count_words(score.counted, "answer")
     return f"{value} ({basis})"
 
 
@@ -279,24 +229,23 @@ _SHORT = 10
 """Digits that identify a commit or a digest: as many as git shows of large repositories."""
 
 
-def tabulate_runs(runs: Sequence[RunReport]) -> ReportTable:
+def tabulate_runs(runs: Sequence[RunReport]) -> TableBlock:
     """Return the runs as a table, without empty columns."""
-    columns: dict[Column, list[str | None]] = {
+    columns: dict[Column, list[Cell]] = {
         Column("Started", "text"): [write_time(run.started_at) for run in runs],
         Column("Commit", "text"): [_write_commit(run) for run in runs],
         Column("Plan digest", "text"): [run.plan_digest[:_SHORT] for run in runs],
         Column("Triggered by", "text"): [run.triggered_by for run in runs],
-        Column("Job", "link"): [run.run_url for run in runs],
-        Column("Launches"): [write_count(run.launches) for run in runs],
-        Column("Recipients"): [write_count(run.recipients) for run in runs],
+        Column("Job", "text"): [Link("open", run.run_url) if run.run_url else None for run in runs],
+        Column("Launches"): [run.launches for run in runs],
+        Column("Recipients"): [run.recipients for run in runs],
     }
     kept = {
-        column: [cell or (None if column.kind == "link" else NOT_DEFINED) for cell in cells]
+        column: [NOT_DEFINED if cell is None else cell for cell in cells]
         for column, cells in columns.items()
         if any(cells)
     }
-    rows = zip(*kept.values(), strict=True)
-    return build_table("The runs that sent the campaign", list(kept), rows)
+    return TableBlock(tuple(kept), list(zip(*kept.values(), strict=True)), "The runs that sent the campaign")
 
 
 def _write_commit(run: RunReport) -> str | None:
@@ -313,33 +262,24 @@ _DISPOSITION_NAMES = (
 )
 
 
-def tabulate_dispositions(dispositions: Dispositions) -> ReportTable:
+def tabulate_dispositions(dispositions: Dispositions) -> TableBlock:
     """Return the recipients by AAPOR disposition."""
-    counts = map(write_count, _list_values(dispositions))
-    rows = ((*names, count) for names, count in zip(_DISPOSITION_NAMES, counts, strict=True))
-    return build_table("Final dispositions", ("Disposition", "Letter", "People"), rows)
+    counts = _list_values(dispositions)
+    rows = [(*names, count) for names, count in zip(_DISPOSITION_NAMES, counts, strict=True)]
+    return TableBlock(("Disposition", Column("Letter", "text"), "People"), rows, "Final dispositions")
 
 
-def tabulate_rates(rates: ResponseRates) -> ReportTable:
+def tabulate_rates(rates: ResponseRates) -> TableBlock:
     """Return the six response rates, each with its formula."""
     known = "(I + P) + (R + NC + O)"
     wholes = f"({known} + (UH + UO))", f"({known} + e (UH + UO))", f"({known})"
     formulas = [f"{part} / {whole}" for whole in wholes for part in ("I", "(I + P)")]
-    rows = (
+    rows = [
         (f"RR{number}", formula, write_percent(rate))
         for number, (formula, rate) in enumerate(zip(formulas, _list_values(rates), strict=True), start=1)
-    )
+    ]
     caption = "Response rates; e is the share of the unknown that is taken to be eligible"
-    return build_table(caption, ("Rate", Column("Formula", "text"), "Value"), rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One figure, with its name and its interval or whole."""
-
-    name: str
-    figure: str
-    note: str
+    return TableBlock(("Rate", Column("Formula", "text"), "Value"), rows, caption)
 
 
 def list_tiles(message: MessageReport) -> Iterator[Tile]:

@@ -5,12 +5,12 @@ Exact numbers become decimal, rounded half away from zero.
 
 from __future__ import annotations
 
-import unicodedata
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
 from runner.document import PLACES, round_exactly
+from runner.wording import count_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from runner.ledger.report_model import NamedCount
-    from runner.report.model import (
-        CampaignReport,
-        Interval,
-        MessageReport,
-    )
+    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import Interval
 
 
 SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."
@@ -30,17 +27,6 @@ SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."
 
 NOT_DEFINED = "–"
 NOT_KNOWN = "not known"
-# Controls (line breaks, NUL), lone surrogates, and the marks that reverse the text after them.
-_UNPRINTABLE = frozenset({"Cc", "Cs"})
-_DIRECTION_MARKS = frozenset(
-    map(chr, (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))),
-)
-
-
-def write_line(text: str) -> str:
-    """Return a text on one line, without control characters and marks that change the writing direction."""
-    blanks = (" " if unicodedata.category(char) in _UNPRINTABLE else char for char in text)
-    return " ".join("".join(char for char in blanks if char not in _DIRECTION_MARKS).split())
 
 
 def write_count(count: int | None) -> str:
@@ -171,11 +157,6 @@ def write_time(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
-def count_nouns(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun: `1 launch`, `2 launches`; the plural has an s unless it is given."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
 def write_headline(report: CampaignReport) -> str:
     """Return one sentence on the campaign's outcome."""
     if len(report.messages) == 1:
@@ -184,11 +165,11 @@ def write_headline(report: CampaignReport) -> str:
         return "Nothing was sent yet."
     queued = sum(message.sessions.queued or 0 for message in report.messages)
     noun = "simulated text" if report.is_simulated else "text"
-    messages = count_nouns(sum(message.sent > 0 for message in report.messages), "message")
-    texts = f"{count_nouns(report.sent - queued, noun)} went out in {messages}{_write_queued(queued)}"
+    messages = count_words(sum(message.sent > 0 for message in report.messages), "message")
+    texts = f"{count_words(report.sent - queued, noun)} went out in {messages}{_write_queued(queued)}"
     if report.participants_answered is None:
         return f"{texts}; how many people answered is not known."
-    return f"{texts}; {count_nouns(report.participants_answered, 'person', 'people')} answered."
+    return f"{texts}; {count_words(report.participants_answered, 'person', 'people')} answered."
 
 
 def _write_queued(queued: int) -> str:
@@ -206,7 +187,7 @@ def write_message_headline(message: MessageReport, *, is_simulated: bool) -> str
     queued = message.sessions.queued or 0
     out = message.sent - queued
     were = "was" if out == 1 else "were"
-    texted = f"{count_nouns(out, kind + 'person', kind + 'people')} {were} texted{_write_queued(queued)}"
+    texted = f"{count_words(out, kind + 'person', kind + 'people')} {were} texted{_write_queued(queued)}"
     if not message.questions:
         return f"{texted}."
     if message.participants_answered is None:
@@ -294,7 +275,7 @@ def write_untraced(report: CampaignReport) -> str:
     if untraced <= 0:
         return ""
     more = "more " if report.runs else ""
-    return f"Which run sent {count_nouns(untraced, f'{more}launch', f'{more}launches')} is not on record."
+    return f"Which run sent {count_words(untraced, f'{more}launch', f'{more}launches')} is not on record."
 
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from runner.sandbox.clock import format_duration, parse_time
-from runner.sandbox.inbox.views import UNREAD_MAX
+from runner.sandbox.inbox.views import HITS_SHOWN, UNREAD_MAX
 from runner.sandbox.web.refusals import add_retry, explain
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from runner.sandbox.inbox.views import View
-    from runner.sandbox.web.refusals import Endpoint
 
 STATIC = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
 STATIC_PATH = "/_sandbox/inbox/static"
@@ -144,7 +143,7 @@ def _build_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(static=_link_static, unread_max=UNREAD_MAX)
+    environment.globals.update(static=_link_static, unread_max=UNREAD_MAX, hits_shown=HITS_SHOWN)
     environment.filters.update(
         count="{:,}".format,
         when=_write_moment,
@@ -197,20 +196,12 @@ def redirect(path: str) -> Response:
     return RedirectResponse(path, status_code=HTTPStatus.SEE_OTHER, headers=HEADERS)
 
 
-def explained(endpoint: Endpoint) -> Endpoint:
-    """Answer refusals and errors of an endpoint with a page for people."""
-
-    async def call(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except Exception as error:  # noqa: BLE001  whatever it is, who reads a page is not shown JSON
-            refusal = explain(error)
-        said = " ".join((refusal.message, *refusal.problems))
-        return add_retry(
-            _answer_problem(refusal.status, _TITLES.get(refusal.status, "That was not done"), said)
-        )
-
-    return call
+def answer_failure(error: Exception) -> Response:
+    """Answer a refusal or an error with a page for people."""
+    refusal = explain(error)
+    said = " ".join((refusal.message, *refusal.problems))
+    title = _TITLES.get(refusal.status, "That was not done")
+    return add_retry(_answer_problem(refusal.status, title, said))
 
 
 def wants_page(request: Request) -> bool:

@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import secrets
 import sqlite3
 from contextlib import closing, suppress
 from functools import partial
 from http import HTTPStatus
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from msgspec.structs import asdict
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from runner.sandbox.inbox import views
-from runner.sandbox.inbox.access import guard, is_foreign
 from runner.sandbox.inbox.pages import (
     HEADERS,
     STATIC,
     STATIC_PATH,
+    answer_failure,
     answer_html,
-    explained,
     read_static,
     redirect,
     render_page,
 )
+from runner.sandbox.rehearsal.controls import ACTIONS, read_values
 from runner.sandbox.rehearsal.faults import FAULTS
-from runner.sandbox.rehearsal.participants import Habits
+from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
-from runner.sandbox.web.control import ACTIONS, ControlRoutes, read_values
 from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
@@ -45,9 +45,11 @@ if TYPE_CHECKING:
     from runner.sandbox.commits import Changes, Writer
     from runner.sandbox.inbox.views import View
     from runner.sandbox.store import Store
+    from runner.sandbox.web.control import ControlRoutes
     from runner.sandbox.web.refusals import Account, Endpoint
 
 
+_ASK = {**HEADERS, "WWW-Authenticate": 'Basic realm="Sandbox inbox", charset="UTF-8"'}
 _HEARTBEAT_S = 15.0
 _BETWEEN_EVENTS_S = 0.25
 """A thousand sends a second are four events a second."""
@@ -118,8 +120,8 @@ class Events:
 
 
 def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> list[Route]:
-    """Return the routes of the inbox, at the root of the service; see `access.guard` for who may use it."""
-    inbox = _Inbox(writer, account.username, control)
+    """Return the routes of the inbox, at the root of the service; see `_Inbox.admit` for who may use it."""
+    inbox = _Inbox(writer, account, control)
     pages: dict[str, Endpoint] = {
         "/": inbox.show_launches,
         "/launches/{guid}": inbox.show_launch,
@@ -134,16 +136,10 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
         "/_sandbox/inbox/seen": inbox.see_all,
         **{f"/_sandbox/inbox/{name}": inbox.act(name) for name in ACTIONS},
     }
-    follow = explained(guard(inbox.follow, account))
     return [
-        *(
-            Route(
-                path, explained(guard(inbox.bring_up_to_date(page), account, is_page=True)), methods=["GET"]
-            )
-            for path, page in pages.items()
-        ),
-        *(Route(path, explained(guard(form, account)), methods=["POST"]) for path, form in forms.items()),
-        Route("/_sandbox/inbox/events", follow, methods=["GET"]),
+        *(Route(path, inbox.admit(page, is_page=True), methods=["GET"]) for path, page in pages.items()),
+        *(Route(path, inbox.admit(form), methods=["POST"]) for path, form in forms.items()),
+        Route("/_sandbox/inbox/events", inbox.admit(inbox.follow), methods=["GET"]),
         Route(f"{STATIC_PATH}/{{name}}", _answer_static, methods=["GET"]),
     ]
 
@@ -151,24 +147,38 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
 class _Inbox:
     """The endpoints."""
 
-    def __init__(self, writer: Writer, username: str, control: ControlRoutes) -> None:
+    def __init__(self, writer: Writer, account: Account, control: ControlRoutes) -> None:
         self._writer = writer
         self._control = control
         self._service = writer.service
-        self._username = username
+        self._account = account
         self._reader = Reader(writer.service.store)
         self._events = Events(writer.changes)
         # By page: what its last form did since the service started.
         self._outcomes: dict[str, str] = {}
 
-    def bring_up_to_date(self, endpoint: Endpoint) -> Endpoint:
-        """Expire due sessions before an endpoint reads."""
+    def admit(self, endpoint: Endpoint, *, is_page: bool = False) -> Endpoint:
+        """Require a request from this machine, or HTTP Basic credentials (RFC 7617); refuse other pages'.
 
-        async def expire_and_call(request: Request) -> Response:
-            await self._writer.expire_sessions()
-            return await endpoint(request)
+        Requests from loopback addresses are from this machine, including all of a reverse proxy on it: such a
+        proxy has to control access itself. `is_page` lets other pages link to it, and expires due sessions
+        first. Refusals and errors are answered with a page, since who reads one is not shown JSON.
+        """
 
-        return expire_and_call
+        async def call(request: Request) -> Response:
+            if not _is_near(request) and not _has_credentials(request, self._account):
+                text = "The inbox asks for the username and the api_key, which `runner sandbox serve` prints."
+                return Response(text, HTTPStatus.UNAUTHORIZED, _ASK, "text/plain")
+            try:
+                if is_page:
+                    await self._writer.expire_sessions()
+                else:
+                    _refuse_foreign(request)
+                return await endpoint(request)
+            except Exception as error:  # noqa: BLE001  whatever it is
+                return answer_failure(error)
+
+        return call
 
     async def show_launches(self, request: Request) -> Response:
         """Show the launches by their tags, or a list of those that a filter leaves."""
@@ -176,25 +186,25 @@ class _Inbox:
 
         def read(connection: sqlite3.Connection) -> View:
             return {
-                "groups": None if limits.is_set else views.list_groups(connection, before),
-                "launches": views.list_filtered(connection, limits, before) if limits.is_set else None,
+                "groups": None if limits else views.list_groups(connection, before),
+                "launches": views.list_filtered(connection, limits, before) if limits else None,
                 "limits": limits,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
-                "username": self._username,
+                "username": self._account.username,
             }
 
         return await self._answer_page(request, "launches", read)
 
     async def show_controls(self, request: Request) -> Response:
         """Show the clock, the simulation, the faults and the snapshots."""
-        controls = self._control.controls
+        sandbox = self._control.sandbox
         shown = {
             "outcome": self._outcomes.get("/controls", ""),
-            "habits": asdict(Habits()),
+            "habits": describe_habits(),
             "faults": FAULTS,
-            "set_faults": controls.faults,
-            "snapshots": [file.stem for file in controls.list_snapshots()],
+            "set_faults": sandbox.faults,
+            "snapshots": [file.stem for file in sandbox.list_snapshots()],
         }
 
         def read(connection: sqlite3.Connection) -> View:
@@ -230,7 +240,7 @@ class _Inbox:
             launch = views.find_launch(connection, guid)
             if launch is None:
                 return None
-            condition = limits.write_condition(of_sessions=True)
+            condition = views.write_condition(limits, of_sessions=True)
             sessions, rest = views.list_sessions(connection, launch["id"], after, condition)
             return {
                 "launch": launch,
@@ -251,7 +261,7 @@ class _Inbox:
     async def show_thread(self, request: Request) -> Response:
         """Show the conversation with one phone, and mark its lines as seen."""
         guid, before = request.path_params["guid"], _read_id(request, "before")
-        if before is None and not is_foreign(request):
+        if before is None and not _is_foreign(request):
             thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
             if thread and views.is_news(self._service.store, thread["id"], thread["last_id"]):
                 await self._see(thread)
@@ -272,18 +282,14 @@ class _Inbox:
     async def show_search(self, request: Request) -> Response:
         """Show the phones and lines that match a search."""
         query = request.query_params.get("q", "").strip()[:_QUERY_MAX]
-        before = _read_id(request, "before")
         return await self._answer_page(
             request,
             "search",
             lambda connection: {
                 "query": query,
-                "found_phones": views.search_phones(connection, query, _read_id(request, "phones_before")),
-                "found_launches": views.search_launches(
-                    connection, query, _read_id(request, "launches_before")
-                ),
-                "hits": views.search_lines(connection, query, before),
-                "is_first_page": before is None,
+                "found_phones": views.search_phones(connection, query),
+                "found_launches": views.search_launches(connection, query),
+                "hits": views.search_lines(connection, query),
             },
         )
 
@@ -385,3 +391,38 @@ def _read_id(request: Request, name: str) -> int | None:
     written = request.query_params.get(name, "")
     is_number = written.isascii() and written.isdecimal() and len(written) <= _ID_DIGITS
     return int(written) or None if is_number else None
+
+
+def _is_foreign(request: Request) -> bool:
+    """Return whether another web page made the browser send this request.
+
+    Browsers send Sec-Fetch-Site (W3C Fetch Metadata) to this machine and over https; elsewhere, and in older
+    ones, every POST has an Origin. Programs send neither.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        return site not in {"same-origin", "none"}
+    own = f"{request.scope['scheme']}://{request.headers.get('host')}"
+    return request.headers.get("origin", own) != own
+
+
+def _refuse_foreign(request: Request) -> None:
+    if _is_foreign(request):
+        raise RefusalError(403, "cross_site", "Another web page sent this; nothing was done.")
+
+
+def _is_near(request: Request) -> bool:
+    try:
+        return request.client is not None and ip_address(request.client.host).is_loopback
+    except ValueError:
+        return False
+
+
+def _has_credentials(request: Request, account: Account) -> bool:
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    try:
+        username, _, api_key = base64.b64decode(encoded, validate=True).decode().partition(":")
+        account.check({"username": username, "api_key": api_key})
+    except (ValueError, RefusalError):
+        return False
+    return scheme.lower() == "basic"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-import msgspec
 
 from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import is_scale, open_conversation, render_question, write_choice
@@ -21,7 +20,7 @@ from runner.sandbox.webhooks.receiver import parse_receiver
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from runner.sandbox.model import Definition
     from runner.sandbox.store import Store
@@ -35,9 +34,8 @@ NEWEST_SHOWN = 3
 SESSIONS_A_PAGE = 50
 LINES_A_PAGE = 100
 PHONES_A_PAGE = 30
-HITS_A_PAGE = 25
-FOUND = 8
-"""Phones, and launches, that a page of a search shows."""
+HITS_SHOWN = 25
+"""Phones, launches and texts that a search shows of each: to find others, it is narrowed."""
 UNREAD_MAX = 99
 """Unread messages of a phone are counted up to here; one more stands for "more than that"."""
 _FEW = 4000
@@ -101,15 +99,15 @@ CROSS JOIN transcript AS line ON line.id = wanted.value
 JOIN participant ON participant.id = line.participant_id ORDER BY wanted.key
 """
 _FIND_PHONES = """
-SELECT id, (SELECT max(transcript.id) FROM transcript WHERE participant_id = participant.id) AS last
-FROM participant WHERE id < ? AND instr(phone, ?) AND last IS NOT NULL ORDER BY id DESC LIMIT ?
+SELECT (SELECT max(transcript.id) FROM transcript WHERE participant_id = participant.id) AS last
+FROM participant WHERE instr(phone, ?) AND last IS NOT NULL ORDER BY id DESC LIMIT ?
 """
 # Equal lines are one hit: SQLite takes the other columns from the row with the highest id.
 _FIND_LINES = f"""
 SELECT max(line.id) AS last, guid, phone AS number, line.text, kind = 'inbound' AS is_own, at,
        count(DISTINCT participant_id) AS phones
 FROM transcript AS line JOIN participant ON participant.id = participant_id
-WHERE line.text {_MATCH} GROUP BY line.text, is_own HAVING last < ? ORDER BY last DESC LIMIT ?
+WHERE line.text {_MATCH} GROUP BY line.text, is_own ORDER BY last DESC LIMIT ?
 """
 _SEE = """
 INSERT INTO seen (participant_id, transcript_id) VALUES (?, ?)
@@ -145,50 +143,24 @@ def _cut(rows: Sequence[Any], size: int, column: str = "id") -> Batch:
     return Batch(rows[:size], rows[size - 1][column] if len(rows) > size else None)
 
 
-class Filter(msgspec.Struct, frozen=True):
-    """The limits of a list; an empty value means everything.
-
-    Attributes:
-        tag: a part of the launch's tag.
-        group: the whole tag; None for all, empty for launches without a tag.
-        state: `active`, `queued` or `complete`.
-        answered: `yes` or `no`.
-        opted_out: `yes` or `no`.
-    """
-
-    tag: str = ""
-    group: str | None = None
-    state: str = ""
-    answered: str = ""
-    opted_out: str = ""
-
-    @property
-    def is_set(self) -> bool:
-        """True if it leaves anything out."""
-        return self != Filter()
-
-    @property
-    def is_narrowed(self) -> bool:
-        """True if it leaves out anything of its group, or of everything."""
-        return self != Filter(group=self.group)
-
-    def list_values(self) -> Mapping[str, str]:
-        """Return the values that are set, by the names of their query parameters."""
-        given = msgspec.structs.asdict(self)
-        return {
-            name: value for name, value in given.items() if value or (name == "group" and value is not None)
-        }
-
-    def write_condition(self, *, of_sessions: bool = False) -> str:
-        """Return the SQL condition for launches, but for tags, or for a launch's sessions."""
-        found = [_CONDITIONS[each][of_sessions] for each in self.list_values().items() if each in _CONDITIONS]
-        return " AND ".join(found) or "TRUE"
+Filter = Mapping[str, str]
+"""The limits of a list, as in a query: `tag`, a part of the launch's tag; `group`, the whole tag, empty
+for launches without one; `state`, `answered` and `opted_out` as in `_CONDITIONS`."""
 
 
 def read_filter(query: Mapping[str, str]) -> Filter:
     """Return the filter of a page's query; values that mean nothing are left out."""
-    known = {name: value for name, value in query.items() if (name, value) in _CONDITIONS}
-    return Filter(tag=query.get("tag", "").strip(), group=query.get("group"), **known)
+    return {
+        name: value
+        for name, value in query.items()
+        if (name, value) in _CONDITIONS or name == "group" or (name == "tag" and value.strip())
+    }
+
+
+def write_condition(limits: Filter, *, of_sessions: bool = False) -> str:
+    """Return the SQL condition of a filter for launches, but for tags, or for a launch's sessions."""
+    found = [_CONDITIONS[each][of_sessions] for each in limits.items() if each in _CONDITIONS]
+    return " AND ".join(found) or "TRUE"
 
 
 def _make_launch(row: sqlite3.Row) -> View:
@@ -225,13 +197,13 @@ def list_launches(
 
 def list_filtered(connection: sqlite3.Connection, limits: Filter, before: int | None = None) -> Batch:
     """Return a page of the launches that a filter leaves, newest first."""
-    condition, values = limits.write_condition(), []
-    if limits.group is not None:
+    condition, values = write_condition(limits), []
+    if "group" in limits:
         condition += " AND project_tag = ?"
-        values.append(limits.group)
-    if limits.tag:
+        values.append(limits["group"])
+    if "tag" in limits:
         condition += f" AND project_tag {_MATCH}"
-        values.append(_write_pattern(limits.tag))
+        values.append(_write_pattern(limits["tag"].strip()))
     return list_launches(connection, condition, values, before)
 
 
@@ -380,23 +352,20 @@ def _write_pattern(wanted: str) -> str:
     return "%" + re.sub(r"([\\%_])", r"\\\1", wanted) + "%"
 
 
-def search_phones(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch:
-    """Return a page of phones with these consecutive digits."""
+def search_phones(connection: sqlite3.Connection, query: str) -> list[sqlite3.Row]:
+    """Return the newest phones with these consecutive digits."""
     digits = re.sub(r"[^0-9]", "", query) if _PHONE_PIECE.fullmatch(query) else ""
-    given = (before or _NO_LIMIT, digits, FOUND + 1)
-    page = _cut(connection.execute(_FIND_PHONES, given).fetchall() if digits else [], FOUND)
-    return Batch(_read_phones(connection, [row["last"] for row in page.items]), page.before)
+    rows = connection.execute(_FIND_PHONES, (digits, HITS_SHOWN)) if digits else ()
+    return _read_phones(connection, [row["last"] for row in rows])
 
 
-def search_launches(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch:
-    """Return a page of launches by a text in their tag or by their guid."""
-    if not query:
-        return Batch((), None)
+def search_launches(connection: sqlite3.Connection, query: str) -> Sequence[View]:
+    """Return the newest launches by a text in their tag or by their guid."""
     values = (_write_pattern(query), query.lower())
-    return list_launches(connection, f"project_tag {_MATCH} OR guid = ?", values, before, FOUND)
+    condition = f"project_tag {_MATCH} OR guid = ?"
+    return list_launches(connection, condition, values, size=HITS_SHOWN).items if query else ()
 
 
-def search_lines(connection: sqlite3.Connection, query: str, before: int | None = None) -> Batch:
-    """Return a page of hits for a text in the lines, newest first; equal lines of phones are one hit."""
-    given = (_write_pattern(query), before or _NO_LIMIT, HITS_A_PAGE + 1)
-    return _cut(connection.execute(_FIND_LINES, given).fetchall() if query else [], HITS_A_PAGE, "last")
+def search_lines(connection: sqlite3.Connection, query: str) -> list[sqlite3.Row]:
+    """Return the newest hits for a text in the lines; equal lines of phones are one hit."""
+    return connection.execute(_FIND_LINES, (_write_pattern(query), HITS_SHOWN)).fetchall() if query else []

@@ -1,19 +1,29 @@
-"""The controls of a sandbox, the same for commands, routes and forms: clock, people, faults and state."""
+"""The controls of a sandbox: clock, people, faults, snapshots and webhooks.
+
+Each action is one class: its fields are the body of a request, the fields of a form, and the options of a
+command; `act` does it.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
-from runner.sandbox.clock import Clock, format_duration, read_move
+import msgspec
+from msgspec import Meta, Struct
+
+from runner.sandbox.clock import Clock, format_duration, parse_duration, read_move
 from runner.sandbox.commits import Changes
-from runner.sandbox.rehearsal.faults import NO_LATENCY, Faults
+from runner.sandbox.rehearsal.faults import Faults
 from runner.sandbox.rehearsal.magic import AutoResponders
+from runner.sandbox.rehearsal.participants import Habits, Share
 from runner.sandbox.rehearsal.simulate import simulate
 from runner.sandbox.rehearsal.snapshot import restore_snapshot, take_snapshot
-from runner.sandbox.sandbox_errors import RefusalError
+from runner.sandbox.sandbox_errors import RefusalError, SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.webhooks.queue import resend_webhooks
@@ -22,8 +32,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from runner.sandbox.rehearsal.participants import Habits
     from runner.sandbox.rehearsal.simulate import SimulationSummary
+
+Wanted = TypeVar("Wanted", bound=Struct)
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
+# Within the numbers of SQLite.
+Count = Annotated[int, Meta(ge=0, lt=2**60)]
+Id = Annotated[int, Meta(ge=1, lt=2**60)]
+# A name, not a path: clients of a service may not write anywhere on its machine.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class ControlOutcome(NamedTuple):
@@ -33,117 +50,196 @@ class ControlOutcome(NamedTuple):
     words: str
 
 
-class Controls:
-    """The controls of one sandbox, which may be running; each opens its database for itself.
+@dataclass(frozen=True, slots=True)
+class ControlledSandbox:
+    """A sandbox, which may be running: its database, and the faults of the running service."""
 
-    Methods raise `SandboxError` where the database cannot be used.
+    db: Path
+    faults: Faults = field(default_factory=Faults)
 
-    Args:
-        db: the database.
-        faults: the faults of the running service.
-    """
-
-    def __init__(self, db: Path, faults: Faults | None = None) -> None:
-        self.db = db
-        self.faults = faults or Faults()
+    @property
+    def _folder(self) -> Path:
+        return self.db.with_name("snapshots")
 
     def show_clock(self) -> ControlOutcome:
-        """Return the service's time."""
+        """Return the service's time.
+
+        Raises:
+            SandboxError: the database cannot be used.
+        """
         with closing(open_store(self.db)) as store:
             return _describe_clock(Clock(store))
 
-    def move_clock(self, move: str) -> ControlOutcome:
-        """Move the clock, and do what falls due on the way.
-
-        Args:
-            move: as `read_move` reads it; `next` for the next moment at which a session expires or the owner
-                of a magic number writes; `reset` for this machine's time.
-
-        Raises:
-            SandboxError: the move is no move, leads backwards, or nothing is due.
-        """
-        with closing(open_store(self.db)) as store:
-            clock = Clock(store)
-            if move == "reset":
-                clock.reset()
-            else:
-                service = Service(store)
-                responders = AutoResponders(service, clock=clock, changes=Changes(store))
-                with store.write():
-                    now = clock.now()
-                    service.expire_sessions(now)
-                    moment = responders.find_due() if move == "next" else read_move(move, now)
-                    responders.advance(max(moment - now, timedelta()))
-            return _describe_clock(clock)
-
-    def simulate(self, seed: int, habits: Habits) -> ControlOutcome:
-        """Let simulated participants answer all open sessions; the clock follows them."""
-        summary = simulate(self.db, seed=seed, habits=habits)
-        return ControlOutcome(summary.to_dict(), _describe_simulation(summary))
-
-    def set_faults(self, rates: Mapping[str, float], latency: timedelta = NO_LATENCY) -> ControlOutcome:
-        """Set the rates of faults, and the latency; faults that are not named end.
-
-        Raises:
-            SandboxError: unknown fault, invalid rate or latency; nothing has changed.
-        """
-        self.faults.replace(rates, latency)
-        return ControlOutcome(
-            {}, "The faults were set." if self.faults.rates or latency else "No faults are set."
-        )
-
     def find_snapshot(self, name: str) -> Path:
-        """Return the file of the snapshot with this name, beside the database."""
-        return self.db.with_name("snapshots") / f"{name}.sqlite"
+        """Return the file of the snapshot with this name, beside the database.
+
+        Raises:
+            SandboxError: it cannot be a name.
+        """
+        if not _NAME.fullmatch(name):
+            raise SandboxError(f"{name!r} is no name for a snapshot: take up to 64 letters, digits, - and _")
+        return self._folder / f"{name}.sqlite"
 
     def list_snapshots(self) -> list[Path]:
-        """Return the files of all snapshots that go by a name, the newest first."""
-        files = self.find_snapshot("*").parent.glob("*.sqlite")
+        """Return the files of all snapshots, the newest first."""
+        files = self._folder.glob("*.sqlite")
         return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
 
-    def take_snapshot(self, name: str) -> ControlOutcome:
-        """Save the state under a name."""
-        file = self.find_snapshot(name)
-        file.parent.mkdir(mode=0o700, exist_ok=True)
-        return ControlOutcome({"name": name, "bytes": self.copy_to(file)}, f"The snapshot {name} was taken.")
 
-    def copy_to(self, file: Path) -> int:
-        """Save the state in a file; return its size in bytes."""
-        return take_snapshot(self.db, file)
+class Action(Struct, forbid_unknown_fields=True, frozen=True):
+    """Something that is done to a sandbox."""
 
-    def go_back(self, file: Path | None) -> None:
-        """Restore the state that a file has, or the empty beginning."""
-        restore_snapshot(self.db, file)
-
-    def reset(self, name: str | None = None, *, removes_all: bool = False) -> ControlOutcome:
-        """Go back to a snapshot, or to the empty beginning; perhaps without snapshots and faults.
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it.
 
         Raises:
-            RefusalError: 404, there is no such snapshot.
+            RefusalError: the fields contradict each other, or name what is not there.
+            SandboxError: the database cannot be used, or the action is impossible; nothing has changed.
         """
-        file = None if name is None else self.find_snapshot(name)
+        raise NotImplementedError
+
+
+class MoveClock(Action, frozen=True):
+    """Move the clock, and do what falls due on the way.
+
+    Attributes:
+        advance: as `read_move` reads it; `next` for the next moment at which a session expires or the owner
+            of a magic number writes; `reset` as the other attribute.
+        reset: set the clock to this machine's time.
+    """
+
+    advance: str = ""
+    reset: bool = False
+
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it: see `Action.act`."""
+        if bool(self.advance) == self.reset:
+            raise RefusalError(400, "invalid_body", 'Say {"advance": "2d"} or {"reset": true}.')
+        with closing(open_store(sandbox.db)) as store:
+            clock = Clock(store)
+            if self.reset or self.advance == "reset":
+                clock.reset()
+                return _describe_clock(clock)
+            service = Service(store)
+            responders = AutoResponders(service, clock=clock, changes=Changes(store))
+            with store.write():
+                now = clock.now()
+                service.expire_sessions(now)
+                moment = read_move(self.advance, now) if self.advance != "next" else responders.find_due()
+                if moment is None:
+                    raise SandboxError("nothing is due: no session waits for an answer")
+                responders.advance(max(moment - now, timedelta()))
+            return _describe_clock(clock)
+
+
+class Simulate(Habits, Action, frozen=True):
+    """Let simulated participants with these habits answer all open sessions; the clock follows them."""
+
+    seed: Count = 1
+
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it: see `Action.act`."""
+        summary = simulate(sandbox.db, seed=self.seed, habits=self)
+        return ControlOutcome(summary.to_dict(), _describe_simulation(summary))
+
+
+class SetFaults(Action, frozen=True):
+    """Set the rates of faults, and the latency; faults that are not named end."""
+
+    rates: dict[str, Share] = {}
+    latency: str = "0"
+
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it: see `Action.act`."""
+        latency = read_seconds(self.latency, "latency")
+        sandbox.faults.replace(self.rates, latency)
+        is_set = sandbox.faults.rates or latency
+        return ControlOutcome({}, "The faults were set." if is_set else "No faults are set.")
+
+
+class TakeSnapshot(Action, frozen=True):
+    """Save the state under a name."""
+
+    name: str
+
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it: see `Action.act`."""
+        size = take_snapshot(sandbox.db, sandbox.find_snapshot(self.name))
+        return ControlOutcome({"name": self.name, "bytes": size}, f"The snapshot {self.name} was taken.")
+
+
+class ResetState(Action, frozen=True):
+    """Go back to a snapshot, or to the empty beginning; with `all`, without snapshots and faults."""
+
+    to: str | None = None
+    all: bool = False
+
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it: see `Action.act`."""
+        if self.to is not None and self.all:
+            raise RefusalError(400, "invalid_body", 'Say {"to": "name"} or {"all": true}, or nothing.')
+        file = None if self.to is None else sandbox.find_snapshot(self.to)
         if file is not None and not file.is_file():
             raise RefusalError(404, "not_found", "There is no snapshot of this name; nothing was reset.")
-        self.go_back(file)
-        if removes_all:
-            self.faults.start_over()
-            for snapshot in self.list_snapshots():
+        restore_snapshot(sandbox.db, file)
+        if self.all:
+            sandbox.faults.start_over()
+            for snapshot in sandbox.list_snapshots():
                 snapshot.unlink(missing_ok=True)
-        return ControlOutcome(
-            {}, "Everything was reset." if name is None else f"The snapshot {name} was restored."
-        )
+        words = "Everything was reset." if file is None else f"The snapshot {self.to} was restored."
+        return ControlOutcome({"reset_to": self.to}, words)
 
-    def resend_webhooks(self, number: int | None = None) -> ControlOutcome:
-        """Have one webhook delivered again, or all that failed.
 
-        Raises:
-            RefusalError: 404, there is no such webhook that can be delivered.
-        """
-        with closing(open_store(self.db)) as store:
-            count = resend_webhooks(store, number)
-        if number is not None and not count:
+class ResendWebhooks(Action, frozen=True):
+    """Have one webhook delivered again, or all that failed."""
+
+    id: Id | None = None
+    state: Literal["FAILED"] | None = None
+
+    def act(self, sandbox: ControlledSandbox) -> ControlOutcome:
+        """Do it: see `Action.act`."""
+        if (self.id is None) == (self.state is None):
+            raise RefusalError(400, "invalid_body", 'Say {"id": 3} or {"state": "FAILED"}.')
+        with closing(open_store(sandbox.db)) as store:
+            count = resend_webhooks(store, self.id)
+        if self.id is not None and not count:
             raise RefusalError(404, "not_found", "There is no webhook of this id that can be delivered.")
         return ControlOutcome({"resent": count}, f"{_count(count, 'webhook')} will be sent again.")
+
+
+ACTIONS: Mapping[str, type[Action]] = {
+    "clock": MoveClock,
+    "simulate": Simulate,
+    "faults": SetFaults,
+    "snapshot": TakeSnapshot,
+    "reset": ResetState,
+    "webhooks/resend": ResendWebhooks,
+}
+"""By name, as in the routes' paths."""
+
+
+def read_values(values: Mapping[str, object], wanted: type[Wanted]) -> Wanted:
+    """Return the values of a query, form or command; numbers may be texts.
+
+    Raises:
+        RefusalError: 400, with what is wrong.
+    """
+    try:
+        return msgspec.convert(values, wanted, strict=False)
+    except msgspec.ValidationError as error:
+        raise RefusalError(400, "invalid_parameter", "What was asked cannot be read.", [str(error)]) from None
+
+
+def read_seconds(written: str, name: str) -> timedelta:
+    """Return a duration: a number of seconds, or as in `50ms` or `2d`.
+
+    Raises:
+        SandboxError: it is neither; the message begins with `name`.
+    """
+    try:
+        return parse_duration(f"{written}s" if _SECONDS.fullmatch(written) else written)
+    except ValueError as error:
+        raise SandboxError(f"{name}: {error}") from None
 
 
 def _describe_clock(clock: Clock) -> ControlOutcome:

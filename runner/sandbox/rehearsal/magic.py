@@ -7,7 +7,6 @@ fiction, and phone number libraries take them for valid.
 from __future__ import annotations
 
 import asyncio
-import math
 import sqlite3
 import sys
 from contextlib import suppress
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import match_response, write_choice
 from runner.sandbox.definition import load_definition
-from runner.sandbox.sandbox_errors import RefusalError, SandboxError
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.sessions import read_lifetime
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ _TRIES = 3
 _TEXTS_AT_ONCE = 200
 # Sends in quick succession are looked through together.
 _PAUSE_S = 0.05
-_RETRY_S = 1.0
+_LOOK_S = 1.0  # texts that are due later come by that much late
 
 _SELECT_OWNERS = "SELECT phone FROM participant WHERE phone BETWEEN ? AND ? ORDER BY phone"
 # Of one owner; transcripts, some of thousands of lines, are not scanned.
@@ -238,27 +237,20 @@ MAGIC_NUMBERS: Mapping[str, MagicNumber] = {
 _PHONES = frozenset(MAGIC_NUMBERS)
 
 
-def refuse_magic(phones: Collection[str]) -> None:
-    """Refuse a send to a number that stands for a refusal.
+def find_fault_name(phones: Collection[str]) -> str | None:
+    """Return the name of the fault that one of the phones of a send stands for, if any.
 
     Raises:
-        RefusalError: as in the number's row of the table.
+        RefusalError: one of them stands for a refusal.
     """
-    refusal = next((number.refusal for number in _find_all(phones) if number.refusal), None)
-    if refusal is not None:
-        raise RefusalError(*refusal)
-
-
-def find_fault_name(phones: Collection[str]) -> str | None:
-    """Return the name of the fault that one of these phones stands for, if any."""
-    return next((number.fault for number in _find_all(phones) if number.fault), None)
-
-
-def _find_all(phones: Collection[str]) -> list[MagicNumber]:
     # The quickest way for almost every send.
     if _PHONES.isdisjoint(phones):
-        return []
-    return [MAGIC_NUMBERS[phone] for phone in phones if phone in MAGIC_NUMBERS]
+        return None
+    numbers = [MAGIC_NUMBERS[phone] for phone in phones if phone in MAGIC_NUMBERS]
+    for number in numbers:
+        if number.refusal:
+            raise RefusalError(*number.refusal)
+    return next((number.fault for number in numbers if number.fault), None)
 
 
 class _Event(NamedTuple):
@@ -318,29 +310,18 @@ class AutoResponders:
             self.act_through(now)
         return now
 
-    def find_due(self) -> datetime:
-        """Return the next moment at which an owner writes or anybody's session expires.
-
-        Raises:
-            SandboxError: there is none.
-        """
+    def find_due(self) -> datetime | None:
+        """Return the next moment at which an owner writes or anybody's session expires, if there is one."""
         connection = self._service.store.connection
         (updated,) = connection.execute(_SELECT_OLDEST).fetchone()
         event = self._find_next()
         moments = [event.at] if event else []
         if updated is not None:
             moments.append(parse_time(updated) + read_lifetime(connection))
-        if not moments:
-            raise SandboxError("nothing is due: no session waits for an answer")
-        return min(moments)
-
-    def find_wait(self) -> float:
-        """Return the seconds until a text is due; infinite if none is planned."""
-        event = self._find_next()
-        return math.inf if event is None else max(0.0, (event.at - self._clock.now()).total_seconds())
+        return min(moments, default=None)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Act at each change and due moment, and once more when `stop` is set, for short-lived services."""
+        """Act at each change and every second, and once more when `stop` is set, for short-lived services."""
         stopped = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
@@ -355,10 +336,7 @@ class AutoResponders:
             stopped.cancel()
 
     async def _wait(self, revision: int, stopped: asyncio.Task[bool]) -> None:
-        left_s = _RETRY_S
-        with suppress(sqlite3.OperationalError):
-            left_s = self.find_wait()
-        changed = asyncio.create_task(self._changes.wait(revision, left_s))
+        changed = asyncio.create_task(self._changes.wait(revision, _LOOK_S))
         await asyncio.wait((changed, stopped), return_when=asyncio.FIRST_COMPLETED)
         changed.cancel()
         if not stopped.done():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_type_hints
 
 import msgspec
 
@@ -41,21 +41,24 @@ _NUMBER_RATE = 0.5  # of the choices, share of replies by number
 
 
 class Habits(msgspec.Struct, frozen=True):
-    """People's habits; shares from 0 to 1.
+    """People's habits, as shares; each is described where it is set."""
 
-    Attributes:
-        response_rate: of all participants, those who reply at all.
-        quit_rate: of those who reply, those who stop half-way through a survey.
-        invalid_rate: of the choices, those that follow an invalid reply.
-        typo_rate: of the replies, those with a typo.
-        stop_rate: of those who reply, those who write STOP instead of an answer.
-    """
+    response_rate: Annotated[Share, msgspec.Meta(description="Share of the people who reply at all.")] = 0.6
+    quit_rate: Annotated[Share, msgspec.Meta(description="Of them, those who stop half-way.")] = 0.12
+    invalid_rate: Annotated[Share, msgspec.Meta(description="Of choices, those first answered wrongly.")] = (
+        0.08
+    )
+    typo_rate: Annotated[Share, msgspec.Meta(description="Of replies, those with a typing error.")] = 0.0
+    stop_rate: Annotated[Share, msgspec.Meta(description="Of those who reply, those who write STOP.")] = 0.0
 
-    response_rate: Share = 0.6
-    quit_rate: Share = 0.12
-    invalid_rate: Share = 0.08
-    typo_rate: Share = 0.0
-    stop_rate: Share = 0.0
+
+def describe_habits() -> dict[str, tuple[str, float]]:
+    """Return description and default of each habit, by its name."""
+    hints = get_type_hints(Habits, include_extras=True)
+    return {
+        name: (str(hints[name].__metadata__[-1].description), getattr(AVERAGE, name))
+        for name in Habits.__struct_fields__
+    }
 
 
 def mistype(random: Random, text: str) -> str:

@@ -24,19 +24,16 @@ _HELD = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 def take_snapshot(db: Path, file: Path) -> int:
     """Copy a service's database, as of one moment, to a file (mode 0600); return its size in bytes.
 
-    The file, which holds phones, texts and the api_key, is replaced only by a complete copy. Its folder and
-    the database must exist; a service may be running.
+    The file, which holds phones, texts and the api_key, is replaced only by a complete copy. Its folder is
+    made (mode 0700) if missing; a service may be running.
 
     Raises:
         SandboxError: the database cannot be read, or the file cannot be written.
     """
     if not db.is_file():
         raise SandboxError(f"there is no sandbox database {db} yet")
-    if file.exists() and file.samefile(db):
-        raise SandboxError(f"{file} is the database itself; name another file")
-    if not file.parent.is_dir():
-        raise SandboxError(f"cannot write the snapshot {file}: there is no folder {file.parent}")
     try:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=file.parent, prefix=".snapshot-") as folder:
             copy = Path(folder) / "copy.sqlite"
             with closing(open_store(db)) as store, closing(_create(copy)) as target:

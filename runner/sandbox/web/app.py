@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import socket
 import sqlite3
-from functools import lru_cache
+from functools import cache, lru_cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,7 +24,6 @@ from runner.sandbox.inbox.pages import answer_html, answer_unknown, render_page,
 from runner.sandbox.inbox.routes import inbox_routes
 from runner.sandbox.store import find_database
 from runner.sandbox.web.control import ControlRoutes
-from runner.sandbox.web.description import load_description, read_description
 from runner.sandbox.web.endpoints import Api
 from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
 from runner.sandbox.web.request_log import RequestLog
@@ -40,7 +40,30 @@ if TYPE_CHECKING:
 
 
 _MEDIA_TYPE = "application/yaml"  # RFC 9512
+_PACKAGE = Path(__file__).resolve().parents[2]
+_SERVICE = "schemas/service.openapi.yaml"
+_SANDBOX = "schemas/sandbox.openapi.yaml"
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]@/]+))(?::[0-9]*)?")
+
+
+def read_schema(name: str) -> bytes:
+    """Return a file from the repository's top, or from `runner/shipped/` of a wheel."""
+    installed = _PACKAGE / "shipped" / name
+    return (installed if installed.is_file() else _PACKAGE.parent / name).read_bytes()
+
+
+@cache
+def load_description() -> dict[str, Any]:
+    """Return the OpenAPI description of the service with the sandbox's own routes."""
+    # Late: few ask, and everyone starts the service.
+    import yaml  # noqa: PLC0415  see above
+
+    service, sandbox = (yaml.safe_load(read_schema(name)) for name in (_SERVICE, _SANDBOX))
+    return {
+        **service,
+        "tags": [*service["tags"], *sandbox["tags"]],
+        "paths": {**service["paths"], **sandbox["paths"]},
+    }
 
 
 def open_routes(store: Store) -> list[Route]:
@@ -51,8 +74,7 @@ def open_routes(store: Store) -> list[Route]:
     """
 
     async def describe(_request: Request) -> Response:
-        # Read on request: few ask, and everyone starts the service.
-        return Response(read_description(), media_type=_MEDIA_TYPE)
+        return Response(read_schema(_SERVICE), media_type=_MEDIA_TYPE)
 
     async def describe_all(_request: Request) -> Response:
         return JSONResponse(load_description())

@@ -6,40 +6,47 @@ They take the API's credentials, but real services have none of them.
 from __future__ import annotations
 
 import asyncio
-import re
 from contextlib import nullcontext
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from runner.sandbox.clock import parse_duration, parse_time
+from runner.sandbox.clock import parse_time
 from runner.sandbox.definition import normalise_phone
 from runner.sandbox.model import Kind
 from runner.sandbox.records import RecordList
-from runner.sandbox.rehearsal.controls import ControlOutcome, Controls
-from runner.sandbox.rehearsal.participants import Habits, Share
-from runner.sandbox.sandbox_errors import RefusalError, SandboxError
+from runner.sandbox.rehearsal.controls import (
+    ACTIONS,
+    Action,
+    ControlledSandbox,
+    ControlOutcome,
+    Count,
+    Id,
+    ResetState,
+    Simulate,
+    read_seconds,
+    read_values,
+)
+from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.refusals import read_body
 from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
 
     from runner.sandbox.commits import Writer
+    from runner.sandbox.rehearsal.controls import Wanted
     from runner.sandbox.rehearsal.faults import Faults
     from runner.sandbox.web.refusals import Account, Endpoint
     from runner.sandbox.web.request_log import RequestLog
 
 
 _MAX_BYTES = 64 * 1024
-_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?", re.ASCII)
 _VERSION = {"format_version": "1.0"}
 _CREDENTIALS = {"username", "api_key"}
 _LONGEST_WAIT = timedelta(minutes=5)
@@ -51,29 +58,23 @@ LEFT JOIN launch ON launch.id = launch_id
 WHERE transcript.participant_id = (SELECT id FROM participant WHERE phone = ?) AND transcript.id > ?
 ORDER BY transcript.id LIMIT ?
 """
-# Within the numbers of SQLite.
-_Count = Annotated[int, Meta(ge=0, lt=2**60)]
-_Id = Annotated[int, Meta(ge=1, lt=2**60)]
 _Text = Annotated[str, Meta(min_length=1)]
-# A name, not a path: clients of a service may not write anywhere on its machine.
-_Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")]
-_Read = TypeVar("_Read", bound=Struct)
 
 
 class _Wait(Struct, forbid_unknown_fields=True):
     """The query of `wait`: the least counts, and how long to wait for them."""
 
-    launches: _Count | None = None
-    results: _Count | None = None
-    sessions_complete: _Count | None = None
+    launches: Count | None = None
+    results: Count | None = None
+    sessions_complete: Count | None = None
     timeout: str = "10"
 
 
 class _Page(Struct, forbid_unknown_fields=True):
     """The query of a list: a page of it."""
 
-    after: _Count = 0
-    limit: _Id = 1000
+    after: Count = 0
+    limit: Id = 1000
 
     @property
     def size(self) -> int:
@@ -92,7 +93,7 @@ class _RequestPage(Struct, forbid_unknown_fields=True):
     method: str | None = None
     path: str | None = None
     status: str | None = None
-    after: _Count = 0
+    after: Count = 0
 
 
 class _Reply(Struct, forbid_unknown_fields=True):
@@ -100,80 +101,6 @@ class _Reply(Struct, forbid_unknown_fields=True):
     text: _Text
 
 
-class _Move(Struct, forbid_unknown_fields=True):
-    """The body of `clock`."""
-
-    advance: str = ""
-    reset: bool = False
-
-    def act(self, controls: Controls) -> ControlOutcome:
-        if bool(self.advance) == self.reset:
-            raise RefusalError(400, "invalid_body", 'Say {"advance": "2d"} or {"reset": true}.')
-        return controls.move_clock(self.advance or "reset")
-
-
-class _Simulate(Habits, forbid_unknown_fields=True, frozen=True):
-    """The body of `simulate`."""
-
-    seed: _Count = 1
-
-    def act(self, controls: Controls) -> ControlOutcome:
-        return controls.simulate(self.seed, self)
-
-
-class _SetFaults(Struct, forbid_unknown_fields=True):
-    """The body of `faults`."""
-
-    rates: dict[str, Share] = {}
-    latency: str = "0"
-
-    def act(self, controls: Controls) -> ControlOutcome:
-        return controls.set_faults(self.rates, _read_duration(self.latency, "latency"))
-
-
-class _TakeSnapshot(Struct, forbid_unknown_fields=True):
-    """The body of `snapshot`."""
-
-    name: _Name
-
-    def act(self, controls: Controls) -> ControlOutcome:
-        return controls.take_snapshot(self.name)
-
-
-class _Reset(Struct, forbid_unknown_fields=True):
-    """The body of `reset`."""
-
-    to: _Name | None = None
-    all: bool = False
-
-    def act(self, controls: Controls) -> ControlOutcome:
-        if self.to is not None and self.all:
-            raise RefusalError(400, "invalid_body", 'Say {"to": "name"} or {"all": true}, or nothing.')
-        return controls.reset(self.to, removes_all=self.all)
-
-
-class _Resend(Struct, forbid_unknown_fields=True):
-    """The body of `webhooks/resend`."""
-
-    id: _Id | None = None
-    state: Literal["FAILED"] | None = None
-
-    def act(self, controls: Controls) -> ControlOutcome:
-        if (self.id is None) == (self.state is None):
-            raise RefusalError(400, "invalid_body", 'Say {"id": 3} or {"state": "FAILED"}.')
-        return controls.resend_webhooks(self.id)
-
-
-Action = _Move | _Simulate | _SetFaults | _TakeSnapshot | _Reset | _Resend
-ACTIONS: Mapping[str, type[Action]] = {
-    "clock": _Move,
-    "simulate": _Simulate,
-    "faults": _SetFaults,
-    "snapshot": _TakeSnapshot,
-    "reset": _Reset,
-    "webhooks/resend": _Resend,
-}
-"""By name: the body of each control's request."""
 _SHOWING_STATE = ("clock", "faults", "reset")
 
 
@@ -183,7 +110,7 @@ class ControlRoutes:
     def __init__(self, writer: Writer, faults: Faults, requests: RequestLog) -> None:
         self._writer = writer
         self._connection = writer.service.store.connection
-        self.controls = Controls(find_database(writer.service.store), faults)
+        self.sandbox = ControlledSandbox(find_database(writer.service.store), faults)
         self._requests = requests
         self._simulating = asyncio.Lock()
         self._listing = RecordList(writer.service.store, plan=writer.service.plan)
@@ -212,9 +139,9 @@ class ControlRoutes:
             SandboxError: the database cannot be used, or the action is impossible.
         """
         # Simulations take turns: several at once would leave no time for sends.
-        async with self._simulating if isinstance(action, _Simulate) else nullcontext():
-            outcome = await asyncio.to_thread(action.act, self.controls)
-        if isinstance(action, _Reset):
+        async with self._simulating if isinstance(action, Simulate) else nullcontext():
+            outcome = await asyncio.to_thread(action.act, self.sandbox)
+        if isinstance(action, ResetState):
             self._requests.clear()
         self._writer.changes.note()
         return outcome
@@ -240,7 +167,7 @@ class ControlRoutes:
         wanted = {name: count for name, count in asked.items() if count is not None}
         if not wanted:
             raise RefusalError(400, "nothing_awaited", f"Say what to wait for: one of {', '.join(asked)}.")
-        patience = _read_duration(query.timeout, "timeout")
+        patience = read_seconds(query.timeout, "timeout")
         if patience > _LONGEST_WAIT:
             raise RefusalError(400, "timeout_too_long", "The timeout is 5 minutes at most: 300 or 5m.")
         if await self._reach(wanted, patience.total_seconds()):
@@ -324,7 +251,7 @@ class ControlRoutes:
         }
 
     def _describe(self) -> dict[str, Any]:
-        clock, faults = self._writer.clock, self.controls.faults
+        clock, faults = self._writer.clock, self.sandbox.faults
         return {
             **_VERSION,
             "time": clock.now().isoformat(),
@@ -339,62 +266,16 @@ class ControlRoutes:
         }
 
 
-_PROBLEM = re.compile(
-    r"Expected `(?P<kind>\w+)[^`]*`(?:, got `(?P<got>\w+)`| (?P<sign>[<>]=?) (?P<bound>\S+)|.*?)"
-    r"(?: - at `\$\.?(?P<place>[^`]*)`)?"
-)
-_FIELD = re.compile(r"Object (?P<how>missing required|contains unknown) field `(?P<name>[^`]*)`.*")
-_KINDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "object": "an object",
-    "array": "a list",
-    "null": "null",
-}
-_SIGNS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
-
-
-def _describe(error: Exception) -> str:
-    """Return what is wrong in the words of an API, not in those of a type of Python."""
-    if field := _FIELD.fullmatch(str(error)):
-        return f"{field['name']}: {'is missing' if field['how'] == 'missing required' else 'is not known'}"
-    problem = _PROBLEM.fullmatch(str(error))
-    if problem is None or problem["kind"] not in _KINDS:
-        return str(error)
-    words = f"{problem['place'] or 'the body'}: must be {_KINDS[problem['kind']]}"
-    if problem["got"] in _KINDS:
-        return f"{words}, not {_KINDS[problem['got']]}"
-    if problem["sign"]:
-        return f"{words}, {_SIGNS[problem['sign']]} {problem['bound']}"
-    return f"{words} of another form"
-
-
-def read_values(values: Mapping[str, object], wanted: type[_Read]) -> _Read:
-    """Return the values of a query or form, whose numbers are texts.
-
-    Raises:
-        RefusalError: 400, with what is wrong.
-    """
-    try:
-        return msgspec.convert(values, wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise RefusalError(
-            400, "invalid_parameter", "What was asked cannot be read.", [_describe(error)]
-        ) from None
-
-
-def _read_query(request: Request, wanted: type[_Read]) -> _Read:
+def _read_query(request: Request, wanted: type[Wanted]) -> Wanted:
     given = {name: value for name, value in request.query_params.items() if value}
     return read_values({name: given[name] for name in given.keys() - _CREDENTIALS}, wanted)
 
 
-async def _read_body(request: Request, wanted: type[_Read]) -> _Read:
+async def _read_body(request: Request, wanted: type[Wanted]) -> Wanted:
     try:
         return msgspec.json.decode(await read_body(request, _MAX_BYTES) or b"{}", type=wanted)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RefusalError(400, "invalid_body", "The body cannot be read.", [_describe(error)]) from None
+        raise RefusalError(400, "invalid_body", "The body cannot be read.", [str(error)]) from None
 
 
 def _read_phone(written: str) -> str:
@@ -402,14 +283,6 @@ def _read_phone(written: str) -> str:
     if phone is None:
         raise RefusalError(400, "invalid_parameter", "phone: is no phone number of 7 to 15 digits.")
     return phone
-
-
-def _read_duration(written: str, name: str) -> timedelta:
-    """Return a duration: a number of seconds, or as in `50ms` or `2d`."""
-    try:
-        return parse_duration(f"{written}s" if _SECONDS.fullmatch(written) else written)
-    except ValueError as error:
-        raise SandboxError(f"{name}: {error}") from None
 
 
 def _answer_page(name: str, found: list[dict[str, Any]], limit: int, **further: object) -> Response:

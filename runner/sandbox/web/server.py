@@ -11,13 +11,11 @@ import socket
 import threading
 from collections.abc import Collection
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from runner.sandbox.clock import Clock
 from runner.sandbox.commits import Changes, Writer
@@ -46,15 +44,6 @@ _LAST_WAIT_S = 2.0
 DEFAULT_USERNAME = "sandbox"
 DEFAULT_HOST = "127.0.0.1"
 _BUSY_S = 0.1
-_IPV4 = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
-    """Limits on clients' connections: seconds for a request to arrive, and their number."""
-
-    request_s: float = 20.0
-    connections: int = 1_200
 
 
 @contextmanager
@@ -62,7 +51,6 @@ def serving(
     app: ASGIApp,
     listener: socket.socket,
     background: Sequence[Background] = (),
-    limits: ConnectionLimits = ConnectionLimits(),
 ) -> Iterator[None]:
     """Serve during the block; the application answers when the block begins.
 
@@ -73,12 +61,11 @@ def serving(
         listener: a listening socket.
         background: tasks on the application's event loop, until the event that they get is set; after two
             more seconds they are cancelled.
-        limits: of its connections.
 
     Raises:
         SandboxError: the server did not start.
     """
-    server = _Server(_configure(app, limits), background)
+    server = _Server(_configure(app), background)
     thread = threading.Thread(
         target=server.run, kwargs={"sockets": [listener]}, name="sandbox-service", daemon=True
     )
@@ -93,15 +80,9 @@ def serving(
         thread.join()
 
 
-class _Config(uvicorn.Config):
-    """Uvicorn's settings, and the limits of connections for protocols."""
-
-    limits = ConnectionLimits()
-
-
-def _configure(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
+def _configure(app: ASGIApp) -> uvicorn.Config:
     # No access log: query strings carry the credentials. No other log: exceptions may carry phones.
-    config = _Config(
+    return uvicorn.Config(
         app,
         interface="asgi3",
         http=_Protocol,
@@ -117,46 +98,14 @@ def _configure(app: ASGIApp, limits: ConnectionLimits) -> uvicorn.Config:
         backlog=BACKLOG,
         timeout_graceful_shutdown=1,
     )
-    config.limits = limits
-    return config
 
 
 class _Protocol(HttpToolsProtocol):
-    """Uvicorn's protocol with limits, which passes the transport to applications."""
-
-    config: _Config
-    _deadline: asyncio.TimerHandle | None = None
+    """Uvicorn's protocol, which passes the transport to applications."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
         self.app_state = {**self.app_state, "transport": transport}
-        if len(self.connections) > self.config.limits.connections:
-            transport.abort()
-        else:
-            self._await_request()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
-        super().connection_lost(exc)
-
-    def data_received(self, data: bytes) -> None:
-        # Any bytes end uvicorn's wait between requests, even if no request begins.
-        cycle: RequestResponseCycle | None = self.cycle
-        if self._deadline is None and (cycle is None or cycle.response_complete):
-            self._await_request()
-        super().data_received(data)
-
-    def on_message_complete(self) -> None:
-        self._stop_waiting()
-        super().on_message_complete()
-
-    def _await_request(self) -> None:
-        self._deadline = self.loop.call_later(self.config.limits.request_s, self.transport.abort)
-
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
 
 class _Server(uvicorn.Server):
@@ -229,12 +178,10 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
     """
     host = options.get("host", DEFAULT_HOST)
     with closing(open_store(db)) as store, closing(_listen(host, options.get("port", 0))) as listener:
-        (own_host, network_host), port = _find_hosts(host), listener.getsockname()[1]
         address = ServiceAddress(
-            url=_write_url(own_host, port),
+            url=_write_url(host, listener.getsockname()[1]),
             username=options.get("username") or DEFAULT_USERNAME,
             api_key=options.get("api_key") or store.keep_secret("api_key"),
-            network_url=_write_url(network_host, port) if network_host else None,
         )
         webhooks = WebhookSender(
             store, allowed_hosts=read_hosts(options.get("webhook_hosts", ())), secret=address.api_key
@@ -301,24 +248,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise SandboxError(f"cannot listen on {host} port {port}: {reason}{way_on}") from None
 
 
-def _find_hosts(host: str) -> tuple[str, str | None]:
-    """Return where a service is found on this machine, and on others if it listens on all addresses."""
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return host, None
-    if not address.is_unspecified:
-        return host, None
-    is_old = address.version == _IPV4
-    own, far = (DEFAULT_HOST, "192.0.2.1") if is_old else ("::1", "2001:db8::1")
-    # No packet is sent: connecting a datagram socket chooses the address that other machines would see.
-    with closing(socket.socket(socket.AF_INET if is_old else socket.AF_INET6, socket.SOCK_DGRAM)) as probe:
-        try:
-            probe.connect((far, 9))
-        except OSError:
-            return own, None
-        return own, str(probe.getsockname()[0])
-
-
 def _write_url(host: str, port: int) -> str:
+    """Return the URL of a service on this machine; one that listens on all addresses is on loopback, too."""
+    host = {"0.0.0.0": DEFAULT_HOST, "::": "::1"}.get(host, host)  # noqa: S104  compared, not listened on
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -15,7 +15,6 @@ from runner.sandbox.webhooks.receiver import parse_receiver
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
     from datetime import datetime
 
     from runner.sandbox.model import ServiceQuestion
@@ -23,9 +22,10 @@ if TYPE_CHECKING:
 
 # The index is named, since the planner would take the one on the state alone.
 _SELECT_DUE = """
-SELECT webhook.id, result.guid, definition, result.position, tries
+SELECT webhook.id, receiver, result.guid, definition, result.position, tries
 FROM webhook INDEXED BY webhook_due JOIN result ON result.id = result_id JOIN launch ON launch.id = launch_id
 WHERE state = 'WAITING' AND due <= ? AND webhook.id NOT IN (SELECT value FROM json_each(?))
+AND receiver NOT IN (SELECT value FROM json_each(?))
 ORDER BY due, webhook.id LIMIT ?
 """
 # The index on the state alone gives the first half: only failed ones are read.
@@ -56,9 +56,10 @@ AND tries = ? AND result_id = (SELECT id FROM result WHERE guid = ?)
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A result to be POSTed, after `tries` that failed."""
+    """A result to be POSTed to a `receiver` (host and port), after `tries` that failed."""
 
     id: int
+    receiver: str
     result_guid: str
     question: ServiceQuestion = field(repr=False)
     tries: int
@@ -75,13 +76,13 @@ def add_webhook(connection: sqlite3.Connection, result_id: int, url: str) -> Non
 
 
 def list_due_webhooks(
-    connection: sqlite3.Connection, now: datetime, under_way: Iterable[int], count: int
+    connection: sqlite3.Connection, now: datetime, under_way: list[int], busy: list[str], count: int
 ) -> list[Webhook]:
-    """Return at most `count` webhooks that are due and not under way."""
-    rows = connection.execute(_SELECT_DUE, (format_time(now), json.dumps([*under_way]), count))
+    """Return at most `count` webhooks that are due and not under way, but for those of busy receivers."""
+    given = (format_time(now), json.dumps(under_way), json.dumps(busy), count)
     return [
-        Webhook(key, guid, load_definition(document).questions[position], tries)
-        for key, guid, document, position, tries in rows
+        Webhook(key, receiver, guid, load_definition(document).questions[position], tries)
+        for key, receiver, guid, document, position, tries in connection.execute(_SELECT_DUE, given)
     ]
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from runner.sandbox.sandbox_errors import SandboxError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -73,22 +73,6 @@ def parse_receiver(url: str) -> Receiver | None:
     )
 
 
-def choose_addresses(
-    receiver: Receiver, addresses: Iterable[str], allowed_hosts: Collection[str]
-) -> list[str]:
-    """Return the addresses that may be called, each once: by default only those of this machine.
-
-    The caller connects to the addresses themselves, so that the name cannot change its meaning.
-
-    Args:
-        receiver: the destination.
-        addresses: present addresses of its host.
-        allowed_hosts: names and addresses that may always be called, from `read_host`, without a final dot.
-    """
-    is_allowed = receiver.host.rstrip(".") in allowed_hosts
-    return [address for address in dict.fromkeys(addresses) if is_allowed or _is_loopback(address)]
-
-
 def read_host(written: str) -> str | None:
     """Return a host as in `Receiver.host`; None if it is none."""
     try:
@@ -102,27 +86,23 @@ def read_host(written: str) -> str | None:
     return host if _NAME.fullmatch(host) else None
 
 
-def _is_loopback(address: str) -> bool:
-    # A scope id, as in fe80::1%eth0, is not supported.
+def is_loopback(address: str) -> bool:
+    """Return whether an address is of this machine alone; those with a scope (fe80::1%eth0) are not."""
     return "%" not in address and ip_address(address).is_loopback
 
 
 def read_hosts(written: Iterable[str]) -> tuple[str, ...]:
     """Return hosts' names and addresses normalized as receivers', without a final dot.
 
-    An IPv6 address may have brackets.
-
     Raises:
         SandboxError: one is no host, as with a scheme or a port.
     """
-    return tuple(_read_host(host) for host in written)
-
-
-def _read_host(written: str) -> str:
-    is_bracketed = written.startswith("[") and written.endswith("]")
-    host = read_host(written[1:-1] if is_bracketed else written)
-    if host is None or (is_bracketed and ":" not in host):
-        raise SandboxError(
-            f"{written!r} is no host: give a name or an address alone, as in hooks.example or 10.0.0.5"
-        )
-    return host.rstrip(".")
+    hosts = []
+    for each in written:
+        host = read_host(each)
+        if host is None:
+            raise SandboxError(
+                f"{each!r} is no host: give a name or an address alone, as in hooks.example, 10.0.0.5 or ::1"
+            )
+        hosts.append(host.rstrip("."))
+    return tuple(hosts)

@@ -14,6 +14,7 @@ import re
 import socket
 import sqlite3
 import ssl
+from collections import Counter
 from contextlib import suppress
 from datetime import timedelta
 from functools import cached_property
@@ -24,10 +25,10 @@ from runner.sandbox.clock import read_clock
 from runner.sandbox.commits import CommitGroup
 from runner.sandbox.records import RecordList
 from runner.sandbox.webhooks.queue import Webhook, list_due_webhooks, settle_webhook
-from runner.sandbox.webhooks.receiver import choose_addresses, parse_receiver
+from runner.sandbox.webhooks.receiver import is_loopback, parse_receiver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.sandbox.store import Store
@@ -38,10 +39,11 @@ TIMEOUT = timedelta(seconds=5)
 WAITS = (timedelta(seconds=1), timedelta(seconds=10))
 """The waits between the three tries of a webhook."""
 _AT_ONCE = 32
+_AT_ONCE_EACH = 8  # of one receiver: while it hangs, the others get theirs
 _POLL_S = 0.2  # other processes on the same file record results, too
 _LAST_WAIT_S = 1.0
 _MOST_DROPPED = 64 * 1024  # bytes of an answer that nobody reads
-_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: .*)?\r?\n")
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] ([1-5])([0-9]{2})(?: .*)?\r?\n")
 
 
 class DeliveryError(Exception):
@@ -86,42 +88,47 @@ class WebhookClient:
             DeliveryError: the receiver may not be called, or did not answer with 2xx in time.
         """
         try:
-            status = await self._exchange(receiver, body, headers)
+            line = await self._exchange(receiver, _write_head(receiver, len(body), headers) + body)
         except TimeoutError:
             raise DeliveryError(f"no answer within {self._timeout_s:g} s") from None
         except ssl.SSLCertVerificationError as error:
             raise DeliveryError(f"the certificate is not trusted: {error.verify_message}") from None
-        except (OSError, ValueError, EOFError) as error:
+        except (OSError, ValueError) as error:
             # Their own messages may repeat the address.
             raise DeliveryError(f"the connection failed ({type(error).__name__})") from None
-        if 300 <= status < 400:  # noqa: PLR2004  RFC 9110, section 15.4
-            raise DeliveryError(f"answered {status}; redirects are not followed")
-        if not 200 <= status < 300:  # noqa: PLR2004  RFC 9110, section 15.3
-            raise DeliveryError(f"answered {status}")
+        match = _STATUS_LINE.fullmatch(line)
+        if match is None:
+            raise DeliveryError("the answer is not HTTP")
+        if match[1] != b"2":
+            redirects = "; redirects are not followed" if match[1] == b"3" else ""
+            raise DeliveryError(f"answered {match[1].decode()}{match[2].decode()}{redirects}")
 
-    async def _exchange(self, receiver: Receiver, body: bytes, headers: Mapping[str, str]) -> int:
-        async with asyncio.timeout(self._timeout_s):
-            reader, writer = await self._connect(receiver)
-            try:
-                writer.write(_write_head(receiver, len(body), headers) + body)
-                await writer.drain()
-                status = await _read_status(reader)
-            except BaseException:
-                writer.transport.abort()
-                raise
+    async def _exchange(self, receiver: Receiver, request: bytes) -> bytes:
+        """Return the first line of the answer."""
+        writer = None
         try:
-            await _drop_rest(reader, min(_LAST_WAIT_S, self._timeout_s))
+            async with asyncio.timeout(self._timeout_s):
+                reader, writer = await self._connect(receiver)
+                writer.write(request)
+                line = await reader.readline()
+            # A receiver logs an error if the connection ends within its answer.
+            with suppress(OSError, EOFError):
+                async with asyncio.timeout(_LAST_WAIT_S):
+                    await reader.readexactly(_MOST_DROPPED)
+            return line
         finally:
-            writer.close()
-            if receiver.is_secure:
-                # TLS would wait for the receiver's goodbye, perhaps beyond the end of the loop.
+            if writer is not None:
                 writer.transport.abort()
-        return status
 
     async def _connect(self, receiver: Receiver) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the receiver's first address that accepts."""
-        addresses = choose_addresses(receiver, await _resolve(receiver), self._allowed_hosts)
-        for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        """Connect to the receiver's first address that may be called and accepts."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM)
+        is_allowed = receiver.host.rstrip(".") in self._allowed_hosts
+        problem: Exception = DeliveryError("the host is neither on loopback nor allowed", is_final=True)
+        for address in dict.fromkeys(str(each[0]) for *_, each in found):
+            if not (is_allowed or is_loopback(address)):
+                continue
             try:
                 return await asyncio.open_connection(
                     address,
@@ -129,17 +136,11 @@ class WebhookClient:
                     ssl=self._tls if receiver.is_secure else None,
                     server_hostname=receiver.host if receiver.is_secure else None,
                 )
+            except ssl.SSLError:
+                raise
             except OSError as error:
-                # An untrusted certificate is worth reporting.
-                if left == 1 or isinstance(error, ssl.SSLError):
-                    raise
-        raise DeliveryError("the host is neither on loopback nor allowed", is_final=True)
-
-
-async def _resolve(receiver: Receiver) -> list[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(receiver.host, receiver.port, type=socket.SOCK_STREAM)
-    return [str(address[0]) for *_, address in found]
+                problem = error
+        raise problem
 
 
 def _write_head(receiver: Receiver, length: int, headers: Mapping[str, str]) -> bytes:
@@ -153,27 +154,6 @@ def _write_head(receiver: Receiver, length: int, headers: Mapping[str, str]) -> 
         "Connection: close",
     )
     return "".join(f"{line}\r\n" for line in (*lines, "")).encode("ascii")
-
-
-async def _read_status(reader: asyncio.StreamReader) -> int:
-    """Return the status of the answer, after interim ones (RFC 9110, section 15.2)."""
-    while True:
-        match = _STATUS_LINE.fullmatch(await reader.readline())
-        if match is None:
-            raise DeliveryError("the answer is not HTTP")
-        if (status := int(match[1])) >= 200:  # noqa: PLR2004  the first status that is no interim one
-            return status
-        while (await reader.readline()).strip():
-            pass
-
-
-async def _drop_rest(reader: asyncio.StreamReader, seconds: float) -> None:
-    """Read the rest: a receiver logs an error if the connection ends within its answer."""
-    left = _MOST_DROPPED
-    with suppress(OSError):
-        async with asyncio.timeout(seconds):
-            while left > 0 and (dropped := await reader.read(left)):
-                left -= len(dropped)
 
 
 def sign(key: bytes, message_id: str, at: datetime, body: bytes) -> dict[str, str]:
@@ -206,7 +186,6 @@ class WebhookSender:
         secret: key of the signatures, as the bytes of its UTF-8; without one nothing is signed.
         timeout: of a try, up to the first line of the answer; `TIMEOUT` if None.
         waits: between the tries; after one more than these a webhook is given up.
-        clock: the machine's clock, since the service's may be moved.
     """
 
     def __init__(
@@ -217,36 +196,44 @@ class WebhookSender:
         secret: str | None = None,
         timeout: timedelta | None = None,
         waits: Sequence[timedelta] = WAITS,
-        clock: Callable[[], datetime] = read_clock,
     ) -> None:
         self._store = store
         self._commits = CommitGroup(store)
         self._client = WebhookClient(allowed_hosts=allowed_hosts, timeout=timeout or TIMEOUT)
         self._waits = waits
         self._listing = RecordList(store)
-        self._clock = clock
         self._key = None if secret is None else secret.encode(errors="replace")
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send due webhooks until `stop` is set; the current ones then have a second left."""
-        under_way: dict[int, asyncio.Task[None]] = {}
+        under_way: dict[asyncio.Task[None], Webhook] = {}
         stopped = asyncio.create_task(stop.wait())
         try:
             while not stop.is_set():
                 # Another process may hold the file's lock for too long; nothing is lost by waiting.
                 with suppress(sqlite3.OperationalError):
-                    free = _AT_ONCE - len(under_way)
-                    due = list_due_webhooks(self._store.connection, self._clock(), under_way, free)
-                    under_way |= {each.id: asyncio.create_task(self._deliver(each)) for each in due}
-                tasks = {stopped, *under_way.values()}
+                    for webhook in self._choose(list(under_way.values())):
+                        under_way[asyncio.create_task(self._deliver(webhook))] = webhook
+                tasks = {stopped, *under_way}
                 await asyncio.wait(tasks, timeout=_POLL_S, return_when=asyncio.FIRST_COMPLETED)
-                under_way = {key: task for key, task in under_way.items() if not task.done()}
+                under_way = {task: webhook for task, webhook in under_way.items() if not task.done()}
             if under_way:
-                await asyncio.wait(under_way.values(), timeout=_LAST_WAIT_S)
+                await asyncio.wait(under_way, timeout=_LAST_WAIT_S)
         finally:
-            for task in (stopped, *under_way.values()):
+            for task in (stopped, *under_way):
                 task.cancel()
-            await asyncio.gather(stopped, *under_way.values(), return_exceptions=True)
+            await asyncio.gather(stopped, *under_way, return_exceptions=True)
+
+    def _choose(self, under_way: list[Webhook]) -> Iterator[Webhook]:
+        """Yield the webhooks to be tried now."""
+        calls = Counter(each.receiver for each in under_way)
+        busy = [receiver for receiver, count in calls.items() if count >= _AT_ONCE_EACH]
+        ids = [each.id for each in under_way]
+        free = _AT_ONCE - len(under_way)
+        for webhook in list_due_webhooks(self._store.connection, read_clock(), ids, busy, free):
+            calls[webhook.receiver] += 1
+            if calls[webhook.receiver] <= _AT_ONCE_EACH:
+                yield webhook
 
     async def _deliver(self, webhook: Webhook) -> None:
         # A try whose outcome could not be written is repeated.
@@ -261,7 +248,7 @@ class WebhookSender:
             except Exception as error:  # noqa: BLE001  our own mistake counts as a try, or it is made for ever
                 problem = f"the sandbox failed ({type(error).__name__})"
             if problem and not is_final and webhook.tries < len(self._waits):
-                retry_at = self._clock() + self._waits[webhook.tries]
+                retry_at = read_clock() + self._waits[webhook.tries]
             await self._commits.write(lambda: settle_webhook(self._store, webhook, problem, retry_at))
 
     async def _post(self, webhook: Webhook) -> None:
@@ -274,8 +261,8 @@ class WebhookSender:
         number = record["result_answer"] if webhook.question.responses else None
         document = {**record, "numeric_response": number}
         body = json.dumps(document, ensure_ascii=False).encode()
-        # The machine's time: receivers compare it with their own.
-        now, key = self._clock(), self._key
+        # This machine's time, not the service's: receivers compare it with their own.
+        now, key = read_clock(), self._key
         await self._client.post(
             receiver, body, {} if key is None else sign(key, webhook.result_guid, now, body)
         )

@@ -13,15 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from runner.delivery.campaign_ref import ListedCampaign
-from runner.delivery.preflight import Preflight, PreflightSummary
-from runner.delivery.settle import Settler, SettleSummary
+from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.unexplained import has_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
-from runner.plan.model import PlanOptions
-from runner.plan.planner import Planner
+from runner.plan.planner import find_payloads
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import RunOptions, interrupt_run
 from runner.workflow.delivery.remote_intents import RemoteIntents
@@ -32,10 +30,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from runner.campaign.model import Campaign
-    from runner.delivery.verdict import Verdict
+    from runner.delivery.comparison import Verdict
     from runner.ledger.database import Ledger
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import CampaignRecord, Record
+    from runner.ledger.record.campaign_record import CampaignRecord, Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import Offer
     from runner.service.client import ServiceClient
@@ -162,7 +160,7 @@ class ApplySession:
         """
         self._lock(campaign)
         record = self.enter(campaign)
-        return self._make_settler(campaign, record).judge() if record.is_unclear() else []
+        return self.recover(campaign, record).judge() if record.is_unclear() else []
 
     def settle(self, campaign: Campaign, record: CampaignRecord) -> SettleSummary:
         """Settle a held campaign's unresolved launches.
@@ -171,7 +169,7 @@ class ApplySession:
             ServiceError: the service cannot be asked; if only a second time, the summary has the error.
         """
         with stop_on_interrupt(self.stop):
-            found = self._make_settler(campaign, record).settle()
+            found = self.recover(campaign, record).settle()
         if found.adopted and not self.scope.quiet:
             launches = count_words(len(found.adopted), "launch", "launches")
             note(f"{campaign.name}: {launches} of unknown outcome had been sent; recorded.")
@@ -197,15 +195,17 @@ class ApplySession:
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign, item.record)
         is_late, may_be_lost = self._is_over, self._may_be_lost(subject)
-        found = self._look(campaign, subject)
+        found = self._look(campaign, item.record, subject)
         if found.is_surprising:
             self._surprised.add(campaign.name)
         is_early = not is_late and (may_be_lost or campaign.name in self._surprised)
         # A list with a gap may be late, so it gets one window.
         is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
         if is_worth_waiting and not found.has_changed_record:
-            self._wait_for_lists(campaign)
-            found = self._look(campaign, subject)
+            self._wait_for_lists(
+                campaign, is_first=not (found.is_surprising or campaign.name in self._surprised)
+            )
+            found = self._look(campaign, item.record, subject)
         self._note_adopted(campaign, found.adopted)
         if found.gap is not None and not found.has_changed_record:
             raise UnusableListError(
@@ -246,12 +246,11 @@ class ApplySession:
             lacked = is_behind(connection, subject.campaign_id)
         return lacked or self._may_be_lost(subject)
 
-    def _look(self, campaign: Campaign, subject: ListedCampaign) -> PreflightSummary:
+    def _look(self, campaign: Campaign, record: CampaignRecord, subject: ListedCampaign) -> LostLaunches:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
         has_gaps = not recorded or self._may_be_behind(subject)
-        preflight = Preflight(subject, self._window_s, self.workspace.target.settle_history)
-        found = preflight.check(
+        found = self.recover(campaign, record).find_lost(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )
         if found.adopted:
@@ -266,22 +265,25 @@ class ApplySession:
     def _find_payloads(self, campaign: Campaign, phones: Container[str] | None) -> dict[str, list[Offer]]:
         """Return unsent payloads by phone, due or not, for some recipients (None for all)."""
         record = self.workspace.read_record(self.ledger, campaign)
-        target = self.workspace.target.name
-        return Planner(campaign, target, record.known, record.key, PlanOptions()).find_payloads(phones)
+        return find_payloads(campaign, record.known, record.key, phones)
 
-    def _wait_for_lists(self, campaign: Campaign) -> None:
+    def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
         since = time.monotonic() - self._began
         left = self._window_s - since if since < self._window_s else self._window_s
         with stop_on_interrupt(self.stop):
             why = "if a run of another machine was lost, the service may still have to list what it sent"
+            if is_first:
+                why = "this is the first send from here, and the service is asked what it already got"
             is_stopped = self._wait(campaign, left, why)
         if is_stopped:
             raise interrupt_run()
 
-    def _make_settler(self, campaign: Campaign, record: CampaignRecord) -> Settler:
-        return Settler(
+    def recover(self, campaign: Campaign, record: CampaignRecord) -> Recovery:
+        """Return the comparison of a held campaign's record with the service's lists."""
+        return Recovery(
             self.describe(campaign, record),
             window_s=self._window_s,
+            history_s=self.workspace.target.settle_history,
             wait=partial(
                 self._wait, campaign, why="the service may still have to list launches of unknown outcome"
             ),
@@ -348,7 +350,7 @@ def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str
     }
 
 
-def _describe_unexplained(campaign: str, found: PreflightSummary) -> Iterator[str]:
+def _describe_unexplained(campaign: str, found: LostLaunches) -> Iterator[str]:
     """Yield sentences on launches without a record."""
     for guids, what in (
         (

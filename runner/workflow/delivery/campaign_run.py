@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from operator import itemgetter
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.model import FileRecipients
@@ -15,6 +16,7 @@ from runner.ledger.results.runs import make_run
 from runner.ledger.results.sendings import store_audiences
 from runner.reasons import LEFT, Disposition
 from runner.text.include import include_folder
+from runner.timing.zone import load_zone
 from runner.workflow.campaigns import TARGETS_FILE
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.model import Run
     from runner.plan.model import MessagePlan
+    from runner.timing.decision import Due
     from runner.workflow.plans.planning import PlanResult
 
 
@@ -84,6 +87,28 @@ class CampaignRun:
         """True if missing deliveries may count one person several times."""
         waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
         return self.sends_several_each or waiting > 1
+
+    @property
+    def next_due(self) -> Due | None:
+        """When the first deferred recipient is due, and their time zone; None if that is not known."""
+        return min(self._due, default=None, key=itemgetter(0))
+
+    def count_due(self) -> int:
+        """Return the number of moments at which deferred recipients are due."""
+        return len({moment for moment, _ in self._due})
+
+    def describe_next_due(self) -> str:
+        """Return until when deferred recipients wait, in their time zone; empty if that is open."""
+        if self.next_due is None or self.planned.plan.pause is not None:
+            return ""
+        moment, zone = self.next_due
+        local = moment.astimezone(load_zone(zone))
+        first = ", the first" if self.count_due() > 1 else ""
+        return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"
+
+    @property
+    def _due(self) -> list[Due]:
+        return [one for message in self.planned.plan.messages for one in message.due]
 
     def count_left(self) -> dict[str, int]:
         """Return the planned texts that were not sent, by reason (`runner.reasons.LEFT`).

@@ -6,7 +6,7 @@ This process sends. Only planning may be done on a cluster (`cluster_planning`).
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Protocol
 from runner.delivery.delivery_summary import SendingReport
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
+from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
-from runner.delivery.settle import SettleSummary
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
-from runner.telemetry.recording import Queue, SendMeter, measure, span
+from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.campaign_run import CampaignRun
 from runner.workflow.delivery.gone import find_gone
@@ -213,8 +213,7 @@ class DeliveryRun:
                 show_progress(f"Sending {name}", sender.left, quiet=self.session.scope.quiet) as progress,
                 span("send round", campaign=name, round=number, recipients=sender.left),
             ):
-                queue = Queue(name, run.planned.plan.target, sender.left, progress.advance)
-                sender.send_round(queue.advance)
+                self._send_round(run, sender, progress.advance)
             self._refresh(run, sender, provenance)
             found = SettleSummary()
             if run.summary.count("unknown"):
@@ -226,6 +225,18 @@ class DeliveryRun:
             if is_over or not (found.released and sender.left):
                 return
             accepted = count
+
+    def _send_round(self, run: CampaignRun, sender: Sender, show: Callable[[int], None]) -> None:
+        name, target, left = run.planned.campaign.name, run.planned.plan.target, sender.left
+
+        def advance(done: int) -> None:
+            nonlocal left
+            left -= done
+            measure("sms_campaign.recipient.queued", max(0, left), campaign=name, target=target)
+            show(done)
+
+        advance(0)
+        sender.send_round(advance)
 
     def _refresh(self, run: CampaignRun, sender: Sender, provenance: Run) -> None:
         campaign_id, _ = run.planned.record.require_entered()
@@ -301,6 +312,7 @@ class LocalPlanning:
         return item.planner.iterate_launches()
 
 
+@dataclass(slots=True)
 class Sender:
     """Sends a plan: its launches, then those released by settling.
 
@@ -308,22 +320,18 @@ class Sender:
     outcome.
     """
 
-    def __init__(
-        self,
-        session: ApplySession,
-        pace: Pace,
-        item: PlanResult,
-        run: Run,
-        launches: Iterable[PlannedLaunch],
-    ) -> None:
-        self._session = session
-        self._pace = pace
-        self._item = item
-        self._run = run
-        self._launches: Iterable[PlannedLaunch] | None = launches
-        self._unclear: list[PlannedLaunch] = []
-        self.left = sum(message.to_send for message in item.plan.messages)
-        self.report = SendingReport()
+    session: ApplySession
+    pace: Pace
+    item: PlanResult
+    run: Run
+    launches: Iterable[PlannedLaunch] | None
+    left: int = field(init=False)
+    report: SendingReport = field(default_factory=SendingReport, init=False)
+    _unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        """Count the planned recipients."""
+        self.left = sum(message.to_send for message in self.item.plan.messages)
 
     def send_round(self, advance: Callable[[int], None]) -> None:
         """Send the plan's launches, or in later rounds those found not to have been sent.
@@ -331,36 +339,35 @@ class Sender:
         Raises:
             RunnerError: the ledger cannot be written, the lock was lost, or the plan's files have changed.
         """
-        item, order = self._item, MessageOrder()
-        ref = self._session.describe(item.campaign, item.record)
-        launches, self._launches = self._launches, None
+        item, order = self.item, MessageOrder()
+        ref = self.session.describe(item.campaign, item.record)
+        launches, self.launches = self.launches, None
         if launches is None:
-            launches = OnRecord(ref, self._run.id, order).leave_out(self._unclear)
+            launches = OnRecord(ref, self.run.id, order).leave_out(self._unclear)
         delivery = self._make_delivery(ref, order, advance)
-        delivery.run(self._session.remote_intents.reserve(item, iter(launches), self._run))
+        delivery.run(self.session.remote_intents.reserve(item, iter(launches), self.run))
         self._unclear = delivery.unclear
         self.left = sum(len(launch.phones) for launch in self._unclear)
 
     def _make_delivery(
         self, ref: ListedCampaign, order: MessageOrder, advance: Callable[[int], None]
     ) -> Delivery:
-        campaign = self._item.campaign
-        _, target = self._session.open_service()
-        self._pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
+        campaign = self.item.campaign
+        _, target = self.session.open_service()
+        self.pace.set_rate(min(filter(None, (target.rate, campaign.limits.rate)), default=None))
         return Delivery(
             campaign=ref,
             send=ref.client.send,
-            pace=self._pace,
-            stop=self._session.stop,
+            pace=self.pace,
+            stop=self.session.stop,
             concurrency=target.concurrency,
-            now=self._session.workspace.now,
+            now=self.session.workspace.now,
             observe=partial(self._observe, advance),
-            lock=self._session.remote_intents.guard(ref.lock),
+            lock=self.session.remote_intents.guard(ref.lock),
             report=self.report,
             eligibility=EligibilityCheck.of(campaign, ref),
-            meter=SendMeter(campaign.name, ref.target, target.base_url),
             settle_margin=campaign.limits.settle_margin,
-            run=self._run,
+            provenance=self.run,
             order=order,
         )
 
@@ -368,7 +375,7 @@ class Sender:
         self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
     ) -> None:
         advance(recipients)
-        if self._session.scope.verbose:
+        if self.session.scope.verbose:
             note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
 
 

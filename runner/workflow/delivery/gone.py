@@ -38,7 +38,7 @@ def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Colle
     folders = [path.absolute() for path in scope.paths or (DEFAULT_FOLDER,) if path.is_dir()]
     for file, (_, error) in workspace.files.unread.items():
         if find_campaign_file(file, target) is None:
-            note(f"{show_path(file)}: its campaign's file is gone, and {error.message}")
+            note(f"the campaign's file of a record is gone, and {error.message}")
     for file, name in sorted(workspace.files.campaigns.items()):
         is_below = any(file.absolute().is_relative_to(folder) for folder in folders)
         # A campaign file of another name in its place reports this itself.

@@ -6,16 +6,17 @@ import secrets
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
+from runner.delivery.comparison import digest_definition
 from runner.delivery.intent_log import make_intent
-from runner.delivery.verdict import digest_definition
 from runner.errors import RunLockedError, RunnerError, StateLockedError
+from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.suppressions import compose_suppressions
+from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.lockfiles import compose_lockfile
-from runner.ledger.record.open_launches import asks_something
-from runner.ledger.record.reservations import is_own, list_open, note_own
+from runner.ledger.record.reservations import list_open
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import show_path
 from runner.workflow.observer import note, warn
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.model import Run
-    from runner.ledger.record.recorded import CampaignRecord, Identity
+    from runner.ledger.record.campaign_record import CampaignRecord, Identity
     from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.state_remote import StateRemote
@@ -93,7 +94,7 @@ class RemoteIntents:
         except RunLockedError as error:
             raise StateLockedError(error.message, hint=error.hint) from None
         with self._ledger.writing() as connection:
-            note_own(connection, run)
+            note_absorbed(connection, [run])
         held = self._state.hold(
             holder,
             run,
@@ -113,7 +114,7 @@ class RemoteIntents:
 
     def _is_own(self, run: str) -> bool:
         with self._ledger.reading() as connection:
-            return is_own(connection, run)
+            return run in find_absorbed(connection, [run])
 
     def guard(self, lock: RunLock) -> RunLock:
         """Return a lock that is lost with the ref."""
@@ -212,7 +213,7 @@ class RemoteIntents:
         """Return a reservation's text, once the ledger has it as its own."""
         reservation = Reservation(secrets.token_hex(8), tuple(launches), tuple(runs))
         with self._ledger.writing() as connection:
-            note_own(connection, reservation.id)
+            note_absorbed(connection, [reservation.id])
         return dump_reservation(reservation, campaign, self._workspace.key)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
-from runner.cluster.audience_scatter import choose_partitions, cut_audience
+from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
 from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
@@ -28,13 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.cluster.audience_scatter import CutAudience
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
     from runner.cluster.worker_environment import WorkerEnvironment
     from runner.execution.executor import Executor
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
@@ -101,19 +100,11 @@ class ClusterPlanning:
         self._keeps_launches = keeps_launches
         self._environment = environment
         self._quiet = quiet
-        self._audiences: dict[str, CutAudience] = {}
         self._partitions = 0
 
     def begin(self, campaigns: Sequence[Campaign]) -> None:
         """Split the audiences of all campaigns into the same partitions."""
-        with Stages(quiet=self._quiet) as stages:
-            self._audiences = {
-                campaign.name: cut_audience(
-                    self._cluster.of_campaign(campaign.name), campaign, stages.observe
-                )
-                for campaign in campaigns
-            }
-        self._partitions = choose_partitions(self._audiences.values())
+        self._partitions = choose_partitions(campaigns)
 
     def make_plan(
         self,
@@ -131,7 +122,6 @@ class ClusterPlanning:
             target.name,
             options,
             context,
-            self._audiences[campaign.name],
             self._partitions,
             self._ask(campaign, record, context),
             tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
@@ -156,10 +146,9 @@ class ClusterPlanning:
         )
         with self._ledger.reading() as connection:
             counts = count_opt_outs(connection, target.name)
-            has_opt_outs = any(counts.get(state) for state in ("confirmed", "doubtful"))
             return replace(
                 lookup,
-                has_opt_outs=has_opt_outs and context.suppressions is None,
+                has_opt_outs=any(counts.get(state) for state in ("confirmed", "doubtful")),
                 has_open_launches=has_open_launches(connection, target.name),
                 depleted=self._find_depleted(connection, campaign, record.campaign_id),
             )
@@ -261,7 +250,5 @@ def plan_files_on_cluster(
         RunnerError: the cluster or the folder cannot be used.
     """
     with Stages(quiet=quiet) as stages:
-        audience = cut_audience(cluster, campaign, stages.observe)
-        partitions = choose_partitions([audience])
-        request = PlanRequest(campaign, "", PlanOptions(), None, audience, partitions)
+        request = PlanRequest(campaign, "", PlanOptions(), None, choose_partitions([campaign]))
         return CampaignPlanner(cluster, folder, stages.observe).make_plan(request, problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
@@ -22,16 +23,20 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.people.open_sessions import OpenSessions
     from runner.ledger.people.opt_outs import Suppressions
-    from runner.ledger.people.recent import RecentDeliveries
     from runner.ledger.people.replies import UnreadReplies
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
     from runner.workflow.workspace.workspace import Workspace
 
 
 class PlanContextReader:
-    """Reads plan contexts for the campaigns of one command; `now` is the (aware) time planned for."""
+    """Reads plan contexts for the campaigns of one command.
 
-    def __init__(self, workspace: Workspace, ledger: Ledger, now: datetime) -> None:
+    `now` is the (aware) time planned for. Without a `ledger` nothing is on record, as where the state key is
+    missing: contexts have time and law only.
+    """
+
+    def __init__(self, workspace: Workspace, ledger: Ledger | None, now: datetime) -> None:
         self._workspace = workspace
         self._ledger = ledger
         self.now = now
@@ -55,21 +60,31 @@ class PlanContextReader:
             LedgerError: the ledger cannot be read.
             LockfileError: a lockfile cannot be read, and the campaign has a frequency cap.
         """
-        after = () if leaves_people else campaign.list_earlier()
-        identity = self._workspace.identify(campaign)
+        law = load_law() if campaign.policy.quiet_hours == "legal" else None
+        if self._ledger is None:
+            # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
+            return PlanContext(now=self.now, law=law)
+        since = self._find_cap_start(campaign)
+        identity, key = self._workspace.identify(campaign), self._workspace.key
         with self._ledger.reading() as connection:
-            pause = find_pause(connection, identity.target, identity.names)
-        return PlanContext(
-            now=self.now,
-            suppressions=None if leaves_people else self._read_suppressions(),
-            earlier=read_earlier_messages(self._ledger, identity, after) if after else {},
-            sessions=None if leaves_people else self._read_sessions(),
-            recent=self._read_recent(campaign, leaves_people=leaves_people),
-            planned=planned,
-            law=load_law() if campaign.policy.quiet_hours == "legal" else None,
-            pause=pause,
-            unread=self.find_unread(),
-        )
+            known = PlanContext(
+                now=self.now,
+                planned=planned,
+                law=law,
+                pause=find_pause(connection, identity.target, identity.names),
+                unread=self._find_unread(connection),
+            )
+            if leaves_people:
+                return known
+            barred = self._suppressions = self._suppressions or read_suppressions(connection, key)
+            asked = self._sessions = self._sessions or read_open_sessions(connection, key)
+            return replace(
+                known,
+                suppressions=barred if barred.confirmed or barred.doubtful else None,
+                sessions=asked if asked.shelves else None,
+                earlier=read_earlier_messages(connection, identity, campaign.list_earlier()),
+                recent=None if since is None else read_recent(connection, key, since),
+            )
 
     def find_unread(self) -> UnreadReplies | None:
         """Return the target's longest unread replies; None if there can be none.
@@ -77,34 +92,26 @@ class PlanContextReader:
         Raises:
             LedgerError: the ledger cannot be read.
         """
+        if self._ledger is None:
+            return None
+        with self._ledger.reading() as connection:
+            return self._find_unread(connection)
+
+    def _find_unread(self, connection: LedgerConnection) -> UnreadReplies | None:
         if not self._unread:
-            with self._ledger.reading() as connection:
-                self._unread = [find_unread_replies(connection, self._workspace.target.name)]
+            self._unread = [find_unread_replies(connection, self._workspace.target.name)]
         return self._unread[0]
 
-    def _read_sessions(self) -> OpenSessions | None:
-        """Return the people with an open survey on the target, or None; read once."""
-        if self._sessions is None:
-            with self._ledger.reading() as connection:
-                self._sessions = read_open_sessions(connection, self._workspace.key)
-        return self._sessions if self._sessions.shelves else None
+    def _find_cap_start(self, campaign: Campaign) -> str | None:
+        """Return the beginning of the frequency cap's time; None without a cap.
 
-    def _read_suppressions(self) -> Suppressions | None:
-        """Return the suppressed recipients, or None; read once."""
-        if self._suppressions is None:
-            with self._ledger.reading() as connection:
-                self._suppressions = read_suppressions(connection, self._workspace.key)
-        found = self._suppressions
-        return found if found.confirmed or found.doubtful else None
-
-    def _read_recent(self, campaign: Campaign, *, leaves_people: bool) -> RecentDeliveries | None:
+        Raises:
+            LockfileError: a lockfile cannot be read, so that the cap cannot be counted.
+        """
         cap = campaign.policy.frequency_cap
         if cap is None:
             return None
         for _, error in self._workspace.files.unread.values():
             message = f"the frequency cap cannot be counted: {error.message}"
             raise LockfileError(message, hint=error.hint) from None
-        if leaves_people:
-            return None
-        with self._ledger.reading() as connection:
-            return read_recent(connection, self._workspace.key, format_moment(self.now - cap.within))
+        return format_moment(self.now - cap.within)

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.plan.difference import MessageDifference, ReadDefinitions, Wording
     from runner.workflow.plans.planning import PlanResult
 
+_COMPARED = 200
+_MOST_ROWS = 100_000
 Differences = dict[str, list["MessageDifference"]]
 """Differences between campaigns and their sent versions, by name."""
 
@@ -38,14 +40,31 @@ def find_differences(ledger: Ledger, planned: Iterable[PlanResult], only: str | 
     }
 
 
+def list_changed(ledger: Ledger, planned: Iterable[PlanResult]) -> tuple[str, ...]:
+    """Return the full names of sent messages whose texts are others now.
+
+    Of each, the first people in the audience who got it are compared; large audiences are not read for it.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    return tuple(
+        f"{item.campaign.name}/{difference.message}"
+        for item in planned
+        if any(one.already_sent and one.rows <= _MOST_ROWS for one in item.plan.messages)
+        for difference in _compare_campaign(ledger, item.campaign, item.record, None, _COMPARED)
+        if difference.changed or difference.lost
+    )
+
+
 def _compare_campaign(
-    ledger: Ledger, campaign: Campaign, record: Record, only: str | None
+    ledger: Ledger, campaign: Campaign, record: Record, only: str | None, most: int | None = None
 ) -> list[MessageDifference]:
     compiler = TextCompiler(include_folder(campaign))
     compiled = list(compile_messages(campaign, compiler, Problems(), only))
 
     def compare(sent: SentTexts, read: ReadDefinitions) -> list[MessageDifference]:
-        return compare_with_sent(campaign, compiled, record.known, record.key, sent, read)
+        return compare_with_sent(campaign, compiled, record.known, record.key, sent, read, most)
 
     if record.campaign_id is None:
         return compare(SentTexts(), lambda _: {})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
-from runner.ledger.record.orphaned import (
+from runner.ledger.record.renaming import (
     has_own_launches,
     iterate_reached,
     list_targets,

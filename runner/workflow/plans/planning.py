@@ -11,27 +11,27 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from runner.errors import LimitError, OnHoldError, RunnerError, UsageError
+from runner.campaign.checks import find_late_follow_ups
+from runner.errors import LimitError, PausedError, RunnerError, UsageError
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile, read_campaign_name
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.record.recorded import Record
+from runner.ledger.record.campaign_record import Record
 from runner.plan.decider import DIFFERS, UNREAD
 from runner.plan.model import PlanOptions
-from runner.plan.plan_context import PlanContext, concerns
+from runner.plan.plan_context import concerns
 from runner.plan.planner import Planner
 from runner.source.diagnostic import Problems
-from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.failures import Failures
 from runner.workflow.observer import show_problems
+from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
-    from runner.plan.plan_context import TextedPeople
+    from runner.plan.plan_context import PlanContext, TextedPeople
     from runner.service.target import Target
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
@@ -111,7 +111,7 @@ class NameCheck(Protocol):
 @dataclass(frozen=True, slots=True)
 class _PlanMakerHere:
     workspace: Workspace
-    reader: ContextReader
+    reader: PlanContextReader
 
     def begin(self, campaigns: Sequence[Campaign]) -> None:
         del campaigns
@@ -134,7 +134,7 @@ def plan_campaigns(
     scope: Scope,
     options: PlanOptions,
     find_record: Callable[[Campaign], Record],
-    reader: ContextReader,
+    reader: PlanContextReader,
     failures: Failures | None = None,
     maker: PlanMaker | None = None,
     names: NameCheck | None = None,
@@ -155,7 +155,8 @@ def plan_campaigns(
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
-    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, names)
+    now = None if isinstance(reader, _NothingKnown) else reader.now
+    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, now, names)
     try:
         recorded = find_records(campaigns, find_record, failures)
         reader.forget_findings()
@@ -169,12 +170,16 @@ def plan_campaigns(
 
 @dataclass(slots=True)
 class _Turn:
-    """Campaigns planned one after the other; `invalid` has those with errors, and their problems."""
+    """Campaigns planned one after the other; `invalid` has those with errors, and their problems.
+
+    `now` is None if nothing is known of what has been sent.
+    """
 
     maker: PlanMaker
     options: PlanOptions
     failures: Failures
     problems: Problems
+    now: datetime | None
     names: NameCheck | None = None
     invalid: list[tuple[Campaign, Problems]] = field(default_factory=list)
 
@@ -199,6 +204,8 @@ class _Turn:
     ) -> PlanResult | None:
         problems = Problems()
         item = self.maker.make_plan(campaign, record, options, before, problems)
+        if self.now is not None and record.is_empty():
+            problems.extend(find_late_follow_ups(campaign, self.now))
         self.problems.merge(problems)
         if item is None:
             self.invalid.append((campaign, problems))
@@ -272,7 +279,7 @@ def leave_out_refused(
 
     Raises:
         LimitError: the only plan to send breaks a limit; `otherwise` ends the message.
-        OnHoldError: the only campaign is paused.
+        PausedError: the only campaign is paused.
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
@@ -289,7 +296,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
     """Return the plans that are not paused; others go to `failures`.
 
     Raises:
-        OnHoldError: the only campaign is paused and has something to send.
+        PausedError: the only campaign is paused and has something to send.
     """
 
     def find_error(item: PlanResult) -> RunnerError | None:
@@ -297,7 +304,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
             return None
         name, people = item.campaign.name, count_words(item.plan.paused, "text waits", "texts wait")
         words = f"{name} is {item.plan.pause.describe()}; {people}"
-        return OnHoldError(words, hint=f"`runner resume {name}` lets it go on")
+        return PausedError(words, hint=f"`runner resume {name}` lets it go on")
 
     return _leave_out(planned, failures, find_error)
 
@@ -340,54 +347,6 @@ def count_to_send(planned: Iterable[PlanResult]) -> int:
     return sum(message.to_send for item in planned for message in item.plan.messages)
 
 
-STOPPED = "Stopped"
-
-
-def list_verdicts(planned: Sequence[PlanResult]) -> Iterator[str]:
-    """Yield the end of plans: what is to send, and the limits that stop the others."""
-    sound = [item for item in planned if not item.plan.refusals]
-    if sound:
-        yield summary_line(sound)
-    for item in planned:
-        if item.plan.refusals:
-            yield f"{STOPPED}: {item.campaign.name}: {'; '.join(item.plan.refusals)}. None of it is sent."
-
-
-def summary_line(planned: Sequence[PlanResult]) -> str:
-    """Return a one-sentence summary of plans without those over a limit, unless all are."""
-    if all(item.plan.refusals for item in planned):
-        return " ".join(list_verdicts(planned)) or "Nothing to send."
-    planned = [item for item in planned if not item.plan.refusals]
-    paused = ", ".join(item.campaign.name for item in planned if item.plan.pause is not None)
-    return f"{_sum_up(planned)}{f' Paused: {paused}.' if paused else ''}"
-
-
-def _sum_up(planned: Sequence[PlanResult]) -> str:
-    messages = [message for item in planned for message in item.plan.messages]
-    people = sum(item.plan.recipients_to_send for item in planned)
-    if not people:
-        # Of a paused campaign nothing is sent when it is due.
-        going = [item.plan for item in planned if item.plan.pause is None]
-        waiting = sum(message.deferred for plan in going for message in plan.messages)
-        held = sum(message.open_session for message in messages)
-        behind = (
-            f" Behind an open survey: {held:,}; `runner reconcile` reads which have ended." if held else ""
-        )
-        due = min((moment for plan in going if (moment := plan.next_due) is not None), default=None)
-        if not waiting:
-            return f"Nothing to send now.{behind}" if held else "Nothing to send."
-        first = "" if due is None else f", the first due at {due:%Y-%m-%d %H:%M} UTC"
-        return f"Nothing to send now. Deferred: {waiting:,}{first}.{behind}"
-    launches = sum(message.launches for message in messages)
-    segments = sum(message.segments for message in messages)
-    target = planned[0].plan.target
-    return (
-        f"To send to {target}: {count_words(people, 'recipient')} "
-        f"in {count_words(launches, 'launch', 'launches')}, "
-        f"{count_words(segments, 'SMS segment')}."
-    )
-
-
 def describe_unread(planned: Sequence[PlanResult]) -> Iterator[str]:
     """Yield a sentence for each follow-up, with the number of people waiting."""
     for item in planned:
@@ -411,37 +370,6 @@ def list_unread(campaign: Campaign, planned: Mapping[str, MessagePlan]) -> list[
     return [f"{campaign.name}/{message}" for message in dict.fromkeys(after)]
 
 
-class ContextReader(Protocol):
-    """What reads the contexts of plans: `PlanContextReader`."""
-
-    def forget_findings(self) -> None:
-        """Read everything anew: the ledger has changed."""
-
-    def read(
-        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
-    ) -> PlanContext:
-        """Return the context of one campaign, after earlier campaigns of the run (`planned`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _NothingKnown:
-    """Reads contexts without earlier texts and opt-outs."""
-
-    now: datetime
-
-    def forget_findings(self) -> None:
-        """Do nothing: there are none."""
-
-    def read(
-        self, campaign: Campaign, planned: Sequence[TextedPeople] = (), *, leaves_people: bool = False
-    ) -> PlanContext:
-        """Return the context that needs no key: time and law."""
-        # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
-        del planned, leaves_people
-        law = load_law() if campaign.policy.quiet_hours == "legal" else None
-        return PlanContext(now=self.now, law=law)
-
-
 def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanResult]:
     """Plan campaigns as if nothing was on record; failed ones go to `failures`.
 
@@ -450,7 +378,7 @@ def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> 
     """
     options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send)
     record = Record(campaign_id=None, key=None, deliveries=RecordedDeliveries({}, {}))
-    reader = _NothingKnown(workspace.now())
+    reader = PlanContextReader(workspace, None, workspace.now())
     return plan_campaigns(workspace, scope, options, lambda _: record, reader, failures)
 
 

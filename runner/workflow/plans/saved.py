@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 from runner.atomic_write import write_private
 from runner.campaign.model import InlineRecipient
 from runner.errors import (
-    OnHoldError,
+    PausedError,
     PlanChangedError,
     RunLockedError,
     RunnerError,
@@ -237,7 +237,7 @@ class SavedPlan:
         changes = []
         for file, error in errors.items():
             entry = saved.get(show_path(file))
-            if entry is not None and isinstance(error, (RunLockedError, UnusableListError, OnHoldError)):
+            if entry is not None and isinstance(error, (RunLockedError, UnusableListError, PausedError)):
                 found.append(entry)
             else:
                 changes.append(error.message)

@@ -19,9 +19,8 @@ from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.maintenance.rotation import Translation, list_tags_on_record
 from runner.ledger.people.replies import list_recorded_campaigns
-from runner.ledger.record.campaign_record import enter_record
+from runner.ledger.record.campaign_record import Identity, enter_record
 from runner.ledger.record.lockfiles import write_lockfile
-from runner.ledger.record.recorded import Identity
 from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, list_variables, read_old_state_key

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from runner.document import Count, Document
 from runner.errors import LedgerError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
-from runner.ledger.maintenance.ledger_copy import copy_ledger
+from runner.ledger.maintenance.ledger_copy import copy_ledger, naming_source
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import default_ledger_url
 
@@ -38,22 +37,15 @@ def copy_records(scope: Scope, source_url: str) -> LedgerCopy:
         LedgerError: there is no other ledger, it has another schema, or this one is not empty.
     """
     url = scope.ledger or default_ledger_url()
-    _check_source(source_url)
+    with naming_source():
+        is_there = Ledger.exists(source_url)
+        if is_there:
+            with Ledger(source_url) as source:
+                source.check_version()
+    if not is_there:
+        raise LedgerError(f"there is no ledger {show_url(source_url)}", hint="check --from")
     if scope.ledger is None:
         make_state_folder()
     with Ledger(source_url) as source, Ledger(url) as ledger:
         ledger.prepare()
         return LedgerCopy(show_url(source_url), show_url(url), copy_ledger(source, ledger))
-
-
-def _check_source(url: str) -> None:
-    try:
-        if is_there := Ledger.exists(url):
-            with Ledger(url) as source:
-                source.check_version()
-    except LedgerError as error:
-        # Errors of databases name the options of the commands' own ledger.
-        hint = error.hint and re.sub("--ledger( (and|or) RUNNER_LEDGER)?", "--from", error.hint)
-        raise LedgerError(error.message, hint=hint) from None
-    if not is_there:
-        raise LedgerError(f"there is no ledger {show_url(url)}", hint="check --from")

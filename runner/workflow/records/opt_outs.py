@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from runner.atomic_write import write_private
@@ -11,8 +11,9 @@ from runner.audience.phone import mask_phone
 from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError, SuppressionsError
 from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import dump_book, parse_book
+from runner.ledger.files.suppressions import Source, dump_book, parse_book
 from runner.ledger.people.opt_outs import (
+    NOBODY,
     Imported,
     add_opt_outs,
     count_opt_outs,
@@ -32,6 +33,7 @@ from runner.ledger.people.replies import (
     read_reply_texts,
 )
 from runner.ledger.target_key import enter_key
+from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
@@ -48,6 +50,14 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
+SOURCES: dict[Source, str] = {
+    "reply": "by a reply",
+    "launch": "perhaps: a reply to a launch of which they are one recipient",
+    "import": "on an imported list",
+    "person": "entered by hand",
+    "forgotten": "their data was removed",
+}
+"""How an opt-out is known, in words."""
 OptOutCommand = Literal["list", "add", "remove", "confirm", "dismiss", "review", "import"]
 
 
@@ -76,6 +86,21 @@ class ListedReply(Part, frozen=True):
     text: str | UnsetType = UNSET
 
 
+class ListedOptOut(Part, frozen=True):
+    """One person who has opted out. The ledger has no phone of theirs here, only its fingerprint.
+
+    Attributes:
+        fingerprint: of their phone, under the target's key.
+        since: when they opted out first, UTC, ISO 8601.
+        source: how it is known: by a reply, a launch whose recipients are one of several, an import, a person
+            who entered it, or because they were forgotten.
+    """
+
+    fingerprint: str
+    since: str
+    source: Source
+
+
 class OptOutsDocument(Document, frozen=True):
     """The document that the commands of `runner optouts` write with `--format json`.
 
@@ -87,6 +112,7 @@ class OptOutsDocument(Document, frozen=True):
         doubtful: replies that wait for a decision.
         opt_ins: replies of people who have opted out that ask for texts again, and wait for a decision too.
         dismissed: entries that said that somebody opted out, and count no more.
+        people: of `list`: one entry for each person who has opted out, the latest first.
         replies: of `list`: the replies that wait for a decision, the oldest first.
     """
 
@@ -97,6 +123,7 @@ class OptOutsDocument(Document, frozen=True):
     doubtful: Count
     opt_ins: Count
     dismissed: Count
+    people: tuple[ListedOptOut, ...] | UnsetType = UNSET
     replies: tuple[ListedReply, ...] | UnsetType = UNSET
 
 
@@ -117,6 +144,7 @@ class OptOutView:
         waiting: possible opt-outs that wait for a decision.
         returning: requests for texts again that wait for a decision.
         texts: texts of waiting replies by `result_guid`, if requested and in the ledger.
+        listed: the people, the latest first, if requested.
     """
 
     target: str
@@ -125,6 +153,7 @@ class OptOutView:
     waiting: tuple[WaitingReply, ...] = ()
     returning: tuple[WaitingReply, ...] = ()
     texts: Mapping[str, ReplyText] | None = None
+    listed: tuple[ListedOptOut, ...] = ()
 
     def describe(
         self, command: OptOutCommand = "list", changed: int = 0, *, with_replies: bool = True
@@ -142,6 +171,7 @@ class OptOutView:
             command=command,
             changed=changed,
             opted_out=self.people,
+            people=self.listed if with_replies else UNSET,
             doubtful=len(self.waiting),
             opt_ins=len(self.returning),
             replies=replies if with_replies else UNSET,
@@ -165,6 +195,15 @@ def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = F
     )
 
 
+def _list_people(connection: LedgerConnection, target: str) -> tuple[ListedOptOut, ...]:
+    first: dict[str, ListedOptOut] = {}
+    for one in iterate_opt_outs(connection, target, "confirmed"):
+        before = first.get(one.fingerprint)
+        if one.fingerprint != NOBODY and (before is None or one.at < before.since):
+            first[one.fingerprint] = ListedOptOut(one.fingerprint, one.at, one.source)
+    return tuple(sorted(first.values(), key=lambda one: one.since, reverse=True))
+
+
 @contextmanager
 def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
     """Read the ledger, filled from all record files."""
@@ -181,7 +220,8 @@ def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
     workspace = Workspace.open_known(scope)
     target = workspace.target.name
     with reading_filled(workspace) as connection:
-        return read_view(connection, target, with_texts=with_texts)
+        view = read_view(connection, target, with_texts=with_texts)
+        return replace(view, listed=_list_people(connection, target))
 
 
 def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
@@ -195,7 +235,7 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
 
-    return _change(Workspace.open_known(scope), enter)
+    return _change(Workspace.open_known(scope), enter, quiet=scope.quiet)
 
 
 def let_people_in(
@@ -222,7 +262,7 @@ def let_people_in(
     def dismiss(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return sum(remove_opt_out(connection, key, phone, at) for phone in phones)
 
-    return _change(workspace, dismiss)
+    return _change(workspace, dismiss, quiet=scope.quiet)
 
 
 def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
@@ -247,7 +287,7 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[
             )
         return len(set(replies))
 
-    return _change(Workspace.open_known(scope), decide)
+    return _change(Workspace.open_known(scope), decide, quiet=scope.quiet)
 
 
 def review_opt_outs(
@@ -269,6 +309,8 @@ def review_opt_outs(
             view = read_view(connection, target, with_texts=True)
         decided = ask(view, decide)
         workspace.share_suppressions(ledger)
+        if decided:
+            note_sharing(workspace, quiet=scope.quiet)
         with ledger.reading() as connection:
             return decided, read_view(connection, target)
 
@@ -304,7 +346,7 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
                 raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
         return imported.entered
 
-    changed = _change(workspace, enter)
+    changed = _change(workspace, enter, quiet=scope.quiet)
     if imported.left_out:
         left_out = count_words(imported.left_out, "entry", "entries")
         warn(f"{left_out} left out: dismissed here, and the file says nothing newer")
@@ -365,7 +407,7 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
 
 
 def _change(
-    workspace: Workspace, change: Callable[[LedgerConnection, TargetKey, str], int]
+    workspace: Workspace, change: Callable[[LedgerConnection, TargetKey, str], int], *, quiet: bool
 ) -> tuple[int, OptOutView]:
     """Change a target's opt-outs at the present time, all or nothing.
 
@@ -378,4 +420,16 @@ def _change(
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
         workspace.share_suppressions(ledger)
+    if changed:
+        note_sharing(workspace, quiet=quiet)
     return changed, view
+
+
+def note_sharing(workspace: Workspace, *, quiet: bool) -> None:
+    """Note how other machines learn of what was decided here about a target that texts real people."""
+    if workspace.target.name == SANDBOX or quiet:
+        return
+    if workspace.state is not None:
+        note(f"Other machines learn of it from {workspace.state.ref}.")
+    else:
+        note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")

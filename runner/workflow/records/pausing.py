@@ -11,9 +11,8 @@ from runner.campaign.load import read_names
 from runner.document import Document, Moment, Part
 from runner.errors import UsageError
 from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
-from runner.service.target import SANDBOX
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
-from runner.workflow.observer import note
+from runner.workflow.records.opt_outs import note_sharing
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -100,8 +99,8 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
         )
         for names, is_changed in zip(found, changed, strict=True)
     )
-    if any(changed) and target.name != SANDBOX and not scope.quiet:
-        note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")
+    if any(changed):
+        note_sharing(workspace, quiet=scope.quiet)
     return PauseChange(target.name, "resume" if reason is None else "pause", items)
 
 

@@ -58,7 +58,6 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
     column = reading.column
     try:
         with open_table(file) as table:
-            problems.extend(table.iterate_notes())
             index = table.find_column(column)
             if index is None:
                 problems.add(_no_column(table, column))
@@ -71,7 +70,7 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
                     problems.add(table.width_problem(line, cells))
                 else:
                     yield from phones.read(cells[index], line)
-            phones.note_findings()
+            problems.extend(phones.findings.iterate_notes(file, 1, phones.unit))
     except TableProblemError as error:
         problem = error.diagnostic
         is_foreign = problem.code == "csv-encoding-unknown"

@@ -45,7 +45,7 @@ from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.workspace.record_files import list_homes
 from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
-from runner.workflow.workspace.state_remote import NO_REMOTE
+from runner.workflow.workspace.state_remote import NO_REMOTE, name_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -106,16 +106,20 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
     """
     clone = _find_clone(scope.environ)
     with clone.hold():
+        current = clone.read_branch()
         if not is_pushed:
-            return _record(clone, scope, lambda recorder: recorder.commit())
-        branch = branch or _choose_branch(clone, scope.environ)
+            return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
+        branch = branch or _choose_branch(current, scope.environ)
         copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
         patterns = (f"{NAMESPACE}/*",) if copies.remote == remote else ()
         tips = clone.list_refs(remote, ref, *patterns)
         copies.fetch(tips if patterns else clone.list_refs(copies.remote, f"{NAMESPACE}/*"), branch=ref)
-        copies.share(_list_files(clone, scope))
+        files = _list_files(clone, scope)
+        copies.share(files)
         try:
-            pushed = _record(clone, scope, lambda recorder: recorder.push(remote, branch, tips.get(ref)))
+            pushed = _record(
+                clone, scope, current, files, lambda one: one.push(remote, branch, tips.get(ref))
+            )
         except RefusedPushError as error:
             if not all(map(copies.has, error.changes)):
                 raise
@@ -124,12 +128,18 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
         return replace(pushed, place=place, refs=copies.names)
 
 
-def _record(clone: Clone, scope: Scope, commit: Callable[[Recorder], Recorded]) -> PushedRecord:
-    failures = Failures()
-    recorder = _make_recorder(clone, scope, failures)
-    if recorder is None:
+def _record(
+    clone: Clone,
+    scope: Scope,
+    current: str | None,
+    files: Sequence[Path],
+    commit: Callable[[Recorder], Recorded],
+) -> PushedRecord:
+    if not files:
         return PushedRecord(None, "", has_files=False, code=0)
-    recorded = commit(recorder)
+    failures = Failures()
+    failures.total = len(files)
+    recorded = commit(_make_recorder(clone, scope.environ, current, files, failures))
     code = failures.find_exit_code(None if failures.is_total else 0)
     return PushedRecord(None if failures.is_total else recorded, "", has_files=True, code=code)
 
@@ -153,7 +163,7 @@ class RecordCopies:
     def __init__(self, clone: Clone, scope: Scope, remote: str) -> None:
         self._clone = clone
         self._scope = scope
-        named = scope.state_remote
+        named = name_remote(scope, None)
         self.remote = remote if named in (None, NO_REMOTE) else named
         self._refs: dict[str, StateRef] = {}
         self._found: dict[str, Snapshot] = {}
@@ -303,13 +313,14 @@ def _list_files(clone: Clone, scope: Scope) -> list[Path]:
     return _leave_out_ignored(clone, [_place_below(clone.root, file) for file in _iterate_files(paths)])
 
 
-def _make_recorder(clone: Clone, scope: Scope, failures: Failures) -> Recorder | None:
-    """Return the recorder of the campaigns' files; None if there are none."""
-    root, environ = clone.root, scope.environ
-    files = _list_files(clone, scope)
-    if not files:
-        return None
-    failures.total = len(files)
+def _make_recorder(
+    clone: Clone,
+    environ: Mapping[str, str],
+    current: str | None,
+    files: Sequence[Path],
+    failures: Failures,
+) -> Recorder:
+    root = clone.root
     listed = clone.git.ask("config", "--get-regexp", r"^(user\.email|commit\.gpgsign)$").output
     config = dict(line.lower().split(" ", 1) for line in listed.splitlines() if " " in line)
     is_named = "user.email" in config or "GIT_COMMITTER_EMAIL" in environ
@@ -322,6 +333,7 @@ def _make_recorder(clone: Clone, scope: Scope, failures: Failures) -> Recorder |
         partial(_attempt, failures),
         {} if is_named else choose_author(environ),
         signs=config.get("commit.gpgsign") in ("true", "yes", "on", "1"),
+        current=current,
     )
 
 
@@ -406,8 +418,7 @@ def _leave_out_ignored(clone: Clone, files: Sequence[Path]) -> list[Path]:
     return [clone.root / name for name in names if name not in ignored]
 
 
-def _choose_branch(clone: Clone, environment: Mapping[str, str]) -> str:
-    current = clone.read_branch()
+def _choose_branch(current: str | None, environment: Mapping[str, str]) -> str:
     if current is not None:
         return current
     if environment.get("GITHUB_REF_TYPE") == "branch" and environment.get("GITHUB_REF_NAME"):

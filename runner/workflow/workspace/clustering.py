@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from runner.cluster.address import LEDGER, Address, TlsFiles, parse_address
+from runner.cluster.address import LEDGER, Address, parse_address
 from runner.cluster.worker_environment import OWN, WorkerEnvironment, parse_profile
 from runner.errors import ConfigurationError, LedgerError, write_install_hint
 from runner.service.target import list_variables
@@ -51,8 +51,7 @@ def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings
     text = scope.cluster or (workspace.target.cluster if workspace is not None else None)
     if text is None:
         return None
-    tls = TlsFiles(scope.cluster_ca, scope.cluster_cert, scope.cluster_key)
-    address = parse_address(text, insecure=scope.insecure_cluster, tls=tls)
+    address = parse_address(text, insecure=scope.insecure_cluster)
     profile = parse_profile(scope.profile) if scope.profile else None
     if any(find_spec(library) is None for library in _LIBRARIES):
         raise ConfigurationError(

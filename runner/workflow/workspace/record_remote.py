@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.workflow.workspace.workspace import Workspace
 
-REMOTE_VARIABLE = "RUNNER_RECORD_REMOTE"
 NO_REMOTE = "none"
 """The name that has no remote asked."""
 POLL_S = 5.0
@@ -58,13 +57,13 @@ class RecordRemote:
     def find(cls, workspace: Workspace, name: str | None) -> RecordRemote | None:
         """Return what can be looked at; None if there is nothing.
 
-        `name` is None for the remote of the environment, or `origin`.
+        `name` is None for `origin`.
 
         Raises:
             GitError: git cannot be run.
         """
         state = workspace.state
-        remote = cls(workspace, name or workspace.environ.get(REMOTE_VARIABLE) or "origin")
+        remote = cls(workspace, name or "origin")
         is_clone = (remote._root / ".git").exists()
         if remote.name == NO_REMOTE or workspace.target.name == SANDBOX or not is_clone:
             remote.name = None
@@ -87,15 +86,16 @@ class RecordRemote:
             SuppressionsError: a file's signature is invalid.
         """
         state = self.workspace.state
-        texts = []
         try:
-            if state is not None and not is_first:
-                texts += [BookText(file, text) for file, text in state.read_added().items()]
+            added = {} if state is None or is_first else state.read_added()
+            texts = [BookText(file, text) for file, text in added.items()]
             texts += self._read_branches()
         except GitError as error:
             raise _describe_failure(str(self.name), error) from None
         for text in texts:
             self.workspace.files.absorb_text(ledger, text)
+        if state is not None:
+            state.note_known(added)
 
     @contextmanager
     def watching(self, ledger: Ledger) -> Iterator[None]:

@@ -81,7 +81,7 @@ class StateRemote:
         self._seen: Snapshot | None = None
         # Decisions that other machines have added while this run holds the ref.
         self._added: dict[str, str] = {}
-        # The blobs of suppressions that were read for the ledger.
+        # The texts of suppressions that the ledger has.
         self._known: set[str] = set()
         self._reservations: dict[str, tuple[str, Reservation]] = {}
         self.is_behind = False
@@ -96,7 +96,7 @@ class StateRemote:
         Raises:
             GitError: the remote that was named is not there.
         """
-        remote = scope.state_remote or target.state_remote
+        remote = name_remote(scope, target.state_remote)
         if remote is not None:
             return None if remote == NO_REMOTE else cls.open(remote, target, scope)
         is_clone = (repository_root(Path.cwd()) / ".git").exists()
@@ -127,8 +127,9 @@ class StateRemote:
         """
         endings = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX)
         files = {name: blob for name, blob in self._read_files().items() if name.endswith(endings)}
-        self._known.update(files.values())
-        return {self._place(name): self.ref.load(blob) for name, blob in files.items()}
+        texts = {self._place(name): self.ref.load(blob) for name, blob in files.items()}
+        self.note_known(texts)
+        return texts
 
     def leave_out(self) -> None:
         """Go on without the remote, which cannot be reached, in a command that only reads or decides."""
@@ -268,7 +269,7 @@ class StateRemote:
             if suppressions is not None:
                 name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
                 files[name] = self._unite(name, self.ref.store(suppressions))
-                self._known.add(files[name])
+                self._known.add(suppressions)
             for number, text in enumerate(reserved):
                 files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
             if files != before:
@@ -305,7 +306,7 @@ class StateRemote:
         return append(self.ref, add)
 
     def read_added(self) -> dict[Path, str]:
-        """Look at the ref again, and return the texts of suppressions that were not there before.
+        """Look at the ref again, and return the texts of suppressions that are not known (`note_known`).
 
         Raises:
             GitError: the remote cannot be asked.
@@ -314,9 +315,12 @@ class StateRemote:
         snapshot = None if commit is None else self.ref.read_at(commit)
         files = (snapshot.files if snapshot else {}).items()
         books = {name: blob for name, blob in files if name.endswith(SUPPRESSIONS_SUFFIX)}
-        new = {name: blob for name, blob in books.items() if blob not in self._known}
-        self._known.update(new.values())
-        return {self._place(name): self.ref.load(blob) for name, blob in new.items()}
+        texts = {self._place(name): self.ref.load(blob) for name, blob in books.items()}
+        return {file: text for file, text in texts.items() if text not in self._known}
+
+    def note_known(self, texts: Mapping[Path, str]) -> None:
+        """Note that the ledger has these texts of suppressions."""
+        self._known.update(texts.values())
 
     def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
         """Return all reservations, each with its campaign's name, and the holder of the ref.
@@ -404,6 +408,11 @@ class StateRemote:
             f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
             f"you know that nothing is being sent, `{command}` makes it, and ends this wait."
         )
+
+
+def name_remote(scope: Scope, setting: str | None) -> str | None:
+    """Return the state remote that options, the environment or `setting` name, `none` included; else None."""
+    return scope.state_remote or scope.environ.get("RUNNER_STATE_REMOTE") or setting
 
 
 def _leave_out_state(files: Mapping[str, str]) -> dict[str, str]:

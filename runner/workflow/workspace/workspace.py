@@ -22,6 +22,8 @@ from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_cam
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, format_moment
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import (
+    CampaignRecord,
+    Identity,
     enter_head,
     enter_record,
     find_campaign_id,
@@ -29,7 +31,6 @@ from runner.ledger.record.campaign_record import (
 )
 from runner.ledger.record.deliveries import count_accepted
 from runner.ledger.record.lockfiles import rewrite_lockfile
-from runner.ledger.record.recorded import CampaignRecord, Identity
 from runner.service.target import (
     SANDBOX,
     Credentials,
@@ -58,7 +59,7 @@ from runner.workflow.workspace.folders import (
     state_folder,
 )
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -67,7 +68,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
-    from runner.ledger.record.recorded import Record
+    from runner.ledger.record.campaign_record import Record
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.client import ServiceClient
     from runner.workflow.scope import Scope
@@ -145,7 +146,7 @@ class Workspace:
         files.state = scope.share(
             (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
         )
-        is_alone = NO_REMOTE in (scope.state_remote, target.state_remote)
+        is_alone = name_remote(scope, target.state_remote) == NO_REMOTE
         workspace = cls(target, ledger_url, files, targets, scope.environ, stamps, is_alone=is_alone)
         if scope.verbose:
             note(f"Target: {workspace.target.name}. Ledger: {show_url(workspace.ledger_url)}.")

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.web.control import ACTIONS
+from runner.sandbox.rehearsal.controls import ACTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,22 +79,6 @@ def test_people_are_simulated(press: Press, visit: Visit, send: Send) -> None:
     assert "2 of 2 complete" in visit("/").text
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"response_rate": "1.01"},
-        {"response_rate": "x"},
-        {"seed": "-1"},
-        {"persona": "1"},
-    ],
-)
-def test_impossible_mix_is_explained(fields: dict[str, str], press: Press, visit: Visit, send: Send) -> None:
-    """Shares that cannot be are refused with a page, and nobody answers."""
-    send(PHONE, questions=[CHOICE])
-    assert press("simulate", **fields).status == 400
-    assert "0 of 1 complete, 1 active" in visit("/").text
-
-
 def test_faults_are_set_and_ended(press: Press, visit: Visit, address: ServiceAddress) -> None:
     """Faults hit requests until the form is sent without them."""
     credentials = {"username": address.username, "api_key": address.api_key}
@@ -130,13 +114,6 @@ def test_snapshot_is_restored(press: Press, visit: Visit, send: Send) -> None:
 def test_snapshot_needs_a_plain_name(name: str, press: Press) -> None:
     """A snapshot's name is no path."""
     assert press("snapshot", name=name).status == 400
-
-
-def test_unknown_snapshot_resets_nothing(press: Press, visit: Visit, send: Send) -> None:
-    """A name that no snapshot has leaves everything as it is."""
-    send(PHONE, tag="drinks", text="Hello")
-    assert press("reset", to="none", sure="yes").status == 404
-    assert "drinks" in visit("/").text
 
 
 @pytest.fixture

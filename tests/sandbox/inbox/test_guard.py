@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-import requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -152,26 +151,3 @@ def test_endless_reply_is_refused(
     send(PHONE)
     assert post(path_of(PHONE), text="a" * size).status == 413
     assert count_inbound(domain) == 0
-
-
-def test_reply_of_nobody_is_refused(post: Post) -> None:
-    """A reply from a phone that is not there, as after a reset, is refused with a page."""
-    assert post("/phones/none", text="hello").status == 404
-
-
-@pytest.mark.parametrize("body", [b"\xff\xfe=%ff", b"token", b"&&&=", b"\x00" * 100, b"{}"])
-def test_garbage_says_nothing(
-    body: bytes, address: ServiceAddress, send: Send, path_of: Callable[[str], str], domain: Service
-) -> None:
-    """A body that no form sent is no reply."""
-    send(PHONE)
-    assert requests.post(address.url + path_of(PHONE), data=body, timeout=60).ok
-    assert count_inbound(domain) == 0
-
-
-def test_other_page_gets_no_events(address: ServiceAddress) -> None:
-    """Another web page cannot hold the service's event streams open."""
-    headers = {"Sec-Fetch-Site": "cross-site"}
-    assert (
-        requests.get(f"{address.url}/_sandbox/inbox/events", headers=headers, timeout=60).status_code == 403
-    )

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import Clock
-from runner.sandbox.inbox import views
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from runner.sandbox.service import Service
     from tests.sandbox.inbox.conftest import Page
@@ -54,16 +51,6 @@ def test_search_finds_launches(visit: Visit, send: Send) -> None:
     assert visit("/search?q=_").find(found) == []
 
 
-def test_search_pages_through_launches(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More launches than a page shows are behind a link."""
-    monkeypatch.setattr(views, "FOUND", 2)
-    launches = [send(PHONE, tag=f"drinks {number}", text="Hello") for number in range(3)]
-    found = r'class="hit" href="/launches/([^"]+)"'
-    page = visit("/search?q=drinks")
-    (rest,) = page.find(r'href="([^"]+)">More launches')
-    assert [*page.find(found), *visit(rest).find(found)] == launches[::-1]
-
-
 def test_search_marks_what_it_found(visit: Visit, send: Send) -> None:
     """Each place that matches is marked, in the tag and in the text, of which the part around it is shown."""
     send(PHONE, tag="Tea <time>", text="x" * 500 + " tea & TEA <b>")
@@ -85,14 +72,10 @@ def test_search_folds_the_same_text(visit: Visit, send: Send, domain: Service) -
     assert page.text.count("and 2 more phones") == 1
 
 
-def test_search_goes_on_with_older_texts(visit: Visit, send_many: Callable[[int], None]) -> None:
-    """A page of hits ends after its number of hits; the next one goes on."""
-    send_many(60)
-    found, path, pages = [], "/search?q=Text", 0
-    while path:
-        page = visit(path)
-        found += page.find(r'class="hit".*?Text</mark> (\d+)\.')
-        path = next(iter(page.find(r'href="([^"]+)">Older texts')), "")
-        pages += 1
-    assert [int(number) for number in found] == list(range(60, 0, -1))
-    assert pages == 3
+def test_search_shows_the_newest(visit: Visit, send_many: Callable[[int], None]) -> None:
+    """Of many hits the newest 25 are shown, and the page says how to find older ones."""
+    send_many(30)
+    page = visit("/search?q=Text")
+    found = page.find(r'class="hit".*?Text</mark> (\d+)\.')
+    assert [int(number) for number in found] == list(range(30, 5, -1))
+    assert "These are the newest" in page.text

@@ -94,12 +94,6 @@ def test_page_comes_back_with_the_service(browser: Browser, db: Path, kept_port:
             expect(page.locator("#phones .unread")).to_have_count(0)
 
 
-def test_state_of_the_connection_is_announced(page: Page) -> None:
-    """Whether the page is live is a status, which screen readers tell."""
-    page.goto("/")
-    expect(page.get_by_role("status")).to_have_text("Live")
-
-
 def test_problem_goes_with_its_cause(browser: Browser, db: Path, kept_port: int) -> None:
     """A reply that finds no service says so until it is back, and can be sent again."""
     with running_service(db, port=kept_port) as address:

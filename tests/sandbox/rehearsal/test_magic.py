@@ -16,10 +16,8 @@ from runner.sandbox.records import RecordList
 from runner.sandbox.rehearsal.magic import FREE_TEXT, LONG_TEXT, MAGIC_NUMBERS, NONSENSE, AutoResponders
 from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.rehearsal.simulate import simulate
-from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
-from runner.sandbox.web.server import running_service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,16 +100,6 @@ def test_owner_does_what_the_table_says(stage: Stage, name: str, said: list[str]
     assert (stage.owners.act(), stage.said()) == (0, said)
 
 
-def test_slow_owner_answers_a_day_after_each_question(stage: Stage) -> None:
-    """The slow one answers one question a day of the service's clock."""
-    stage.send("slow")
-    for answered in range(3):
-        stage.clock.advance(timedelta(hours=23))
-        assert (stage.owners.act(), len(stage.said())) == (0, answered)
-        stage.clock.advance(timedelta(hours=1))
-        assert (stage.owners.act(), len(stage.said())) == (1, answered + 1)
-
-
 def test_owner_comes_and_goes(stage: Stage) -> None:
     """One writes STOP after a day and START after another, as often as something is sent."""
     for round_ in range(1, 3):
@@ -135,13 +123,6 @@ def test_jump_of_the_clock_leaves_nothing_out(stage: Stage, jump: timedelta) -> 
         (3 * DAY, FREE_TEXT),
     ]
     assert stage.sub_statuses() == [None, "OPTED_OUT"]
-
-
-def test_jump_of_another_process_is_made_up_for(stage: Stage) -> None:
-    """A clock that was moved by whoever knows nothing of magic numbers has the same effect."""
-    stage.send("slow")
-    stage.clock.advance(8 * DAY)
-    assert (stage.owners.act(), stage.lines()) == (3, [(DAY, "1"), (2 * DAY, "2"), (3 * DAY, FREE_TEXT)])
 
 
 def test_expired_session_is_answered_no_more(stage: Stage) -> None:
@@ -171,56 +152,12 @@ def test_results_stay_in_the_order_of_their_creation(stage: Stage) -> None:
     assert [at for at, _ in stage.lines()] == [2 * DAY, 2 * DAY, 3 * DAY]
 
 
-def test_impossible_jump_changes_nothing(stage: Stage) -> None:
-    """A clock that cannot be moved leaves everybody silent."""
-    stage.send("prompt")
-    with pytest.raises(SandboxError):
-        stage.owners.advance(-DAY)
-    assert stage.said() == []
-
-
-def test_long_history_costs_nothing(stage: Stage) -> None:
-    """To find out what an owner does next takes as many steps of the database after a thousand lines."""
-
-    def count_steps() -> int:
-        steps: list[None] = []
-        stage.store.connection.set_progress_handler(lambda: steps.append(None), 1)
-        stage.owners.find_wait()
-        stage.store.connection.set_progress_handler(None, 0)
-        return len(steps)
-
-    counts = []
-    for rounds in (3, 150):
-        for _ in range(rounds):
-            stage.send("prompt")
-            stage.owners.act()
-        without_session = count_steps()
-        stage.send("prompt")
-        counts.append((without_session, count_steps()))
-        stage.owners.act()
-    assert counts[1] == counts[0]
-
-
 def test_stop_answers_a_plain_text_too(stage: Stage) -> None:
     """The one who opts out does so where nothing is asked, once, and later sends are blocked."""
     for _ in range(2):
         stage.send("stop", text="Hello")
         stage.owners.act()
     assert (stage.said(), stage.sub_statuses()) == (["STOP"], [None, "BLOCKED"])
-
-
-def test_queued_sessions_are_answered_in_turn(stage: Stage) -> None:
-    """Sessions that wait behind each other are answered one after the other."""
-    for _ in range(3):
-        stage.send("prompt")
-    assert (stage.owners.act(), stage.said()) == (9, ["1", "2", FREE_TEXT] * 3)
-
-
-def test_next_deed_is_known(stage: Stage) -> None:
-    """How long nothing will happen is known: for ever at first, then until the slow one answers."""
-    assert stage.owners.find_wait() == float("inf")
-    stage.send("slow")
-    assert stage.owners.find_wait() == 86_400
 
 
 def test_processes_share_the_work(db: Path, stage: Stage) -> None:
@@ -242,15 +179,6 @@ def test_running_service_lets_them_act(call: Call) -> None:
     call("POST", "/api/send", {**SURVEY, "phone": ["+13025550101"]})
     state = call("GET", "/_sandbox/wait", results=3, sessions_complete=1, timeout=60)
     assert state.status_code == 200
-
-
-def test_service_of_a_moment_answers_before_it_is_gone(db: Path, stage: Stage) -> None:
-    """What a service was sent just before its end is answered, so that the next one knows."""
-    stage.clock = Clock(stage.store)
-    stage.send("prompt")
-    with running_service(db):
-        pass
-    assert len(stage.said()) == 3
 
 
 def test_moved_clock_wakes_the_slow_one(db: Path, call: Call) -> None:

@@ -75,14 +75,6 @@ def test_same_seed_gives_the_same_answers(tmp_path: Path, played: tuple[Path, Si
         assert (summary == played[1]) is (seed == 1)
 
 
-def test_fewer_participants_change_nobody(tmp_path: Path, played: tuple[Path, SimulationSummary]) -> None:
-    """Participants answer for themselves, whoever else is asked."""
-    few = tmp_path / "few"
-    launch(few, *PHONES[::2])
-    simulate(few, seed=1, now=NOON, habits=Habits(invalid_rate=0.2))
-    assert [each for each in list_answers(played[0]) if each[0] in set(PHONES[::2])] == list_answers(few)
-
-
 def test_summary_counts_what_is_in_the_store(played: tuple[Path, SimulationSummary]) -> None:
     """The summary's counts are those of the store; everybody either answered or fell silent."""
     db, summary = played
@@ -96,15 +88,6 @@ def test_summary_counts_what_is_in_the_store(played: tuple[Path, SimulationSumma
     assert summary.results == len(answers) == totals["results"]
     assert summary.sessions_completed == totals["complete_sessions"]
     assert summary.invalid_answers == totals["renders"] - totals["messages"] - totals["questions"] > 0
-
-
-def test_answers_carry_virtual_time(played: tuple[Path, SimulationSummary]) -> None:
-    """Results are in order of virtual time, seconds to hours after the start, whatever the clock says."""
-    db, summary = played
-    times = [datetime.fromisoformat(answer[-1]).replace(tzinfo=UTC) for answer in list_answers(db)]
-    assert times == sorted(times)
-    assert NOON < times[0] < NOON + timedelta(minutes=5)
-    assert NOON + timedelta(hours=1) < times[-1] <= summary.ended
 
 
 def test_people_write_as_people_do(played: tuple[Path, SimulationSummary]) -> None:
@@ -145,14 +128,6 @@ def test_queued_sessions_are_answered_in_turn(db: Path) -> None:
     assert (summary.results, summary.sessions_completed) == (180, 60)
 
 
-def test_where_nobody_writes_no_time_passes(db: Path) -> None:
-    """A response rate of nothing gives silence, and the clock stays."""
-    launch(db, *PHONES[:20])
-    assert simulate(db, seed=1, now=NOON, habits=Habits(response_rate=0.0)).answered == 0
-    with closing(open_store(db)) as store:
-        assert Clock(store).offset() == timedelta()
-
-
 def test_magic_numbers_act_in_between(db: Path) -> None:
     """The owners of magic numbers do what is due at its time, between the texts of the others."""
     slow = "+13025550106"
@@ -188,18 +163,3 @@ def test_reset_ends_the_simulation(db: Path, monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(SandboxError, match="was reset while"):
             simulation.result()
     assert list_answers(db) == []
-
-
-def test_nobody_asked_is_no_error(db: Path) -> None:
-    """A service that asks nobody anything simulates to nothing."""
-    summary = simulate(db, seed=1, now=NOON)
-    assert (summary.participants, summary.results, summary.ended) == (0, 0, NOON)
-
-
-def test_simulation_leaves_no_log_behind(db: Path) -> None:
-    """What a simulation wrote is in the database's file, and its log is empty, though a service is open on it."""
-    launch(db, *PHONES[:50])
-    with closing(open_store(db)) as store:
-        simulate(db, seed=1, now=NOON)
-        assert db.with_name(f"{db.name}-wal").stat().st_size == 0
-        assert Clock(store).now() > NOON

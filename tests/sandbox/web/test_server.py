@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import threading
@@ -44,19 +43,6 @@ def list_launches(address: ServiceAddress) -> list[str]:
     return [stat["project_launch_guid"] for stat in stats]
 
 
-@pytest.mark.slow
-def test_accepted_sends_survive_a_kill(db: Path) -> None:
-    """A service that is killed right after it accepted sends shows all of them when it is back."""
-    accepted = []
-    for number in range(3):
-        with serving_process(db) as (process, address):
-            accepted += [send(address, f"+1415555{number}{each:03d}") for each in range(5)]
-            os.kill(process.pid, signal.SIGKILL)
-            assert process.wait(60) == -signal.SIGKILL
-    with serving_process(db) as (_, address):
-        assert list_launches(address) == accepted
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_stops_the_service_cleanly(db: Path, number: signal.Signals) -> None:
     """SIGINT and SIGTERM end the service with code 0, nothing on standard error, and the database at rest."""
@@ -81,13 +67,6 @@ def test_service_runs_in_any_thread(db: Path) -> None:
     thread.join(60)
     assert len(guids) == 1
     assert [thread.name for thread in threading.enumerate()].count("sandbox-service") == 0
-
-
-def test_signal_handlers_are_left_alone(db: Path) -> None:
-    """A running service takes no signal away from the program around it."""
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    with running_service(db):
-        assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
 def test_service_is_stopped_after_the_block(db: Path, kept_port: int) -> None:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Group
 from runner.cli.commands.ci.alert import alert, replies
 from runner.cli.commands.ci.approve import approve
 from runner.cli.commands.ci.comment import comment
 from runner.cli.commands.ci.jobs import act, finish, plan, review, send
 from runner.cli.commands.ci.record import record
 from runner.cli.console import print_prose
-from runner.cli.options import Group, plan_scope
+from runner.cli.options import ledger_scope
 from runner.workflow.workspace.state_remote import StateRemote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -31,7 +32,7 @@ def command() -> None:
 
 
 @command.command(epilog="\b\nExample:\n  runner ci start --target live")
-@plan_scope
+@ledger_scope
 @click.option(
     "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to make it on."
 )

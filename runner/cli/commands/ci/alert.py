@@ -6,26 +6,22 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from runner.cli.options import Command, target_scope
+from runner.cli.command import Command, setting_option
+from runner.cli.options import target_scope
+from runner.settings import SHOW_REPLIES
 from runner.workflow.review.checklist import Outcome
 from runner.workflow.review.issue import keep_issue
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
-SHOW_REPLIES = click.option(
-    "--show-replies",
-    is_flag=True,
-    envvar="CAMPAIGNS_REPLIES",
-    show_envvar=True,
-    help="Show the replies, shortened, with digits and addresses masked.",
-)
+REPLIES_OPTION = setting_option(SHOW_REPLIES)
 
 
 @click.command(
     cls=Command,
     epilog="\b\nExamples:\n  runner ci alert\n  runner ci alert --outcome failure\n"
-    "  runner ci alert --target live --state-remote origin",
+    "  runner ci alert --target live",
 )
 @target_scope
 @click.option(
@@ -33,7 +29,7 @@ SHOW_REPLIES = click.option(
     type=click.Choice(get_args(Outcome)),
     help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
 )
-@SHOW_REPLIES
+@REPLIES_OPTION
 def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Keep one GitHub issue with what a person must do for a target's campaigns. Sends nothing.
 
@@ -51,7 +47,7 @@ def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
 
 @click.command(cls=Command, epilog="\b\nExample:\n  runner ci replies --target live")
 @target_scope
-@SHOW_REPLIES
+@REPLIES_OPTION
 def replies(scope: Scope, show_replies: bool) -> int:
     """Keep the target's issue, after replies were read or decided elsewhere than in a job.
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose
-from runner.cli.options import Command, plan_scope
+from runner.cli.options import ledger_scope
 from runner.errors import UsageError
 from runner.workflow.observer import note
 from runner.workflow.review.approving import approve_plan, approve_run
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     "  runner ci approve --plan plan.json --merge\n  runner ci approve --plan plan.json --by ada\n"
     "  runner ci approve --run",
 )
-@plan_scope
+@ledger_scope
 @click.option(
     "--plan",
     "plan_file",

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from runner.cli.options import Command, target_scope
+from runner.cli.command import Command
+from runner.cli.options import target_scope
 from runner.cli.output.comment import write_comment
 from runner.workflow.review.merged import comment_merged
 from runner.workflow.review.plan_comment import find_plan, keep_plan_comment

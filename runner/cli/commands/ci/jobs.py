@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
+from runner.cli.command import Command, SpecialOption, setting_option
 from runner.cli.commands.apply import describe_run, describe_settled
-from runner.cli.commands.ci.alert import SHOW_REPLIES
+from runner.cli.commands.ci.alert import REPLIES_OPTION
 from runner.cli.commands.ci.comment import keep_comment
 from runner.cli.commands.ci.record import show_fetched, show_recorded
 from runner.cli.commands.plan import show_plan
@@ -17,9 +18,10 @@ from runner.cli.commands.reconcile import write_reconciled
 from runner.cli.console import print_prose
 from runner.cli.encoding import print_command
 from runner.cli.main import show_error
-from runner.cli.options import SETTLE_WINDOW, Command, job_scope
+from runner.cli.options import ledger_scope
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_documents, save_reports
+from runner.settings import SETTLE_WINDOW
 from runner.workflow.review.checklist import Outcome
 from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from runner.workflow.report import ProjectReport
     from runner.workflow.scope import Scope
 
+_SETTLE_WINDOW = setting_option(SETTLE_WINDOW, cls=SpecialOption)
 _OUT = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -84,7 +87,7 @@ class _View:
 
 
 @click.command(cls=Command, epilog="\b\nExample:\n  runner ci review")
-@job_scope
+@ledger_scope
 def review(scope: Scope) -> int:
     """Check the campaigns of a pull request, and comment what merging it would send.
 
@@ -104,10 +107,10 @@ def review(scope: Scope) -> int:
     cls=Command,
     epilog="\b\nExamples:\n  runner ci plan --out ci\n  runner ci plan --out ci --target live",
 )
-@job_scope
+@ledger_scope
 @_OUT
 @click.option("--campaign", metavar="FILE", help="Plan only this campaign. Default: the one of the dispatch.")
-@SETTLE_WINDOW
+@_SETTLE_WINDOW
 def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float | None) -> int:
     """Catch up, plan, send what was approved before, record, and report.
 
@@ -130,7 +133,7 @@ def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float |
     epilog="\b\nExamples:\n  runner ci send --out ci --expect-digest 0123456789abcdef0123456789abcdef\n"
     "  runner ci send --out ci --by ada",
 )
-@job_scope
+@ledger_scope
 @_OUT
 @click.option("--expect-digest", metavar="DIGEST", help="Send the plan only if it has this digest.")
 @click.option(
@@ -140,7 +143,7 @@ def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float |
     metavar="NAME",
     help="A person who approved the plan; may be repeated. Default: GitHub is asked.",
 )
-@SETTLE_WINDOW
+@_SETTLE_WINDOW
 def send(
     scope: Scope, out: Path, expect_digest: str | None, names: tuple[str, ...], settle_window_s: float | None
 ) -> int:
@@ -158,8 +161,8 @@ def send(
 
 
 @click.command(cls=Command, epilog="\b\nExample:\n  runner ci act")
-@job_scope
-@SETTLE_WINDOW
+@ledger_scope
+@_SETTLE_WINDOW
 def act(scope: Scope, settle_window_s: float | None) -> int:
     """Do what somebody has asked for by *Run workflow*, and record it.
 
@@ -171,13 +174,13 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
 
 
 @click.command(cls=Command, epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure")
-@job_scope
+@ledger_scope
 @click.option(
     "--outcome",
     type=click.Choice(get_args(Outcome)),
     help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
 )
-@SHOW_REPLIES
+@REPLIES_OPTION
 def finish(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Push what is not recorded yet, and keep the target's issue: the last step of every job.
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from runner.cli.command import Command
 from runner.cli.console import print_prose
-from runner.cli.options import Command, path_scope
+from runner.cli.options import path_scope
 from runner.errors import UsageError
 from runner.workflow.observer import note
 from runner.workflow.records.record_push import fetch_record, push_record

@@ -1,0 +1,281 @@
+"""Commands with short and full help pages, and the options that all of them take."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from runner import settings
+from runner.cli.console import log_as
+from runner.cli.encoding import print_text
+from runner.cli.log import FORMATS
+from runner.settings import DURATION_HINT, LOG_FORMAT, Setting
+from runner.source.quantity import parse_duration
+from runner.source.storage import is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from click import Context, Parameter
+
+    Decorator = Callable[[Any], Any]
+
+_ALL_META = "runner.cli.shows_all"
+_CUT = r"\f"
+"""Ends the description of a short help page."""
+
+
+class SpecialOption(click.Option):
+    """An option that most users never need: only `--help-all` shows it."""
+
+
+def special_option(*names: str, **attributes: Any) -> Decorator:
+    """Return a decorator that adds an option which only `--help-all` shows."""
+    return click.option(*names, cls=SpecialOption, **attributes)
+
+
+class _Page(click.Command):
+    r"""A command that takes the common options, and has a short and a full help page.
+
+    The short page ends the description at `\f`, and has no special options.
+    """
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        """Return its parameters, and after them the common options."""
+        return [*super().get_params(ctx), *COMMON_OPTIONS]
+
+    def format_help_text(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        """Write the description."""
+        usual, _, more = inspect.cleandoc(self.help or "").partition(_CUT)
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(usual + (more if shows_all(ctx) else ""))
+
+    def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, and the way to the others."""
+        own = [one for one in super().get_params(ctx) if isinstance(one, click.Option)]
+        has_more = write_options(ctx, formatter, own) or _CUT in (self.help or "")
+        more = f"More: {ctx.command_path} --help-all. " if has_more and not shows_all(ctx) else ""
+        formatter.write_paragraph()
+        formatter.write_text(f"{more}For all commands: runner --help-all.")
+
+
+class Command(_Page):
+    """A command."""
+
+
+class Group(_Page, click.Group):
+    """A group of commands."""
+
+    command_class = Command
+
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name.
+
+        Raises:
+            UsageError: there is no such command; with the one that was probably meant.
+        """
+        name = args[0]
+        if name not in self.list_commands(ctx) and not name.startswith("-") and not ctx.resilient_parsing:
+            meant = find_meant(name, ctx)
+            said = f": did you mean `{meant}`?" if meant else ""
+            raise click.UsageError(f"there is no command {name}{said}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands, and the way to the options."""
+        self.format_commands(ctx, formatter)
+        super().format_options(ctx, formatter)
+
+
+def shows_all(ctx: Context) -> bool:
+    """Return whether a help page is the full one."""
+    return bool(ctx.meta.get(_ALL_META))
+
+
+def show_all(ctx: Context) -> None:
+    """Have help pages be the full ones."""
+    ctx.meta[_ALL_META] = True
+
+
+def write_options(ctx: Context, formatter: click.HelpFormatter, options: Sequence[click.Option]) -> bool:
+    """Write the options of a help page; return whether some are left for the full one."""
+    special = [one for one in options if isinstance(one, SpecialOption)]
+    for heading, part in (
+        ("Options", [one for one in options if one not in special]),
+        ("Special options", special if shows_all(ctx) else []),
+    ):
+        records = [record for one in part if (record := one.get_help_record(ctx))]
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
+    return bool(special)
+
+
+SYNONYMS = {
+    "answers": "report",
+    "check": "validate",
+    "config": "doctor",
+    "continue": "resume",
+    "delete": "forget",
+    "dry-run": "plan",
+    "email": "init",
+    "export": "optouts export",
+    "help": "--help",
+    "import": "optouts import",
+    "inbox": "sandbox serve",
+    "keygen": "key new",
+    "ledger export": "ledger copy",
+    "ledger import": "ledger copy",
+    "lint": "validate",
+    "optouts issue": "ci replies",
+    "results": "report",
+    "send": "apply",
+    "settings": "doctor",
+    "show": "status",
+    "start": "resume",
+    "stats": "reconcile",
+    "stop": "pause",
+    "test": "preview",
+    "unsubscribe": "optouts add",
+    "version": "--version",
+}
+"""Commands by the words that people may try for them."""
+
+
+def find_meant(written: str, ctx: Context) -> str | None:
+    """Return the command line of the command that was probably meant by a word; None if none is close."""
+    root = ctx.find_root()
+    # A whole line wins against another's last word, as `plan` against `ci plan`.
+    found = list(_iterate_lines(root, root.command))
+    lines = dict(found) | {line: line for _, line in found}
+    here = ctx.command_path.partition(" ")[2]
+    lines |= {word: line for word, line in SYNONYMS.items() if line.startswith("-") or line in lines.values()}
+    close = difflib.get_close_matches(f"{here} {written}".strip(), lines, n=1)
+    close = close or difflib.get_close_matches(written, lines, n=1)
+    return f"runner {lines[close[0]]}" if close else None
+
+
+def _iterate_lines(ctx: Context, group: click.Command, path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the commands below a group, by their whole path and by their last word."""
+    if isinstance(group, click.Group):
+        for name in group.list_commands(ctx):
+            line = f"{path} {name}".strip()
+            command = group.get_command(ctx, name)
+            if command is not None:
+                yield from _iterate_lines(ctx, command, line)
+            yield name, line
+
+
+class _AllowedPlace(click.Path):
+    """An existing folder, or a URL, which is taken as written."""
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
+        return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
+
+
+class Duration(click.ParamType[float]):
+    """A duration, read as seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:
+        """Return a duration in seconds; a wrong one is a mistake on the command line."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_duration(str(value)).total_seconds()
+        except ValueError:
+            self.fail(f"{value!r} is not a duration: {DURATION_HINT}", param, ctx)
+
+
+DURATION = Duration()
+_TYPES: Mapping[str, Any] = {
+    "list": _AllowedPlace(exists=True, file_okay=False, path_type=Path),
+    "duration": DURATION,
+}
+
+
+def _write_option(setting: Setting) -> tuple[tuple[str, str], dict[str, Any]]:
+    """Return the names and attributes of a setting's option, for Click."""
+    attributes: dict[str, Any] = {
+        "help": f"{setting.describe()}  [env var: {setting.variable}]",
+        "metavar": setting.metavar,
+        "type": _TYPES.get(setting.kind),
+        "is_flag": setting.kind == "switch",
+        "multiple": setting.kind == "list",
+    }
+    return (setting.option, setting.name), attributes
+
+
+def setting_option(setting: Setting, **attributes: Any) -> Decorator:
+    """Return a decorator that adds a setting's option; the command gets its value, or the environment's."""
+
+    def read(_ctx: Context, _option: Parameter, value: Any) -> Any:
+        return value or setting.read(os.environ)
+
+    names, own = _write_option(setting)
+    return click.option(*names, **own, **attributes, callback=read)
+
+
+def _remember(ctx: Context, option: Parameter, value: Any) -> None:
+    """Keep the value of a common option, wherever it stands on the command line."""
+    if value not in (None, False, ()) and option.name is not None:
+        given = ctx.find_root().ensure_object(dict)
+        before = given.get(option.name, ())
+        given[option.name] = (*before, *value) if isinstance(value, tuple) else value
+
+
+def _choose_log_format(ctx: Context, _option: Parameter, value: str | None) -> None:
+    if value is not None and not ctx.resilient_parsing:
+        log_as(value)
+
+
+def _show_full_page(ctx: Context, _option: Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        show_all(ctx)
+        print_text(ctx.get_help())
+        ctx.exit()
+
+
+def _keep_option(*names: str, cls: type[click.Option] = SpecialOption, **attributes: Any) -> click.Option:
+    return cls(names, **{"expose_value": False, "callback": _remember, **attributes})
+
+
+def _keep_setting(setting: Setting, **attributes: Any) -> click.Option:
+    names, own = _write_option(setting)
+    return _keep_option(*names, **own | attributes)
+
+
+COMMON_OPTIONS = (
+    _keep_option(
+        "-q", "--quiet", cls=click.Option, is_flag=True, help="Print only errors on standard error."
+    ),
+    _keep_option("-v", "--verbose", cls=click.Option, is_flag=True, help="Print more on standard error."),
+    _keep_option(
+        "--help-all",
+        cls=click.Option,
+        is_flag=True,
+        is_eager=True,
+        callback=_show_full_page,
+        help="Show special options and settings, too.",
+    ),
+    _keep_setting(
+        LOG_FORMAT,
+        type=click.Choice(FORMATS),
+        envvar=LOG_FORMAT.variable,
+        is_eager=True,
+        callback=_choose_log_format,
+    ),
+    *map(_keep_setting, settings.COMMON),
+    # For tests of what a machine leaves behind: how long its hold on the state remote outlives it.
+    _keep_option("--state-lease", "state_lease_s", type=click.FloatRange(0.5, 3600), hidden=True),
+)
+"""Options that stand before or after a command's name, and are remembered for its scope."""

@@ -1,0 +1,110 @@
+"""Blocks at a terminal, and in the formats that commands have."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import click
+
+from runner.cli.console import print_prose, print_table
+from runner.cli.encoding import print_text
+from runner.github.job_summary import append_summary
+from runner.view.blocks import Beside, Code, Items, Link, ListItem, Section, Sentence, TableBlock
+from runner.view.markdown import write_markdown
+from runner.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from runner.view.blocks import Block, Cell
+
+_WIDTH = 60
+"""Characters of a line of code, which is often a text message."""
+_COLOURS = {"@": "cyan", "-": "red", "+": "green"}
+
+
+def show_blocks(blocks: Iterable[Block], format_: str) -> None:
+    """Write blocks to standard output, and for `github` to the job's summary as well."""
+    found = list(blocks)
+    if format_ == "markdown":
+        print_text(write_markdown(found), nl=False)
+    else:
+        print_blocks(found)
+    if format_ == "github":
+        append_summary(write_markdown(found))
+
+
+def print_blocks(
+    blocks: Iterable[Block], *, indent: str = "", is_inner: bool = False, err: bool = False
+) -> None:
+    """Write blocks to standard output (or `err`), without charts.
+
+    There is an empty line between sections, before tables and, if they are the inner blocks of a section,
+    before its first section.
+    """
+    before: Block | None = None
+    for block in blocks:
+        if block in (Items(()), Items([])) or (isinstance(block, TableBlock) and not block.rows):
+            continue
+        is_apart = isinstance(block, Section | TableBlock) or isinstance(before, Section)
+        if is_apart and (before is not None or (is_inner and isinstance(block, Section))):
+            print_text(err=err)
+        _print(block, indent, err=err)
+        before = block
+
+
+def _print(block: Block, indent: str, *, err: bool) -> None:
+    match block:
+        case Section(title, blocks):
+            print_prose(indent + click.style(printable(title), bold=True), err=err)
+            print_blocks(blocks, indent=indent, is_inner=True, err=err)
+        case Sentence(text, style):
+            print_prose(indent + _style(text, style), err=err)
+        case Items(items, title):
+            if title:
+                print_prose(indent + _style(title, "notice"), err=err)
+            for item in items:
+                _print_item(item, indent, err=err)
+        case TableBlock(rows=rows):
+            names = [head.name for head in block.heads]
+            print_table(
+                names, [list(map(_write_cell, row)) for row in rows], essential=block.essential, err=err
+            )
+        case Code(text, language):
+            _print_code(text, language, indent, err=err)
+        case Beside(left, right):
+            print_blocks((*left, *right), indent=indent, err=err)
+        case _:
+            pass
+
+
+def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:
+    one = item if isinstance(item, ListItem) else ListItem(item)
+    term = f"{click.style(printable(one.term), bold=True)}: " if one.term else ""
+    print_prose(f"{indent}  {term}{printable(one.text)}", err=err)
+    for part in filter(None, (*one.parts, one.url)):
+        print_prose(f"{indent}    {printable(part)}", err=err)
+
+
+def _print_code(text: str, language: str, indent: str, *, err: bool) -> None:
+    for line in map(printable, text.split("\n")):
+        if language == "diff":
+            print_text(f"{indent}    {line}", fg=_COLOURS.get(line[:1]), err=err)
+        else:
+            for part in textwrap.wrap(line, _WIDTH) or [""]:
+                print_text(f"{indent}  │ {part}", err=err)
+
+
+def _style(text: str, style: str) -> str:
+    shown = printable(text)
+    if style == "notice":
+        label, colon, words = shown.partition(": ")
+        return f"{click.style(label, fg='red', bold=True)}{colon}{words}"
+    return click.style(shown, bold=True) if style == "strong" else shown
+
+
+def _write_cell(cell: Cell) -> str | int:
+    if isinstance(cell, Link):
+        return cell.text
+    return cell if isinstance(cell, int) else "not known" if cell is None else str(cell)

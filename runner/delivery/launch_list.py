@@ -1,0 +1,152 @@
+"""Full lists of the launches that the service knows, and what they prove.
+
+A service may answer 200 with an old or an empty list. So a list is proof only if it has as many different
+launches as it claims, and shows the launches that the ledger knows as accepted at about that time. Absence
+also takes the list of all tags: a service may list launches without theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from runner.delivery.comparison import is_tagged
+from runner.ledger.model import format_moment
+from runner.ledger.record.unsettled import count_known, list_known
+from runner.service.paging import list_launches
+from runner.source.normalize import normalize_guid
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from runner.delivery.campaign_ref import ListedCampaign
+    from runner.ledger.record.unsettled import KnownLaunch
+    from runner.service.model import StatRecord
+
+
+_ABOUT = timedelta(days=1)
+"""The time before the moment in question from which a list has to show known launches."""
+MANY_LAUNCHES = 10_000
+"""Launches under one tag, all older than the window, from which on a count that agrees is enough."""
+
+
+def parse_moment(text: str) -> datetime | None:
+    """Return a time of the service in UTC, which it writes without a suffix."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def write_moment(started: str, otherwise: str) -> str:
+    """Return a launch's start as records write it, UTC and ISO 8601; `otherwise` if it cannot be read."""
+    moment = parse_moment(started)
+    return format_moment(moment) if moment else otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchListing:
+    """All launches that the service lists under some project tags, or under all of them.
+
+    `gap` names known launches that are missing, `uncounted` the list that has no count of its launches.
+    """
+
+    launches: tuple[StatRecord, ...]
+    gap: str | None = None
+    uncounted: str | None = None
+
+    @property
+    def doubt(self) -> str | None:
+        """The reason why the list does not prove that a launch was not sent; None if it does."""
+        if self.gap is None and self.uncounted is not None:
+            return f"the service does not say how many launches it knows under {self.uncounted}"
+        return self.gap
+
+
+class ListReader:
+    """Reader of full lists of launches, which it compares with the ledger.
+
+    `window_s` is the time that a launch may take to be listed, in seconds.
+    """
+
+    def __init__(self, campaign: ListedCampaign, window_s: float) -> None:
+        self._campaign = campaign
+        self._window = timedelta(seconds=window_s)
+
+    def read(self, tags: Iterable[str], moment: str, *, trusts_counts: bool = False) -> LaunchListing:
+        """Return all launches under some tags, each also asked for in lower case, as a service may know it.
+
+        `moment` is the earliest time at which the launch may have been sent (UTC, ISO 8601). With
+        `trusts_counts`, tags are skipped if their count is evidence enough.
+
+        Raises:
+            ServiceError: the service cannot be asked, or its list keeps changing.
+        """
+        asked = sorted({form for tag in tags for form in (tag, tag.casefold())})
+        since = datetime.fromisoformat(moment) - _ABOUT
+        if trusts_counts:
+            asked = [tag for tag in asked if not self._is_accounted_for(tag, since)]
+        known = self._list_known(asked, since)
+        found: dict[str, StatRecord] = {}
+        uncounted = None
+        for tag in asked:
+            listed = list_launches(self._campaign.client, tag)
+            theirs = (stat for stat in listed.launches if is_tagged(stat, tag))
+            found |= {normalize_guid(stat.project_launch_guid): stat for stat in theirs}
+            if not listed.is_counted:
+                uncounted = f"the tag {tag!r}"
+        return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
+
+    def widen(self, listing: LaunchListing, moment: str) -> LaunchListing:
+        """Return a list with the launches under all other tags, and under none.
+
+        It has to show what is known to have been sent around that time under any tag.
+
+        Raises:
+            ServiceError: as for `read`.
+        """
+        since = datetime.fromisoformat(moment) - _ABOUT
+        known = self._list_known(None, since)
+        found = {normalize_guid(stat.project_launch_guid): stat for stat in listing.launches}
+        uncounted = listing.uncounted
+        if self._campaign.client.count_launches(None) != len(found):
+            listed = list_launches(self._campaign.client, None)
+            # Those that are found under a tag have it, even if they are listed without.
+            found = {normalize_guid(stat.project_launch_guid): stat for stat in listed.launches} | found
+            uncounted = uncounted if listed.is_counted else "all tags"
+        return LaunchListing(tuple(found.values()), self._find_gap(known, found.keys(), since), uncounted)
+
+    def _list_known(self, tags: Collection[str] | None, since: datetime) -> list[KnownLaunch]:
+        """Return what a list that is read after this has to show."""
+        if self._campaign.is_embedded:
+            # If only the embedded sandbox's database was removed, the lists may lack some for good.
+            return []
+        with self._campaign.ledger.reading() as connection:
+            return list_known(connection, self._campaign.target, tags, format_moment(since))
+
+    def _is_accounted_for(self, tag: str, since: datetime) -> bool:
+        """Return whether a tag's count is evidence enough: its launches are many, old, and on record."""
+        with self._campaign.ledger.reading() as connection:
+            count = count_known(connection, self._campaign.target, tag)
+            if count < MANY_LAUNCHES:
+                return False
+            latest = list_known(connection, self._campaign.target, [tag], format_moment(since))
+        young = format_moment(datetime.fromisoformat(self._campaign.now()) - self._window)
+        if any(one.sent_at >= young for one in latest):
+            return False
+        return self._campaign.client.count_launches(tag) == count
+
+    def _find_gap(self, known: Iterable[KnownLaunch], listed: Collection[str], since: datetime) -> str | None:
+        recent = format_moment(since)
+        missing = [one for one in known if normalize_guid(one.project_launch_guid) not in listed]
+        # The latest before that time: a service may have forgotten it, and then says so.
+        missing = [one for one in missing if one.sent_at >= recent or self._knows(one)]
+        if not missing:
+            return None
+        count = f"{len(missing):,} launches" if len(missing) > 1 else "a launch"
+        return f"the service does not list {count} that it is known to have accepted"
+
+    def _knows(self, launch: KnownLaunch) -> bool:
+        return self._campaign.client.read_stat(launch.project_launch_guid) is not None

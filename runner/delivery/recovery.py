@@ -1,0 +1,472 @@
+"""Recovery: the service's lists are compared with the record, which is then brought up to date.
+
+A launch of unknown outcome that is listed is adopted. One that is missing from two full lists, a settle
+window apart, was not sent and can be sent again. A partial match is held for a person to decide, and so is
+one whose people cannot be matched with anybody. No list takes back what the service has answered: a launch
+with a guid of its own stays sent.
+
+A run whose machine was lost, or an old commit that is run again, looks like a first run. So before the first
+send listed launches that no record has, and that say what is planned, are adopted. The recipients of other
+unexplained launches are held until a person decides, and so is whoever may be one of them, written in another
+form.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from runner.audience.renumbering import list_forms
+from runner.delivery.comparison import (
+    Candidate,
+    Offered,
+    digest_definition,
+    find_misnamed,
+    is_akin,
+    is_tagged,
+    judge_launches,
+    may_have_tag,
+)
+from runner.delivery.launch_list import LaunchListing, ListReader, parse_moment, write_moment
+from runner.errors import ServiceError
+from runner.ledger.model import LaunchRecord
+from runner.ledger.people.opt_outs import read_forgotten
+from runner.ledger.record.entry import add_recipients, enter_adopted
+from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
+from runner.ledger.record.unsettled import (
+    adopt_launch,
+    correct_guids,
+    drop_unexplained,
+    list_adopted,
+    list_claimed,
+    list_unsettled,
+    read_claims,
+    release_launch,
+)
+from runner.service.model import StatRecord
+from runner.source.normalize import normalize_guid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from runner.delivery.campaign_ref import ListedCampaign
+    from runner.delivery.comparison import FindPayloads, Verdict
+    from runner.ledger.model import Unsettled
+    from runner.ledger.target_key import LedgerConnection
+
+
+_SOME = 100
+ABSENT = "the service did not list it in two full lists"
+_LOOKS = 4
+"""Readings of the lists before unclear launches are left to the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettleSummary:
+    """The findings of settling.
+
+    Attributes:
+        adopted: launches that were sent after all: the service's guid by the launch's key.
+        released: the keys of launches that were not sent, and can be sent again.
+        held: launches that a person has to resolve.
+        waiting: launches that are missing from the lists, without proof that they were not sent.
+        doubt: the reason why the lists are no proof, in words.
+        failure: the error that kept the service from being asked again.
+    """
+
+    adopted: dict[str, str] = field(default_factory=dict)
+    released: frozenset[str] = frozenset()
+    held: tuple[Verdict, ...] = ()
+    waiting: int = 0
+    doubt: str | None = None
+    failure: ServiceError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LostLaunches:
+    """The findings about launches that no record has.
+
+    Attributes:
+        adopted: launches sent by a run without a record.
+        held: deliveries newly held because of unexplained launches.
+        freed: deliveries that are held no more.
+        unexplained: guids of all launches that hold people of the campaign.
+        partial: the number of launches listed without all of their recipients, which may be listed later.
+        foreign: guids of unexplained launches under the campaign's tags that reached nobody in its audience.
+        gap: the reason why the list does not prove that nothing else was sent; None if it does.
+    """
+
+    adopted: int = 0
+    held: int = 0
+    freed: int = 0
+    unexplained: tuple[str, ...] = ()
+    partial: int = 0
+    foreign: tuple[str, ...] = ()
+    gap: str | None = None
+
+    @property
+    def has_changed_record(self) -> bool:
+        """True if an earlier plan has to be made anew."""
+        return bool(self.adopted or self.held or self.freed)
+
+    @property
+    def is_surprising(self) -> bool:
+        """True if a run was lost that may have sent more than is listed yet."""
+        return bool(self.adopted or self.held or self.partial or self.gap)
+
+
+class _Known(NamedTuple):
+    """The record: guids of launches, as `normalize_guid` writes them, and fingerprints of forgotten people.
+
+    `dismissed` launches were sent by somebody else. Forgotten people are left out of every record.
+    """
+
+    claimed: set[str]
+    dismissed: set[str]
+    forgotten: set[str]
+
+
+class Recovery:
+    """Comparison of one campaign's record with the service's lists. The caller holds the campaign's lock.
+
+    `window_s` is the settle window in seconds, which keeps people from being texted twice. So `wait` must not
+    use a clock that can be set; it returns whether the run was stopped meanwhile. `history_s` is the age up
+    to which a launch under another tag may be of a lost run, in seconds.
+    """
+
+    def __init__(
+        self, campaign: ListedCampaign, *, window_s: float, history_s: float, wait: Callable[[float], bool]
+    ) -> None:
+        self._campaign = campaign
+        self._window_s = window_s
+        self._history = timedelta(seconds=history_s)
+        self._wait = wait
+        self._lists = ListReader(campaign, window_s)
+
+    def settle(self) -> SettleSummary:
+        """Settle every launch of unknown outcome.
+
+        Raises:
+            ServiceError: the service cannot be asked; nothing has changed.
+            RunLockedError: another run has got the campaign's lock.
+            LedgerError: the ledger cannot be written.
+        """
+        adopted, released = dict[str, str](), set[str]()
+        # Launches missing from the latest list that is proof.
+        lacked: set[int] = set()
+        failure = None
+        verdicts, listing = self._look()
+        for look in range(_LOOKS):
+            adopted |= self._adopt(verdicts)
+            absent = [verdict.launch for verdict in verdicts if verdict.is_absent]
+            if listing.doubt is None:
+                gone = [launch for launch in absent if launch.id in lacked]
+                self._release(gone)
+                released.update(launch.key for launch in gone)
+                absent = [launch for launch in absent if launch.id not in lacked]
+                lacked = {launch.id for launch in absent}
+            # A list without a count is read once more, for late launches: it is never proof.
+            is_last = look == _LOOKS - 1 or (look > 0 and listing.uncounted is not None)
+            if not absent or is_last or self._wait(self._window_s):
+                break
+            try:
+                verdicts, listing = self._look()
+            except ServiceError as error:
+                # The findings so far are on record: the caller has to get them, too.
+                failure = error
+                break
+        held = tuple(verdict for verdict in verdicts if verdict.doubtful)
+        return SettleSummary(adopted, frozenset(released), held, len(absent), listing.doubt, failure)
+
+    def judge(self) -> list[Verdict]:
+        """Return the verdicts of one full list on each unsettled launch, and change nothing."""
+        return self._look()[0]
+
+    def _look(self) -> tuple[list[Verdict], LaunchListing]:
+        """Read the lists, and compare the unsettled launches with them."""
+        campaign = self._campaign
+        with campaign.ledger.reading() as connection:
+            launches = list_unsettled(connection, campaign.campaign_id)
+        if not launches:
+            return [], LaunchListing(())
+        since = min(launch.intent_at for launch in launches)
+        listing = self._lists.read({launch.tag for launch in launches}, since)
+        verdicts = self._compare(launches, listing)
+        if any(verdict.is_absent for verdict in verdicts):
+            try:
+                listing = self._lists.widen(listing, since)
+            except ServiceError as error:
+                # What the first list shows counts all the same.
+                return verdicts, replace(listing, gap=error.message)
+            verdicts = self._compare(launches, listing)
+        return verdicts, listing
+
+    def _compare(self, launches: Sequence[Unsettled], listing: LaunchListing) -> list[Verdict]:
+        campaign = self._campaign
+        tags = {launch.tag for launch in launches}
+        theirs = [stat for stat in listing.launches if any(may_have_tag(stat, tag) for tag in tags)]
+        with campaign.ledger.reading() as connection:
+            known = self._read_known(connection)
+        found = [
+            Candidate(stat, people)
+            for stat in theirs
+            # A launch without recipients may be anybody's, but not if all of them are forgotten.
+            if (people := self._name(stat.recipients, known)) or not stat.recipients
+        ]
+        found = [one for one in found if one.guid not in known.dismissed]
+        unsettled = frozenset[str]().union(*(launch.recipients for launch in launches))
+        recorded = [one for one in found if one.guid in known.claimed]
+        # Of the others on record, a few show how the list writes people.
+        some = islice((one for one in recorded if unsettled.isdisjoint(one.recipients)), _SOME)
+        recorded = [*(one for one in recorded if not unsettled.isdisjoint(one.recipients)), *some]
+        candidates = [*recorded, *(one for one in found if one.guid not in known.claimed)]
+        guids = [one.stat.project_launch_guid for one in recorded]
+        with campaign.ledger.reading() as connection:
+            claims = read_claims(connection, campaign.target, guids)
+        misnamed = find_misnamed(launches, candidates, claims, campaign.campaign_id)
+        if misnamed:
+            with campaign.ledger.writing() as connection:
+                campaign.lock.require_held(connection)
+                correct_guids(connection, campaign.campaign_id, misnamed)
+                claims = read_claims(connection, campaign.target, [*guids, *misnamed.values()])
+        return judge_launches(launches, candidates, claims, campaign.campaign_id)
+
+    def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:
+        matches = [(verdict.launch, verdict.match.stat) for verdict in verdicts if verdict.match]
+        if matches:
+            with self._campaign.ledger.writing() as connection:
+                guids = [stat.project_launch_guid for _, stat in matches]
+                drop_unexplained(connection, self._campaign.campaign_id, guids)
+                for launch, stat in matches:
+                    at = write_moment(stat.project_launch_start, self._campaign.now())
+                    adopt_launch(connection, launch.id, stat.project_launch_guid, at)
+        return {launch.key: stat.project_launch_guid for launch, stat in matches}
+
+    def _release(self, launches: Sequence[Unsettled]) -> None:
+        if launches:
+            with self._campaign.ledger.writing() as connection:
+                # A process that has lost the lock would release launches that another run is about to send.
+                self._campaign.lock.require_held(connection)
+                for launch in launches:
+                    # The launch's own answer says more than its absence from the list.
+                    detail = launch.detail or ABSENT
+                    release_launch(connection, launch.id, self._campaign.now(), detail)
+
+    def find_lost(
+        self, find_payloads: FindPayloads, tags: Mapping[str, set[str]], *, is_behind: bool
+    ) -> LostLaunches:
+        """Adopt unrecorded launches that match the plan, and hold the recipients of unexplained ones.
+
+        `find_payloads` returns the messages that recipients lack (of all for None), to be sent now or later.
+        `tags` are the present and former project tags of each message. `is_behind` means that the record is
+        new, or lacked launches: a lost run may have had other tags, so launches under all tags count.
+
+        Raises:
+            ServiceError: the service cannot be asked. Nothing may be sent then.
+            LedgerError: the ledger cannot be written.
+        """
+        campaign = self._campaign
+        own = set[str]().union(*tags.values())
+        listing = self._read(own, is_behind=is_behind)
+        with campaign.ledger.reading() as connection:
+            known = self._read_known(connection)
+        explained = known.claimed | known.dismissed
+        unclaimed, elsewhere = self._divide(listing.launches, explained, own, is_behind=is_behind)
+        offered = Offered(find_payloads, [*unclaimed, *elsewhere])
+        with campaign.ledger.writing() as connection:
+            grown = self._take_in(connection, listing.launches, known)
+            drop_unexplained(connection, campaign.campaign_id, explained)
+            earlier = list_unexplained(connection, campaign.campaign_id)
+            reached, unexplained = self._adopt_offered(connection, unclaimed, offered, tags, known)
+            found = [(stat, offered.find_people(stat, reached, tags)) for stat in unexplained]
+            found += [(stat, offered.find_people(stat, reached)) for stat in elsewhere]
+            self._hold(connection, found, earlier, known)
+            kept = list_unexplained(connection, campaign.campaign_id)
+        before, after = _list_held(earlier), _list_held(kept)
+        return LostLaunches(
+            adopted=len(unclaimed) - len(unexplained) + grown,
+            held=len(after - before),
+            freed=len(before - after),
+            unexplained=tuple(one.project_launch_guid for one in kept),
+            partial=sum(not stat.is_whole for stat in unclaimed),
+            foreign=tuple(
+                stat.project_launch_guid for stat, people in found[: len(unexplained)] if not people
+            ),
+            gap=listing.gap,
+        )
+
+    def adopt_unexplained(self, message: str, launches: Sequence[UnexplainedLaunch]) -> None:
+        """Record launches as sent: their recipients have got a message.
+
+        The service is asked for the recipients: of two launches to the same person only one holds them.
+
+        Raises:
+            ServiceError: the service cannot be asked; nothing was recorded.
+        """
+        found = [self._find_reached(message, launch) for launch in launches]
+        with self._campaign.ledger.writing() as connection:
+            for launch, (people, definition) in zip(launches, found, strict=True):
+                digest, at = digest_definition(definition), launch.started_at
+                record = self._record(message, digest, launch, at, people)
+                enter_adopted(connection, self._campaign.campaign_id, record, definition)
+
+    def _find_reached(
+        self, message: str, launch: UnexplainedLaunch
+    ) -> tuple[Collection[str], dict[str, Any]]:
+        """Return the fingerprints of a launch's recipients, and the text sent.
+
+        If the service doesn't list them, they are those that it may have reached. Only the service knows the
+        text of a launch that another machine has recorded.
+        """
+        held = set(launch.held.get(message, launch.people))
+        stat = self._campaign.client.read_stat(launch.project_launch_guid)
+        if not isinstance(stat, StatRecord):
+            return held, launch.definition
+        with self._campaign.ledger.reading() as connection:
+            listed = self._name(stat.recipients, self._read_known(connection))
+        return listed if stat.is_whole else held | listed, launch.definition or stat.project_definition
+
+    def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
+        now = self._campaign.now()
+        listing = self._lists.read(own, now, trusts_counts=True)
+        if is_behind:
+            return self._lists.widen(listing, now)
+        if listing.gap is not None:
+            # What a tag's list lacks may be listed without its tag; if that can't be read, the gap stays.
+            with suppress(ServiceError):
+                return self._lists.widen(listing, now)
+        return listing
+
+    def _read_known(self, connection: LedgerConnection) -> _Known:
+        campaign = self._campaign
+        dismissed = read_dismissed(connection, campaign.campaign_id)
+        claimed = list_claimed(connection, campaign.target)
+        forgotten = read_forgotten(connection, campaign.campaign_id)
+        return _Known(claimed, set(map(normalize_guid, dismissed)), forgotten)
+
+    def _name(self, phones: Iterable[str], known: _Known) -> frozenset[str]:
+        """Return the fingerprints of people who are not forgotten."""
+        fingerprint, forgotten = self._campaign.fingerprint, known.forgotten
+        if forgotten:
+            phones = [one for one in phones if forgotten.isdisjoint(map(fingerprint, list_forms(one)))]
+        return frozenset(map(fingerprint, phones))
+
+    def _divide(
+        self,
+        stats: Iterable[StatRecord],
+        explained: Collection[str],
+        own: Collection[str],
+        *,
+        is_behind: bool,
+    ) -> tuple[list[StatRecord], list[StatRecord]]:
+        """Return the launches that no record explains: under the campaign's tags, and others of its time.
+
+        These may have any tag if the record `is_behind`; else one that may be the campaign's all the same.
+        """
+        since = datetime.fromisoformat(self._campaign.now()) - self._history
+        unclaimed, elsewhere = [], []
+        for stat in stats:
+            if normalize_guid(stat.project_launch_guid) in explained:
+                continue
+            if any(is_tagged(stat, tag) for tag in own):
+                unclaimed.append(stat)
+            elif is_behind or any(may_have_tag(stat, tag) for tag in own):
+                moment = parse_moment(stat.project_launch_start)
+                elsewhere += [stat] if moment is None or moment >= since else []
+        return unclaimed, elsewhere
+
+    def _take_in(self, connection: LedgerConnection, stats: Iterable[StatRecord], known: _Known) -> int:
+        """Add recipients to adopted launches that were listed without them; return the number of launches."""
+        campaign = self._campaign
+        listed = {normalize_guid(stat.project_launch_guid): stat for stat in stats}
+        grown = 0
+        for one in list_adopted(connection, campaign.campaign_id):
+            stat = listed.get(normalize_guid(one.project_launch_guid))
+            if stat is not None and len(stat.recipients) > len(one.people):
+                people = self._name(stat.recipients, known) - one.people
+                grown += bool(add_recipients(connection, campaign.campaign_id, one, people))
+        return grown
+
+    def _adopt_offered(
+        self,
+        connection: LedgerConnection,
+        unclaimed: Iterable[StatRecord],
+        offered: Offered,
+        tags: Mapping[str, set[str]],
+        known: _Known,
+    ) -> tuple[set[tuple[str, str]], list[StatRecord]]:
+        """Record the launches that match the plan; return their deliveries, and the other launches.
+
+        One that may be an unsettled launch, which is listed with other people, is left to a person.
+        """
+        reached: set[tuple[str, str]] = set()
+        others = []
+        unsettled = list_unsettled(connection, self._campaign.campaign_id)
+        for stat in unclaimed:
+            offer, people = offered.find_message(stat, reached, tags), self._name(stat.recipients, known)
+            if offer is None or any(is_akin(launch, Candidate(stat, people)) for launch in unsettled):
+                others.append(stat)
+                continue
+            message, at = offer.message.id, write_moment(stat.project_launch_start, self._campaign.now())
+            reached |= {(message, phone) for phone in stat.recipients}
+            record = self._record(message, offer.payload.digest, stat, at, people, offer.arm)
+            enter_adopted(connection, self._campaign.campaign_id, record, stat.project_definition)
+        return reached, others
+
+    def _record(
+        self,
+        message: str,
+        digest: str,
+        listed: StatRecord | UnexplainedLaunch,
+        at: str,
+        people: Iterable[str],
+        arm: str | None = None,
+    ) -> LaunchRecord:
+        """Return the record of a listed launch as one of a message to some people."""
+        fingerprints = tuple(sorted(people))
+        return LaunchRecord(
+            message=message,
+            key=self._campaign.name_launch(message, digest, fingerprints),
+            tag=listed.tag if isinstance(listed, UnexplainedLaunch) else listed.project_tag,
+            payload_digest=digest,
+            project_launch_guid=listed.project_launch_guid,
+            sent_at=at,
+            recipients=fingerprints,
+            arm=arm,
+        )
+
+    def _hold(
+        self,
+        connection: LedgerConnection,
+        found: Collection[tuple[StatRecord, Mapping[str, set[str]]]],
+        earlier: Iterable[UnexplainedLaunch],
+        known: _Known,
+    ) -> None:
+        """Hold the people whom launches have reached, or may have, by message."""
+        campaign_id = self._campaign.campaign_id
+        # Found anew: a launch listed without its people before has held everybody.
+        drop_unexplained(connection, campaign_id, [stat.project_launch_guid for stat, _ in found])
+        before = {one.project_launch_guid: one for one in earlier if one.is_whole}
+        for stat, people in found:
+            guid = stat.project_launch_guid
+            named = {message: set(self._name(phones, known)) for message, phones in people.items()}
+            held = {message: found for message, found in named.items() if found}
+            # A recipient once listed and now missing stays held.
+            for message, fingerprints in before[guid].held.items() if guid in before else ():
+                held.setdefault(message, set()).update(fingerprints)
+            if held:
+                at = write_moment(stat.project_launch_start, self._campaign.now())
+                launch = UnexplainedLaunch(
+                    guid, stat.project_tag, at, stat.project_definition, held, stat.is_whole
+                )
+                hold_people(connection, campaign_id, launch)
+
+
+def _list_held(launches: Iterable[UnexplainedLaunch]) -> set[tuple[str, str]]:
+    """Return the deliveries that launches hold: message and fingerprint."""
+    return {
+        (message, one) for launch in launches for message, people in launch.held.items() for one in people
+    }

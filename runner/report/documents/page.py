@@ -1,0 +1,166 @@
+"""A report as blocks, and so as a page in HTML and as Markdown.
+
+GitHub refuses comments of more than 65,536 characters. So tables and the document have a limited length in
+Markdown, each with a sentence on what is left out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.report.documents import charts, tables
+from runner.report.documents.findings import (
+    AAPOR_NOTE,
+    FREEFORM_NOTE,
+    has_few_answers,
+    is_freeform,
+    list_explanations,
+    list_findings,
+    list_scores,
+    list_volume,
+    write_analysis,
+    write_audience,
+    write_holdout,
+    write_non_answers,
+    write_opt_outs,
+    write_suppressed,
+    write_texts,
+    write_times,
+    write_turnout,
+    write_verdict,
+    write_volume,
+)
+from runner.report.documents.wording import (
+    SIMULATION_NOTE,
+    list_warnings,
+    write_footer,
+    write_headline,
+    write_message_headline,
+    write_sending_time,
+    write_untraced,
+)
+from runner.view import html, markdown
+from runner.view.blocks import Beside, Items, Section, Sentence, Tiles
+from runner.wording import count_words, escape_markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import QuestionReport
+    from runner.view.blocks import Block, Style
+
+LONGEST = 65_000
+"""Characters of a document in Markdown at most: GitHub's limit, less some for text around it."""
+MOST_ROWS = 40
+"""Rows of a table in Markdown at most."""
+_MOST_WARNINGS = 20
+
+
+def write_html(report: CampaignReport) -> str:
+    """Return the report as an HTML page, in UTF-8's characters, ending in a line break."""
+    return html.write_page(
+        report.campaign,
+        "Campaign report",
+        list(_show_findings(report)),
+        list(_show_campaign(report)),
+        write_footer(report),
+    )
+
+
+def write_markdown(report: CampaignReport) -> str:
+    """Return the report as Markdown, with texts of campaigns and participants escaped."""
+    blocks = [*_show_findings(report), *_show_campaign(report)]
+    title, footer = (
+        f"# {escape_markdown(report.campaign)}\n\n",
+        f"\n---\n\n{escape_markdown(write_footer(report))}\n",
+    )
+    room = LONGEST - len(title) - len(footer)
+    return title + markdown.write_markdown(blocks, most_rows=MOST_ROWS, longest=room) + footer
+
+
+def _show_findings(report: CampaignReport) -> Iterator[Block]:
+    yield Sentence(write_headline(report), "strong")
+    yield Items(list(list_findings(report)))
+    if report.is_simulated:
+        yield Sentence(SIMULATION_NOTE, "notice")
+    warnings = list(list_warnings(report))
+    left = len(warnings) - _MOST_WARNINGS
+    more = [f"and {count_words(left, 'more warning')}"] if left > 0 else []
+    yield Items([*warnings[:_MOST_WARNINGS], *more], "The figures do not add up")
+
+
+def _show_campaign(report: CampaignReport) -> Iterator[Block]:
+    for message in report.messages:
+        yield Section(message.id, list(_show_message(report, message)))
+    untraced = list(_say(write_untraced(report)))
+    if report.runs or untraced:
+        yield Section("How it was sent", [tables.tabulate_runs(report.runs), *untraced])
+    yield Section("How to read this", [Items(list(list_explanations(report)))], is_folded=True)
+
+
+def _show_message(report: CampaignReport, message: MessageReport) -> Iterator[Block]:
+    if len(report.messages) > 1:
+        yield Sentence(write_message_headline(message, is_simulated=report.is_simulated))
+    yield Tiles(list(tables.list_tiles(message)))
+    left: list[Block] = list(charts.draw_funnel(message))
+    if message.sent:
+        left += _say(write_audience(message.audience), write_holdout(message.audience))
+    if message.audience:
+        left.append(tables.tabulate_reserved(message.audience))
+    left += _say(write_sending_time(message), write_volume(message))
+    yield Beside([tables.tabulate_funnel(message)], left)
+    for question in message.questions:
+        yield Section(question.text, list(_show_question(question)))
+    if message.questions:
+        said = _say(write_times(message.time_to_first_answer, "gave their first answer"))
+        yield Section(
+            "How far people came, and how fast", [*said, tables.tabulate_questions(message.questions)]
+        )
+    if len(message.days) > 1:
+        drawn = list(charts.draw_days(message.days))
+        table = tables.tabulate_days(message.days)
+        yield Section("Over time", [Beside(drawn, [table]) if drawn else table])
+    yield from _show_groups(message)
+    sentences = (write_opt_outs(message), write_non_answers(message), *list_volume(message))
+    yield Section("Opt-outs, renders and cost", list(_say(*sentences, style="")))
+    if message.dispositions and message.response_rates:
+        counts = tables.tabulate_dispositions(message.dispositions)
+        rates = Beside([counts], [tables.tabulate_rates(message.response_rates)])
+        title = "Response rates as the survey field defines them (AAPOR)"
+        yield Section(title, [Sentence(AAPOR_NOTE, "quiet"), rates], is_folded=True)
+
+
+def _show_question(question: QuestionReport) -> Iterator[Block]:
+    shown = question.shown
+    yield Sentence(f"{question.tag}: {write_turnout(question)}".removeprefix(": "), "quiet")
+    for score in list_scores(shown):
+        yield Sentence(score, "" if has_few_answers(shown) else "strong")
+    yield from _say(FREEFORM_NOTE if is_freeform(shown) else "", write_texts(shown))
+    drawn, table = list(charts.draw_nps(shown.nps)), tables.tabulate_responses(shown)
+    yield Beside(drawn, [table]) if drawn else table
+    yield tables.tabulate_words(shown)
+
+
+def _show_groups(message: MessageReport) -> Iterator[Block]:
+    experiment = message.experiment
+    if experiment and message.questions:
+        blocks: list[Block] = [Sentence(write_verdict(one), "strong") for one in experiment.differences]
+        if experiment.analysis:
+            blocks.append(Sentence(write_analysis(experiment.analysis)))
+        if experiment.differences:
+            drawn = list(charts.draw_groups(experiment.arms))
+            blocks.append(Beside(drawn, [tables.tabulate_differences(experiment)]))
+        blocks.append(tables.tabulate_groups("Arm", experiment.arms, "How each arm responded"))
+        yield Section("Arms compared", blocks)
+    for breakdown in message.breakdowns:
+        chart = charts.draw_groups(breakdown.groups)
+        table = tables.tabulate_groups(breakdown.column, breakdown.groups, "How each group responded")
+        yield Section(f"By {breakdown.column}", [*chart, table, *_say(write_suppressed(breakdown))])
+
+
+def _say(*sentences: str, style: Style = "quiet") -> Iterator[Block]:
+    """Yield sentences as one paragraph; none if all are empty."""
+    text = " ".join(filter(None, sentences))
+    if text:
+        yield Sentence(text, style)

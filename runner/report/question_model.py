@@ -1,0 +1,248 @@
+"""The values of a report's questions; rates and scores that are not defined, or not known, are None."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Annotated, Literal
+
+from runner.document import Count, Meta, Part
+from runner.report.facts import Scale
+
+Interval = tuple[float, float]
+"""The low and the high end of a 95 % interval, in the unit of its value."""
+Rate = Annotated[Fraction, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
+"""A fraction of 1; documents round it to four decimal places."""
+
+
+class ResponseCount(Part, frozen=True):
+    """The participants who chose a response, and their share of all who answered the question.
+
+    Attributes:
+        answer: the response's 1-based index in the campaign, as text. For a response that the campaign does
+            not have, the answer as the service gave it; empty for answers in participants' own words, which
+            are counted together.
+        label: the response's text; it says so if the campaign does not have it.
+        count: participants who chose it.
+        share: `count` of the question's `answers`.
+    """
+
+    answer: str
+    label: str
+    count: Count
+    share: Rate | None
+
+
+class NetPromoterScore(Part, frozen=True):
+    """Promoters less detractors, in hundredths of the answers counted (Reichheld 2003).
+
+    Attributes:
+        score: 100 times the difference of promoters and detractors, over `counted`: from -100 to 100, rounded
+            to four decimal places. None when nothing was counted.
+        promoters: answers of 9 and 10.
+        passives: answers of 7 and 8.
+        detractors: answers from 0 to 6.
+        counted: answers that are a whole number from 0 to 10.
+        interval: low and high end of the score's 95 % interval, in points from -100 to 100; None when there
+            are too few answers for one.
+    """
+
+    score: Fraction | None
+    promoters: Count
+    passives: Count
+    detractors: Count
+    counted: Count
+    interval: Interval | None = None
+
+
+class SatisfactionScore(Part, frozen=True):
+    """The top-two-box share of a satisfaction question, among answers that are on the scale.
+
+    Attributes:
+        score: `satisfied` of `counted`.
+        satisfied: answers that are one of the scale's top two (`top_two`).
+        counted: answers that are on the scale.
+        interval: low and high end of the score's 95 % Wilson interval, as fractions from 0 to 1; None when
+            nothing was counted.
+        top_two: the responses with the two highest points of the scale, in the campaign's order.
+    """
+
+    score: Rate | None
+    satisfied: Count
+    counted: Count
+    interval: Interval | None = None
+    top_two: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberSummary:
+    """The middle of the answers that read as numbers (`counted`).
+
+    Mean and median are None if nothing was counted, the mean's interval if there are too few answers.
+    """
+
+    mean: Fraction | None
+    median: Fraction | None
+    counted: int
+    interval: Interval | None = None
+
+
+class Score(Part, frozen=True):
+    """A question's score among everybody or a group, with its 95 % interval if there are enough answers.
+
+    Attributes:
+        tag: the question's tag.
+        measure: `nps` in points, `csat` as a fraction of 1, or `mean`.
+        value: rounded to four decimal places; None when nothing was counted.
+        interval: low and high end of the value's 95 % interval, in its unit; None when there are too few
+            answers for one.
+        counted: answers that it rests on.
+    """
+
+    tag: str
+    measure: Literal["nps", "csat", "mean"]
+    value: Fraction | None
+    interval: Interval | None
+    counted: Count
+
+
+class WordCount(Part, frozen=True):
+    """The number of participants who used a word in their own answers.
+
+    Attributes:
+        word: the word, in lower case.
+        participants: participants whose answers have it.
+    """
+
+    word: str
+    participants: Count
+
+
+class TextSummary(Part, frozen=True):
+    """Answers in participants' own words (`counted`), with lengths in characters and the most frequent words.
+
+    Attributes:
+        counted: participants who answered in their own words.
+        median_length: of the answers, in characters; None when nothing was counted.
+        longest: the longest answer, in characters.
+        words: the most frequent words, most used first; words that few people used are left out.
+    """
+
+    counted: Count
+    median_length: Fraction | None
+    longest: Count
+    words: tuple[WordCount, ...]
+
+
+class TimeSummary(Part, frozen=True):
+    """The median and the ninth decile of times, in seconds; None if nothing was counted.
+
+    Attributes:
+        counted: times counted; None where not all answers to the message were read.
+        median_s: what half of them stay within, in seconds; None when nothing was counted.
+        p90_s: what nine of ten stay within, in seconds; None when nothing was counted.
+    """
+
+    counted: Count | None
+    median_s: Fraction | None
+    p90_s: Fraction | None
+
+
+UNKNOWN_TIMES = TimeSummary(None, None, None)
+"""The summary if not all answers were read."""
+
+
+class QuestionReport(Part, frozen=True):
+    """The report of one question.
+
+    Attributes:
+        tag: the question's tag; empty when results carry none.
+        text: the question as the campaign has it; for a question that only results know, as it was asked most
+            often.
+        scale: how the answers are read.
+        asked: participants who were asked. The first question reaches everybody whose conversation is not
+            queued, and was not kept from beginning by an earlier opt-out; each further one, those who
+            answered the one before without ending the survey. None for a question that only results know.
+            None, too, where how many are queued is not known, and where some launch's answers were not read.
+        answers: distinct participants who answered. None where not all answers to the message were read, like
+            all that rests on answers; lists are empty then.
+        answer_rate: `answers` of `asked`.
+        distribution: responses of a multiple-choice question in the campaign's order, those that nobody chose
+            among them; then, most chosen first, those that the campaign does not have. Empty for a freeform
+            question.
+        nps: for the scale `nps`, else None.
+        csat: for the scale `csat` with three responses or more, else None.
+        mean: for the scales `csat`, `ces` and `number`: mean of the answers that read as numbers, rounded to
+            four decimal places. Responses count by the value that the campaign gives them, or the number or
+            known word that they are; those with the value `none` are left out.
+        median: for the scales `csat`, `ces` and `number`: median of the same answers, rounded to four decimal
+            places.
+        mean_interval: low and high end of the mean's 95 % interval, in the unit of the mean; None where there
+            is no mean, or too few answers for one.
+        numeric_answers: for the scales `csat`, `ces` and `number`: how many answers `mean` and `median` rest
+            on, else None.
+        texts: of answers in participants' own words: how many, how long, and words that several people used;
+            never the answers. None for other questions.
+        broke_off: participants who answered this question, and no later one, without ending the survey. None
+            for the last question and for one that the campaign does not have. None, too, where some launch's
+            answers were not read.
+        time_to_answer: from the answer before it; of the first question, from the start of the launch.
+        is_unread: whether it is not known how many were asked, or answered.
+        in_part: what came back to this question of some launches, where only their answers were read;
+            else None.
+    """
+
+    tag: str
+    text: str
+    scale: Scale
+    asked: Count | None = None
+    answers: Count | None = None
+    answer_rate: Rate | None = None
+    distribution: tuple[ResponseCount, ...] = ()
+    nps: NetPromoterScore | None = None
+    csat: SatisfactionScore | None = None
+    mean: Fraction | None = None
+    median: Fraction | None = None
+    mean_interval: Interval | None = None
+    numeric_answers: Count | None = None
+    texts: TextSummary | None = None
+    broke_off: Count | None = None
+    time_to_answer: TimeSummary | None = None
+    is_unread: bool = False
+    in_part: PartialAnswers | None = None
+
+    @property
+    def shown(self) -> QuestionReport:
+        """The known part: of all launches, or of some."""
+        return self if self.in_part is None else self.in_part.question
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        """The scores that its scale has, the main one first."""
+        found: list[Score] = []
+        if self.nps is not None:
+            found.append(Score(self.tag, "nps", self.nps.score, self.nps.interval, self.nps.counted))
+        if self.csat is not None:
+            found.append(Score(self.tag, "csat", self.csat.score, self.csat.interval, self.csat.counted))
+        if self.numeric_answers is not None:
+            found.append(Score(self.tag, "mean", self.mean, self.mean_interval, self.numeric_answers))
+        return tuple(found)
+
+    @property
+    def score(self) -> Score | None:
+        """The main score; None for a scale without one."""
+        return next(iter(self.scores), None)
+
+
+class PartialAnswers(Part, frozen=True):
+    """The answers to a question of `launches` of a message's `of` launches, without the number asked.
+
+    Attributes:
+        launches: how many launches it is of.
+        of: the launches of the message.
+        question: the question; how many people of these launches were asked is not known.
+    """
+
+    launches: Count
+    of: Count
+    question: QuestionReport

@@ -1,1 +1,0 @@
-"""Traces and metrics by OpenTelemetry, without phones, texts, answers or keys."""

@@ -1,0 +1,1 @@
+"""What is shown, as blocks, and a writer of blocks for each format."""

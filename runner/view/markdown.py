@@ -1,0 +1,120 @@
+"""Blocks as Markdown (GitHub's flavour): for pull requests, job summaries and wikis."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from runner.view.blocks import Beside, Code, Items, Link, ListItem, Section, Sentence, TableBlock
+from runner.wording import Markdown, count_words, escape_html, escape_markdown, write_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from runner.view.blocks import Block, Cell, Column
+
+BAR_WIDTH = 20
+"""Characters of a bar of 100 %."""
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+_URL_CHARACTERS = ":/?#@!$&'*+,;=%~"
+
+
+def write_markdown(
+    blocks: Iterable[Block], level: int = 2, most_rows: int | None = None, longest: int | None = None
+) -> str:
+    """Return blocks as Markdown, parts apart by empty lines, ending in a line break.
+
+    Args:
+        blocks: to write.
+        level: of the headings of sections.
+        most_rows: of a table, at most.
+        longest: document, in characters; a sentence says how much is left out.
+    """
+    parts = [part.rstrip("\n") for block in blocks for part in _list_parts(block, level, most_rows)]
+    if longest is not None:
+        parts = list(_fit(parts, longest))
+    return "\n\n".join(parts) + "\n"
+
+
+def _fit(parts: list[str], room: int) -> Iterator[str]:
+    """Yield the parts that have room: after the first one that has none all are left out, without gaps."""
+    for number, part in enumerate(parts):
+        room -= len(part) + 2
+        if room < 0:
+            more = count_words(len(parts) - number, "more part is", "more parts are")
+            yield f"> {more} left out of this document, which is long."
+            return
+        yield part
+
+
+def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  # noqa: C901  # one case for each kind
+    match block:
+        case Items(items=()) | Items(items=[]) | TableBlock(rows=()) | TableBlock(rows=[]):
+            return
+        case Section(title, blocks, is_folded=True):
+            # The blank lines let Markdown begin and end inside of HTML (CommonMark 0.31, 4.6).
+            inner = write_markdown(blocks, level + 1, most)
+            yield f"<details><summary>{escape_html(title)}</summary>\n\n{inner}\n</details>"
+        case Section(title, blocks):
+            yield f"{'#' * level} {escape_markdown(title)}"
+            for one in blocks:
+                yield from _list_parts(one, level + 1, most)
+        case Sentence(text, style):
+            written = escape_markdown(text)
+            written = f"**{written}**" if style in {"strong", "notice"} else written
+            yield f"> {written}" if style == "notice" else written
+        case Items(items, title):
+            lines = [line for item in items for line in _write_item(item)]
+            head = [f"> [!WARNING]\n> {escape_markdown(title)}:\n>"] if title else []
+            yield "\n".join([*head, *(f"> {line}" if title else line for line in lines)])
+        case TableBlock():
+            yield _write_table(block, most)
+        case Code(text, language):
+            # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
+            fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+            yield f"{fence}{language}\n{text}\n{fence}"
+        case Beside(left, right):
+            for one in (*left, *right):
+                yield from _list_parts(one, level, most)
+        case _:
+            return
+
+
+def _write_item(item: str | ListItem) -> Iterator[str]:
+    one = item if isinstance(item, ListItem) else ListItem(item)
+    term = _link(one.term, one.url) if one.url else escape_markdown(one.term)
+    yield f"- **{term}**: {escape_markdown(one.text)}" if term else f"- {escape_markdown(one.text)}"
+    yield from (f"  - {escape_markdown(part)}" for part in one.parts)
+
+
+def _write_table(table: TableBlock, most: int | None) -> str:
+    heads = table.heads
+    rows = [[_write_cell(*pair) for pair in zip(heads, row, strict=True)] for row in table.rows]
+    names, figures = [head.name for head in heads], [head.kind == "figure" for head in heads]
+    return write_table(names, rows, most, "row", figures)
+
+
+def _write_cell(head: Column, cell: Cell) -> str | int:
+    match cell:
+        case Link(text, url):
+            return Markdown(_link(text, url))
+        case Fraction() | None if head.kind == "bar":
+            return Markdown(draw_bar(cell))
+        case None:
+            return "not known"
+        case str() if head.kind == "figure":
+            return Markdown(cell)
+        case _:
+            return cell if isinstance(cell, str | int) else str(cell)
+
+
+def _link(text: str, url: str) -> str:
+    return f"[{escape_markdown(text)}]({quote(url, safe=_URL_CHARACTERS)})"
+
+
+def draw_bar(share: Fraction | None) -> str:
+    """Return a share as a bar of block characters, to the eighth of a character."""
+    eighths = 0 if share is None else round(share * BAR_WIDTH * 8)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8]

@@ -1,0 +1,293 @@
+"""Everything about one person on a target: texts, answers, opt-outs, and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
+from runner.audience.renumbering import list_forms
+from runner.campaign.model import FileRecipients
+from runner.document import Document, Moment, Part, build
+from runner.errors import RunnerError, UsageError
+from runner.ledger.files.suppressions import Source, State
+from runner.ledger.model import format_moment
+from runner.ledger.people.person import read_answers, read_opt_outs, read_texts
+from runner.plan.model import PlanOptions
+from runner.reasons import Disposition
+from runner.source.diagnostic import Problems
+from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
+from runner.workflow.failures import Failures
+from runner.workflow.observer import warn
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.planning import plan_campaigns
+from runner.workflow.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.people.person import RecordedText
+    from runner.plan.decisions import Decision
+    from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.scope import Scope
+
+_TEXT_FIELDS = ("text", "introduction", "conclusion")
+
+
+class ReceivedText(Part, frozen=True):
+    """A message that the person got, or may have got.
+
+    Attributes:
+        message: the message's id.
+        arm: of an experiment's message; null if it has no arms.
+        is_certain: false if it is not known whether the service accepted it.
+        at: when the service accepted it, or else when it was tried.
+        project_launch_guid: the launch at the service; null if not known.
+        texts: what was sent: the text, or introduction, questions and conclusion; null if this ledger does
+            not have it.
+        session: the state of their session as last reconciled; null if it was not.
+    """
+
+    message: str
+    arm: str | None
+    is_certain: bool
+    at: Moment
+    project_launch_guid: str | None
+    texts: tuple[str, ...] | None
+    session: str | None
+
+
+class GivenAnswer(Part, frozen=True):
+    """An answer of the person, as last reconciled.
+
+    Attributes:
+        message: the message's id.
+        question_tag: the question's tag; empty if the service gave none.
+        question_text: the question.
+        answer: the response, or the words of a freeform answer.
+        created: the service's time of it.
+    """
+
+    message: str
+    question_tag: str
+    question_text: str
+    answer: str
+    created: str
+
+
+class NextText(Part, frozen=True):
+    """The decision on a message that the person does not have.
+
+    Attributes:
+        message: the message's id.
+        disposition: `to_send` if the next `apply` sends it, else the reason why not.
+        due: the moment at which it will be sent, or before which it will not; null if that is open.
+        reasons: more on the decision, in words.
+    """
+
+    message: str
+    disposition: Disposition
+    due: Moment | None
+    reasons: tuple[str, ...]
+
+
+class PersonCampaign(Part, frozen=True):
+    """A campaign's texts to the person, and their answers.
+
+    Attributes:
+        name: the campaign's name.
+        file: the campaign file; null if it is gone, or was not asked for.
+        is_recipient: whether they are in its audience now; null if that could not be found out.
+        received: what they got, the earliest first.
+        answers: what they answered, the earliest first.
+        next: one entry for each message that they do not have, in the file's order.
+    """
+
+    name: str
+    file: str | None
+    is_recipient: bool | None
+    received: tuple[ReceivedText, ...]
+    answers: tuple[GivenAnswer, ...]
+    next: tuple[NextText, ...]
+
+
+class OptOutEvidence(Part, frozen=True):
+    """A piece of evidence that the person opted out.
+
+    Attributes:
+        source: where it comes from: a reply that reconciling found, a reply to a launch of which they are
+            one recipient, an imported list, a person's word, or that their data was removed.
+        state: `confirmed` counts; `doubtful` waits for a decision, and counts until then; `dismissed` does
+            not count.
+        at: when it was entered or last decided.
+    """
+
+    source: Source
+    state: State
+    at: Moment
+
+
+class PersonDocument(Document, frozen=True):
+    """The document that `runner who --format json` writes.
+
+    Attributes:
+        phone: masked.
+        target: the target's name.
+        is_complete: false if a campaign could not be planned: what it sends them next is not known.
+        opted_out: whether no campaign on the target may text them.
+        opt_outs: the evidence, the earliest first.
+        campaigns: those that have something of them, or have them in their audience.
+    """
+
+    phone: str
+    target: str
+    is_complete: bool
+    opted_out: bool
+    opt_outs: tuple[OptOutEvidence, ...]
+    campaigns: tuple[PersonCampaign, ...]
+
+
+def find_person(scope: Scope, written: str, region: str | None = None) -> PersonDocument:
+    """Return what is on record of a person on a target, and what its campaigns send them next.
+
+    `written` is their phone, in E.164 form or that of `region` (ISO 3166-1 alpha-2); without one, of the
+    regions of the campaigns' recipients. Reads only, and calls no service.
+
+    Raises:
+        UsageError: that is no phone, or it has several readings.
+        RunnerError: the record cannot be read, or there are neither campaigns nor a ledger here.
+    """
+    workspace = Workspace.open_known(scope)
+    has_campaigns = bool(scope.paths) or DEFAULT_FOLDER.exists()
+    phone = _read_phone(written, [region] if region else _list_regions(scope) if has_campaigns else [])
+    forms = list_forms(phone)
+    fingerprints = [workspace.key.fingerprint(form) for form in forms]
+    with workspace.open_ledger_for_reading() as ledger:
+        planned, is_complete = _plan(scope, workspace, ledger, forms) if has_campaigns else ([], True)
+        with ledger.reading() as connection:
+            target = workspace.target.name
+            opt_outs = read_opt_outs(connection, target, fingerprints)
+            texts = read_texts(connection, target, fingerprints)
+            answers = read_answers(connection, target, fingerprints)
+    found = [_describe_planned(item) for item in planned]
+    known = {one.name for one in found}
+    recorded = dict.fromkeys([*(one.campaign for one in texts), *(one.campaign for one in answers)])
+    found += [PersonCampaign(name, None, None, (), (), ()) for name in recorded if name not in known]
+    campaigns = [
+        one.replace(
+            received=tuple(_describe_text(text) for text in texts if text.campaign == one.name),
+            answers=tuple(build(GivenAnswer, each) for each in answers if each.campaign == one.name),
+        )
+        for one in found
+    ]
+    return PersonDocument(
+        phone=mask_phone(phone),
+        target=target,
+        is_complete=is_complete,
+        opted_out=any(one.state != "dismissed" for one in opt_outs),
+        opt_outs=tuple(OptOutEvidence(*one) for one in opt_outs),
+        campaigns=tuple(one for one in campaigns if one.received or one.answers or one.is_recipient),
+    )
+
+
+def _plan(
+    scope: Scope, workspace: Workspace, ledger: Ledger, phones: Iterable[str]
+) -> tuple[list[PlanResult], bool]:
+    """Return the campaigns' plans, and whether all could be made."""
+    failures = Failures()
+    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send, watched=frozenset(phones))
+    reader = PlanContextReader(workspace, ledger, workspace.now())
+    try:
+        planned = plan_campaigns(
+            workspace,
+            replace(scope, quiet=True),
+            options,
+            partial(workspace.read_record, ledger),
+            reader,
+            failures,
+        )
+    except RunnerError as error:
+        # What is on record of a person does not hang on a campaign's file.
+        warn(error.message)
+        return [], False
+    return planned, not failures.found
+
+
+def _list_regions(scope: Scope) -> list[str]:
+    """Return the regions of the national numbers in the campaigns' audiences."""
+    loaded = load_campaigns(scope.paths, scope.allowed, Problems())
+    return sorted(
+        {
+            region
+            for campaign in loaded.campaigns
+            for one in campaign.recipients
+            if (region := one.region if isinstance(one, FileRecipients) else one.country) is not None
+        }
+    )
+
+
+def _read_phone(written: str, regions: Sequence[str]) -> str:
+    """Return a phone in E.164 form.
+
+    Raises:
+        UsageError: it is none, or the regions give it several readings.
+    """
+    found = {region: parse_phone(written, region) for region in (None, *regions)}
+    phones = {phone: region for region, phone in found.items() if isinstance(phone, str)}
+    if len(phones) == 1:
+        return next(iter(phones))
+    if phones:
+        readings = " or ".join(f"{mask_phone(phone)} ({region})" for phone, region in phones.items())
+        raise UsageError(
+            f"{mask_written(written)!r} can be {readings}",
+            hint="say which with --region, or write it with its country code",
+        )
+    reasons = [one.reason for one in found.values() if isinstance(one, PhoneProblem)]
+    raise UsageError(
+        f"the phone {mask_written(written)!r} is refused: {reasons[-1]}",
+        hint="write it as in +14155550101, or name its country with --region",
+    )
+
+
+def _describe_planned(item: PlanResult) -> PersonCampaign:
+    decisions = item.planner.watched
+    return PersonCampaign(
+        item.campaign.name,
+        show_path(item.campaign.file),
+        bool(decisions),
+        (),
+        (),
+        tuple(
+            _describe_decision(message, decision)
+            for message, decision in decisions.items()
+            if decision.disposition != "already_sent"
+        ),
+    )
+
+
+def _describe_decision(message: str, decision: Decision) -> NextText:
+    due = decision.due[0] if decision.due is not None else decision.earliest
+    return NextText(
+        message, decision.disposition, None if due is None else format_moment(due), decision.reasons
+    )
+
+
+def _describe_text(text: RecordedText) -> ReceivedText:
+    return ReceivedText(
+        text.message,
+        text.arm,
+        text.is_certain,
+        text.at,
+        text.project_launch_guid,
+        None if text.definition is None else tuple(_list_texts(text.definition)),
+        text.session,
+    )
+
+
+def _list_texts(definition: dict[str, Any]) -> Iterable[str]:
+    """Yield the texts of a send body in the order in which they arrive."""
+    questions = [one["text"] for one in definition.get("questions") or ()]
+    texts = (definition.get("text"), definition.get("introduction"), *questions, definition.get("conclusion"))
+    return (text for text in texts if text)

@@ -1,0 +1,91 @@
+"""What `runner explain CODE` shows: for each code a wrong line, what is said of it, and the line mended.
+
+All of it comes from `tests/cases`, and from the remedies that `tests/test_hints.py` applies to them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from difflib import ndiff
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tests.test_cases import ALL_CASES, name_case
+from tests.test_hints import BY_HAND, MENDED, apply, list_remedies
+
+FILE = Path(__file__).parents[2] / "runner" / "cli" / "explanations.json"
+_PROBLEM = re.compile(
+    r"^(?P<file>[^:\n]+):(?P<line>\d+):\d+: (?P<severity>error|warning|note): (?P<message>.*) "
+    r"\[(?P<code>[a-z0-9-]+)\]\n(?:    (?P<hint>.*)\n)?",
+    re.MULTILINE,
+)
+_LONGEST = 160
+
+
+def render_explanations() -> str:
+    """Return the file of explanations, an object by code."""
+    found = {code: _explain(problem, case) for code, (problem, case) in sorted(_choose_examples().items())}
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+@cache
+def _choose_examples() -> dict[str, tuple[re.Match[str], Path]]:
+    """Return the best example of each code: one that is mended, then one of a case with few problems."""
+    ranked: dict[str, tuple[tuple[bool, bool, int], re.Match[str], Path]] = {}
+    for case in ALL_CASES:
+        problems = [*_PROBLEM.finditer((case / "expected.txt").read_text(encoding="utf-8"))]
+        for problem in problems:
+            wrong = _read_line(case / problem["file"], int(problem["line"]))
+            rank = (_mend(case, problem) is None, wrong is None, len(problems))
+            if problem["code"] not in ranked or rank < ranked[problem["code"]][0]:
+                ranked[problem["code"]] = rank, problem, case
+    return {code: (problem, case) for code, (_, problem, case) in ranked.items()}
+
+
+def _explain(problem: re.Match[str], case: Path) -> dict[str, Any]:
+    wrong = _read_line(case / problem["file"], int(problem["line"]))
+    mended = _mend(case, problem)
+    if mended is None:
+        change = [] if wrong is None else [f"> {wrong}"]
+    else:
+        written = (case / problem["file"]).read_text(encoding="utf-8").split("\n")
+        change = [line for line in ndiff(written, mended.split("\n")) if line[0] in "-+"]
+    return {
+        "severity": problem["severity"],
+        "message": problem["message"],
+        "hint": problem["hint"],
+        "file": problem["file"],
+        "change": change,
+    }
+
+
+def _is_near(text: str, old: str, line: int) -> bool:
+    """Return whether a change is about the problem in a line."""
+    first = text[: text.index(old)].count("\n") + 1
+    return first - 3 <= line <= first + old.count("\n") + 3
+
+
+def _read_line(file: Path, number: int) -> str | None:
+    """Return a line of a case's file; None if it has none that can be shown."""
+    try:
+        line = file.read_text(encoding="utf-8").split("\n")[number - 1]
+    except (OSError, UnicodeDecodeError, IndexError):
+        return None
+    return line if line.strip() and line.isprintable() and len(line) <= _LONGEST else None
+
+
+def _mend(case: Path, problem: re.Match[str]) -> str | None:
+    """Return a case's file with the first remedy for a problem, as the tests apply it; None if there is none."""
+    for name, file, old, new in (*MENDED, *((name, None, old, new) for name, old, new in BY_HAND)):
+        if name == name_case(case) and file in (None, problem["file"]):
+            text = (case / problem["file"]).read_text(encoding="utf-8")
+            if old in text and _is_near(text, old, int(problem["line"])):
+                return text.replace(old, new, 1)
+    for place, file, line, column, key, piece in list_remedies():
+        if (place, file, line) == (case, problem["file"], int(problem["line"])) and piece in (
+            problem["hint"] or ""
+        ):
+            return apply((case / file).read_text(encoding="utf-8"), line, column, key, piece)
+    return None
