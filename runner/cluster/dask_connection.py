@@ -12,7 +12,6 @@ import secrets
 import signal
 import warnings
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from multiprocessing import active_children, resource_tracker
 from typing import TYPE_CHECKING, Any
@@ -23,12 +22,11 @@ from distributed.security import Security
 from distributed.versions import VersionMismatchWarning
 
 from runner.cluster.address import LEDGER, pack_call
-from runner.cluster.dask_engine import PACKAGE, PATIENCE_S, PYTHON, Cluster, refuse_version
+from runner.cluster.dask_engine import PATIENCE_S, Cluster
 from runner.cluster.plan_job import open_worker_ledger
 from runner.cluster.scheduler_probe import check_files, no_scheduler, require_listener
 from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.errors import ConfigurationError, RunnerError
-from runner.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +35,6 @@ if TYPE_CHECKING:
 
     from runner.cluster.address import Address
     from runner.cluster.folder import SharedFolder
-    from runner.cluster.worker_environment import Variables
 
 
 _CLOSE_S = 10.0
@@ -217,18 +214,8 @@ _KEY_FILE = "workers.key"
 _KEY_BYTES = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Likeness:
-    """Properties that every process must share.
-
-    Attributes:
-        python: major and minor version of Python.
-        digests: of the values of variables, by name; None for one that is not set.
-    """
-
-    version: str
-    python: str
-    digests: Mapping[str, str | None]
+Digests = dict[str, str | None]
+"""Digests of the values of variables, by name; None for one that is not set."""
 
 
 def check_workers(
@@ -249,18 +236,26 @@ def check_workers(
     """
     key = secrets.token_bytes(_KEY_BYTES)
     folder.write(_KEY_FILE, key)
-    own = _describe(key, names, environment)
+    own: Digests = {name: _digest(key, environment.get(name)) for name in names}
     cluster.admit_workers(pack_call(judge_worker, (folder, own, theirs)))
 
 
 def judge_worker(
-    worker: str, folder: SharedFolder, own: Likeness, environment: WorkerEnvironment
+    worker: str, folder: SharedFolder, own: Digests, environment: WorkerEnvironment
 ) -> RunnerError | None:
     """Return the reason for which this process, a worker of that address, is unfit; None if it is fit."""
     try:
-        found = _describe_worker(folder, tuple(own.digests), environment)
-        refuse_difference(worker, found, own, folder, environment)
-        _require_reach(worker, folder, environment, has_ledger=own.digests.get(LEDGER) is not None)
+        try:
+            key = folder.read(_KEY_FILE)
+        except FileNotFoundError:
+            raise ConfigurationError(
+                f"the worker {worker} does not see what is put into {folder.url}",
+                hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
+            ) from None
+        refuse_difference(
+            worker, {name: _digest(key, environment.get(name)) for name in own}, own, environment
+        )
+        _require_reach(worker, folder, environment, has_ledger=own.get(LEDGER) is not None)
     except RunnerError as error:
         return error
     return None
@@ -283,52 +278,20 @@ def _require_reach(
         raise type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint) from None
 
 
-def _describe_worker(
-    folder: SharedFolder, names: Sequence[str], environment: WorkerEnvironment
-) -> Likeness | None:
-    try:
-        key = folder.read(_KEY_FILE)
-    except FileNotFoundError:
-        return None
-    return _describe(key, names, environment)
-
-
-def _describe(key: bytes, names: Sequence[str], environment: Variables) -> Likeness:
-    return Likeness(__version__, PYTHON, {name: _digest(key, environment.get(name)) for name in names})
-
-
 def _digest(key: bytes, value: str | None) -> str | None:
     # An empty variable counts as missing, as everywhere.
     return blake2b(value.encode(errors="surrogateescape"), key=key).hexdigest() if value else None
 
 
-def refuse_difference(
-    worker: str,
-    found: Likeness | None,
-    own: Likeness,
-    folder: SharedFolder,
-    theirs: WorkerEnvironment = OWN,
-) -> None:
-    """Refuse a worker that differs; `found` is None if it does not see the folder.
+def refuse_difference(worker: str, found: Digests, own: Digests, theirs: WorkerEnvironment = OWN) -> None:
+    """Refuse a worker with another value of a variable.
 
     Raises:
-        ConfigurationError: it differs.
+        ConfigurationError: it has one.
     """
-    if found is None:
-        raise ConfigurationError(
-            f"the worker {worker} does not see what is put into {folder.url}",
-            hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
-        )
-    for what, said, expected in (
-        (PACKAGE, found.version, own.version),
-        ("Python", found.python, own.python),
-    ):
-        if said != expected:
-            raise refuse_version(worker, what, said, expected)
-    for name, digest in own.digests.items():
-        value = found.digests[name]
-        if value != digest:
-            state = f"no {name}" if value is None else f"another {name} than this process"
+    for name, digest in own.items():
+        if found[name] != digest:
+            state = f"no {name}" if found[name] is None else f"another {name} than this process"
             raise ConfigurationError(
                 f"the worker {worker} has {state}{theirs.say_where()}",
                 hint=theirs.say_remedy(name, is_needed=digest is not None),

@@ -10,7 +10,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from runner.errors import RunnerError, StorageError
 from runner.source.storage import reach
@@ -47,13 +47,10 @@ class SharedFolder:
         """
         if self.marker is None:
             return True
-        try:
-            with reach(self.marker) as (system, path):
-                # Some file systems keep lists of what was there.
-                system.invalidate_cache(path)
-                return bool(system.exists(path))
-        except OSError as error:
-            raise StorageError(f"{self.marker} cannot be read: {error.strerror or error}") from None
+        with _reaching(self.marker, "read") as (system, path):
+            # Some file systems keep lists of what was there.
+            system.invalidate_cache(path)
+            return bool(system.exists(path))
 
     def require_wanted(self) -> None:
         """Refuse a folder that is no longer wanted.
@@ -74,13 +71,8 @@ class SharedFolder:
             FileNotFoundError: there is no such file.
             StorageError: it cannot be read.
         """
-        try:
-            with reach(self.url) as (system, root):
-                content: bytes = system.cat_file(f"{root}/{name}")
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            raise StorageError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
+        with _reaching(f"{self.url}/{name}", "read", may_be_missing=True) as (system, path):
+            content: bytes = system.cat_file(path)
         return content
 
     def open(self, name: str) -> BinaryIO:
@@ -89,11 +81,8 @@ class SharedFolder:
         Raises:
             StorageError: it cannot be opened.
         """
-        try:
-            with reach(self.url) as (system, root):
-                stream: BinaryIO = system.open(f"{root}/{name}", "rb")
-        except OSError as error:
-            raise StorageError(f"{self.url}/{name} cannot be read: {error.strerror or error}") from None
+        with _reaching(f"{self.url}/{name}", "read") as (system, path):
+            stream: BinaryIO = system.open(path, "rb")
         return stream
 
     def write(self, name: str, content: bytes | memoryview) -> None:
@@ -104,17 +93,14 @@ class SharedFolder:
             RunnerError: the folder is no longer wanted; the file is not there.
         """
         self.require_wanted()
-        try:
-            with reach(self.url) as (system, root):
-                if "file" in system.protocol:
-                    _write_locally(root, name, content)
-                else:
-                    system.pipe_file(f"{root}/{name}", bytes(content))
-                is_wanted = self.is_wanted()
-                if not is_wanted:
-                    system.rm_file(f"{root}/{name}")
-        except OSError as error:
-            raise StorageError(f"{self.url}/{name} cannot be written: {error.strerror or error}") from None
+        with _reaching(f"{self.url}/{name}", "written") as (system, path):
+            if "file" in system.protocol:
+                _write_locally(path.removesuffix(f"/{name}"), name, content)
+            else:
+                system.pipe_file(path, bytes(content))
+            is_wanted = self.is_wanted()
+            if not is_wanted:
+                system.rm_file(path)
         if not is_wanted:
             raise self._describe_unwanted()
 
@@ -124,30 +110,32 @@ class SharedFolder:
         Raises:
             RunnerError: it cannot be removed.
         """
-        self._give_up()
-        try:
-            with reach(self.url) as (system, root):
-                system.rm(root, recursive=True)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise RunnerError(f"{self.url} cannot be removed: {error.strerror or error}") from None
+        # What is written from now on is taken back.
+        if self.marker is not None:
+            _remove(self.marker)
+        _remove(self.url)
 
-    def _give_up(self) -> None:
-        """Remove the marker: what is written from now on is taken back.
 
-        Raises:
-            RunnerError: it cannot be removed.
-        """
-        if self.marker is None:
-            return
-        try:
-            with reach(self.marker) as (system, path):
-                system.rm_file(path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise RunnerError(f"{self.marker} cannot be removed: {error.strerror or error}") from None
+@contextmanager
+def _reaching(url: str, done: str, *, may_be_missing: bool = False) -> Iterator[tuple[Any, str]]:
+    """Yield the file system of a path or URL, and the path there; say what could not be `done`.
+
+    Raises:
+        FileNotFoundError: it is missing, and `may_be_missing`.
+        StorageError: it cannot be reached or used.
+    """
+    try:
+        with reach(url) as found:
+            yield found
+    except OSError as error:
+        if may_be_missing and isinstance(error, FileNotFoundError):
+            raise
+        raise StorageError(f"{url} cannot be {done}: {error.strerror or error}") from None
+
+
+def _remove(url: str) -> None:
+    with suppress(FileNotFoundError), _reaching(url, "removed", may_be_missing=True) as (system, path):
+        system.rm(path, recursive=True)
 
 
 def _write_locally(root: str, name: str, content: bytes | memoryview) -> None:

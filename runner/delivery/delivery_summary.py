@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -27,8 +27,8 @@ _IGNORED = (OPTED_OUT, PAUSED, TRIED_AGAIN)
 
 
 @dataclass(slots=True)
-class LeftOut:
-    """Numbers of recipients who were planned and got no launch.
+class SendingReport:
+    """The outcome of sending, beside the ledger's: numbers of planned recipients who got no launch, and why.
 
     Attributes:
         deferred: of launches whose hours were over before their turn: a later run sends them.
@@ -36,6 +36,8 @@ class LeftOut:
         capped: had reached the frequency cap since.
         open_session: had got a survey from another campaign since.
         waiting: left for the next run, as an earlier message to them may not have gone out.
+        final_reply: the answer that ended the run, which every further send would get too.
+        pause: a person's decision to pause the campaign, which ended its part of the run.
     """
 
     deferred: int = 0
@@ -43,48 +45,38 @@ class LeftOut:
     capped: int = 0
     open_session: int = 0
     waiting: int = 0
-
-
-@dataclass(slots=True)
-class SendingReport(LeftOut):
-    """The outcome of sending, beside the ledger's.
-
-    Attributes:
-        final_reply: the answer that ended the run, which every further send would get too.
-        pause: a person's decision to pause the campaign, which ended its part of the run.
-    """
-
     final_reply: SendReply | None = None
     pause: Pause | None = None
 
+    @property
+    def left_out(self) -> dict[str, int]:
+        """The numbers, by reason."""
+        return {name: getattr(self, name) for name in _LEFT_OUT}
+
+
+_LEFT_OUT = ("deferred", "opted_out", "capped", "open_session", "waiting")
+
 
 @dataclass(slots=True)
-class DeliverySummary(LeftOut):
+class DeliverySummary(SendingReport):
     """The outcome of a run for one campaign.
 
     Attributes:
         tally: the run's launches, grouped by outcome.
         launches: the run's launches one by one; none if there are too many to be listed.
         is_listed: whether `launches` has all of them.
-        final_reply: the answer that ended the run, if one did.
-        pause: a person's decision to pause the campaign, if that ended its part of the run.
     """
 
     tally: list[TallyRow] = field(default_factory=list)
     launches: list[RunLaunch] = field(default_factory=list)
     is_listed: bool = True
-    final_reply: SendReply | None = None
-    pause: Pause | None = None
 
-    def refresh(self, ledger: Ledger, campaign_id: int, run: str | None, report: SendingReport) -> None:
-        """Update the summary from the ledger, and from the report of sending.
+    def refresh(self, ledger: Ledger, campaign_id: int, run: str | None) -> None:
+        """Update the tally from the ledger.
 
         Raises:
             LedgerError: the ledger cannot be read.
         """
-        for each in fields(LeftOut):
-            setattr(self, each.name, getattr(report, each.name))
-        self.final_reply, self.pause = report.final_reply, report.pause
         with ledger.reading() as connection:
             self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
 

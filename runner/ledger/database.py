@@ -21,7 +21,7 @@ from runner.errors import LedgerError
 from runner.ledger.bulk import divide
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy.dialects import postgresql
@@ -278,19 +278,11 @@ def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[
         connection.execute(insert_into(connection, table).on_conflict_do_nothing(), rows)
 
 
-def insert_or_update(
-    connection: Connection,
-    table: Table,
-    rows: Sequence[Mapping[str, Any]],
-    changed: Collection[str] | None = None,
-) -> None:
-    """Insert rows of one shape, if any, and update those that are on record, by the primary key.
-
-    `changed` has the columns to update; None means all that the rows have.
-    """
+def insert_or_update(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows of one shape, if any, and update what they have of those on record, by the primary key."""
     if rows:
         statement, key = insert_into(connection, table), [column.name for column in table.primary_key]
-        new = {name: statement.excluded[name] for name in changed or rows[0] if name not in key}
+        new = {name: statement.excluded[name] for name in rows[0] if name not in key}
         connection.execute(statement.on_conflict_do_update(index_elements=key, set_=new), rows)
 
 

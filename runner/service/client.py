@@ -15,24 +15,14 @@ from urllib.parse import quote, quote_plus
 from runner.errors import ServiceError, UnusableListError
 from runner.service.answer import BROKE_OFF, NO_ANSWER, UNREADABLE
 from runner.service.connection import Connection, NetworkError
-from runner.service.model import (
-    PAGE,
-    AnyRecord,
-    Page,
-    PlanUsage,
-    ResultRecord,
-    SendReply,
-    StatRecord,
-    Unreadable,
-    read_guid,
-    read_item,
-    read_rest,
-)
+from runner.service.model import PAGE, Page, PlanUsage, ResultRecord, SendReply, StatRecord, Unreadable
+from runner.service.record_reader import read_guid, read_item, read_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from runner.service.answer import Answer
+    from runner.service.record_reader import AnyRecord
     from runner.service.target import Target
 
 

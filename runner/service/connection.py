@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import ssl
-from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
@@ -47,7 +46,6 @@ from runner.version import __version__
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
     from urllib3 import HTTPConnectionPool, PoolManager
 
@@ -353,27 +351,19 @@ class NetworkError(Exception):
 class Connection:
     """HTTP with one target, from any number of threads.
 
-    `verify` is a CA bundle (a file or a folder), or True for the system's and that of requests. Each request
-    is made within `hold()`, which may wait until there may be one more.
+    `verify` is a CA bundle (a file or a folder), or True for the system's and that of requests.
 
     Raises:
         ConfigurationError: the target's host, its proxy or the CA bundle is invalid.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        verify: bool | str = True,
-        hold: Callable[[], AbstractContextManager[object]] = nullcontext,
-    ) -> None:
+    def __init__(self, target: Target, *, verify: bool | str = True) -> None:
         if target.base_url is None or target.credentials is None:
             raise ValueError(target.name)
         url = parse_base_url(target)
         self._origin = name_origin(url)
         self._base_url = f"{url.scheme}://{url.netloc}{url.path or ''}"
         self._adapter = _open_adapter(target, verify)
-        self._hold = hold
         self._habits = ServiceHabits()
         self._timeout = (target.connect_timeout, target.read_timeout)
         self._patience_s = target.read_timeout
@@ -424,8 +414,7 @@ class Connection:
     def _exchange(self, request: requests.PreparedRequest, look: Callable[[], None] = lambda: None) -> Answer:
         exchange = Exchange(look, self._patience_s, self._habits)
         try:
-            with self._hold():
-                response, body = self._fetch(request, exchange)
+            response, body = self._fetch(request, exchange)
         except StoppedError as stopped:
             # Raised without its context, as it was.
             raise stopped.cause from stopped.cause.__cause__

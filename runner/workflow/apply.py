@@ -33,7 +33,6 @@ from runner.errors import (
     UsageError,
 )
 from runner.ledger.model import RecordedDeliveries
-from runner.plan.manifest import RENEWAL
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
@@ -54,7 +53,7 @@ from runner.workflow.plans.planning import (
     leave_out_waiting,
     plan_campaigns,
 )
-from runner.workflow.plans.saved import digest_plans
+from runner.workflow.plans.saved import RENEWAL, digest_plans
 from runner.workflow.records.phones import parse_phones
 from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_remote import RecordRemote
@@ -271,7 +270,7 @@ def apply_campaigns(
         names = None if options.settle_only else RecordNames(workspace, opened)
         workspace.say_risks(opened, quiet=scope.quiet)
         run = _make_run(session, cluster, names)
-        reader = PlanContextReader(workspace, opened, saved.made.now if saved else workspace.now())
+        reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
         run.settle_gone(scope, may_be_unknown=options.settle_only)
@@ -297,7 +296,7 @@ def _prepare(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, Pla
     if saved is not None:
         if options.expect_digest is not None:
             saved.require_digest(options.expect_digest)
-        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.made.only, saved.made.limit
+        scope, only, limit = replace(scope, paths=tuple(saved.paths())), saved.only, saved.limit
     workspace = Workspace.open(scope, asks_service=True)
     if saved is not None:
         saved.require_target(workspace.target)

@@ -12,7 +12,6 @@ from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
 from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
-from runner.plan.manifest import dump_manifest, parse_manifest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
@@ -27,7 +26,7 @@ from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, find_differences, list_changed
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
-from runner.workflow.plans.saved import SavedPlan, save_plan
+from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
 from runner.workflow.plans.summary import summary_line
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
@@ -158,7 +157,7 @@ class ProjectPlan(Described):
         """Return the plan in the form that `apply` takes."""
         where = f"of {self.document.now}"
         # The same text as in a file, so that the same checks apply.
-        return SavedPlan(where, parse_manifest(self._manifest.encode(), where)).require_files()
+        return SavedPlan.parse(self._manifest.encode(), where)
 
     def _repr_html_(self) -> str:
         """Return the plan as HTML for notebooks."""
@@ -268,7 +267,7 @@ class _Planning:
         is_described = wishes.with_digests or wishes.out is not None
         document = describe_plans(planned, now=format_moment(self.moment)) if is_described else None
         document, coverages, asking = self._cover(planned, document)
-        manifest = dump_manifest(document, self.options) if document else ""
+        manifest = dump_plan(document, self.options) if document else ""
         self._save(planned, document)
         if document:
             document = show_more(document, planned, differences, with_launches=wishes.with_launches)

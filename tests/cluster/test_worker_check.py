@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cluster.address import Address
-from runner.cluster.dask_connection import Likeness, check_workers, open_cluster, refuse_difference
+from runner.cluster.dask_connection import check_workers, judge_worker, open_cluster, refuse_difference
+from runner.cluster.dask_engine import refuse_version
 from runner.cluster.folder import SharedFolder
+from runner.cluster.worker_environment import OWN as VARIABLES
 from runner.errors import ConfigurationError, RunnerError
 from tests.cluster import tasks
 from tests.cluster.asking import ask_workers
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from runner.cluster.dask_engine import Cluster
 
-OWN = Likeness("1.0", "3.11", {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": None})
+WORKER = "tcp://10.0.0.7:4711"
 
 
 def test_workers_with_the_same_values_are_taken(local_cluster: Cluster, tmp_path: Path) -> None:
@@ -39,43 +41,35 @@ def test_workers_with_the_same_values_are_taken(local_cluster: Cluster, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("found", "message", "hint"),
+    ("name", "value", "message", "hint"),
     [
+        ("RUNNER_LEDGER", None, "no RUNNER_LEDGER", "start it with the RUNNER_LEDGER of this process"),
         (
-            None,
-            "does not see what is put into s3://bucket/scratch",
-            "name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
-        ),
-        (
-            Likeness("0.9", "3.11", OWN.digests),
-            "has sms-campaign-runner 0.9, and this is 1.0",
-            "workers need the same versions as who calls them",
-        ),
-        (
-            Likeness("1.0", "3.12", OWN.digests),
-            "has Python 3.12, and this is 3.11",
-            "workers need the same versions as who calls them",
-        ),
-        (
-            Likeness("1.0", "3.11", {"RUNNER_LEDGER": None, "RUNNER_API_KEY": None}),
-            "has no RUNNER_LEDGER",
-            "start it with the RUNNER_LEDGER of this process",
-        ),
-        (
-            Likeness("1.0", "3.11", {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": "bb"}),
-            "has another RUNNER_API_KEY than this process",
+            "RUNNER_API_KEY",
+            "bb",
+            "another RUNNER_API_KEY than this process",
             "start it without RUNNER_API_KEY",
         ),
     ],
 )
 def test_a_worker_that_differs_is_named_with_what_differs(
-    found: Likeness | None, message: str, hint: str
+    name: str, value: str | None, message: str, hint: str
 ) -> None:
     """It is said which worker, what of it, and what to do; never a value."""
+    own = {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": None}
     with pytest.raises(ConfigurationError) as caught:
-        refuse_difference("tcp://10.0.0.7:4711", found, OWN, SharedFolder("s3://bucket/scratch"))
-    assert caught.value.message == f"the worker tcp://10.0.0.7:4711 {message}"
-    assert caught.value.hint == hint
+        refuse_difference(WORKER, {**own, name: value}, own)
+    assert (caught.value.message, caught.value.hint) == (f"the worker {WORKER} has {message}", hint)
+    other = refuse_version(WORKER, "Python", "3.12", "3.11")
+    assert other.message == f"the worker {WORKER} has Python 3.12, and this is 3.11"
+
+
+def test_a_worker_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
+    """What is put there is not on its machine."""
+    found = judge_worker(WORKER, SharedFolder(str(tmp_path)), {}, VARIABLES)
+    assert found is not None
+    assert found.message == f"the worker {WORKER} does not see what is put into {tmp_path}"
+    assert found.hint == "name a folder that all workers reach, with --scratch or RUNNER_SCRATCH"
 
 
 def test_nothing_about_a_value_goes_through_the_scheduler(local_cluster: Cluster, tmp_path: Path) -> None:

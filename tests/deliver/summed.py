@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
-from runner.delivery.delivery_summary import DeliverySummary, SendingReport
+from runner.delivery.delivery_summary import DeliverySummary
 from runner.delivery.run import Delivery
 
 if TYPE_CHECKING:
@@ -24,22 +24,22 @@ class SummedDelivery:
     Attributes:
         ledger: where it is recorded.
         campaign_id: the ledger's number of the campaign.
-        report: what was left out.
+        summed: what comes of it.
         delivery: sends.
     """
 
     ledger: Ledger
     campaign_id: int
-    report: SendingReport
+    summed: DeliverySummary
     delivery: Delivery
 
     @classmethod
     def make(cls, **given: Any) -> SummedDelivery:
         """Return a delivery with these arguments."""
-        report = SendingReport()
+        summed = DeliverySummary()
         names = ("ledger", "target", "campaign_id", "campaign", "key")
         ref = CampaignRef(*(given.pop(name) for name in names))
-        return cls(ref.ledger, ref.campaign_id, report, Delivery(campaign=ref, report=report, **given))
+        return cls(ref.ledger, ref.campaign_id, summed, Delivery(campaign=ref, report=summed, **given))
 
     def run(self, launches: Iterator[PlannedLaunch]) -> None:
         """Send launches."""
@@ -48,10 +48,9 @@ class SummedDelivery:
     @property
     def summary(self) -> DeliverySummary:
         """What came of all launches."""
-        summary = DeliverySummary()
-        summary.refresh(self.ledger, self.campaign_id, None, self.report)
-        summary.list_launches(self.ledger, self.campaign_id, None)
-        return summary
+        self.summed.refresh(self.ledger, self.campaign_id, None)
+        self.summed.list_launches(self.ledger, self.campaign_id, None)
+        return self.summed
 
     @property
     def unclear(self) -> list[PlannedLaunch]:

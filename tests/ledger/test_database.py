@@ -61,13 +61,39 @@ URL_HINT = "as in sqlite:///path/to/ledger.sqlite, or postgresql+psycopg://…"
 MOVE_AWAY = "move it away and run again: the ledger is filled from the lockfiles"
 
 
-@pytest.mark.parametrize("url", ["", "nonsense", "/a/path", "sqlite:/x", "postgresql://host:port/db"])
-@pytest.mark.parametrize("use", [Ledger, Ledger.exists, show_url])
-def test_a_url_that_is_none_is_refused(use: Callable[[str], object], url: str) -> None:
-    """A wrong RUNNER_LEDGER is an error in words, wherever it is looked at first."""
-    with pytest.raises(LedgerError) as caught:
-        use(url)
-    assert (caught.value.message, caught.value.hint) == (WRONG_URL, URL_HINT)
+_FORGOTTEN = "name a file, as in sqlite:///path/to/ledger.sqlite"
+_UNCLEAR = "write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER"
+
+
+@pytest.mark.parametrize(
+    ("url", "message", "hint"),
+    [
+        *(
+            (url, WRONG_URL, URL_HINT)
+            for url in ("", "nonsense", "/a/path", "sqlite:/x", "postgresql://host:port/db")
+        ),
+        *(
+            (url, f"the ledger {url} would be forgotten when this command ends", _FORGOTTEN)
+            for url in ("sqlite://", "sqlite:///", "sqlite:///:memory:")
+        ),
+        # A part of the password would be taken for the host, and shown.
+        *(
+            (url, "the ledger's URL has more than one `@`, so the end of its password is unclear", _UNCLEAR)
+            for url in (
+                "postgresql://ada:s3@cret@db.example.com/ledger",
+                "postgresql://ada:s3@cr/et@db.example.com/ledger",
+                "postgresql://ada:s3@c?re=t@db.example.com/ledger",
+                "postgresql+psycopg://ada@corp:s3cret@db.example.com/ledger",
+            )
+        ),
+    ],
+)
+def test_a_url_that_names_no_ledger_is_refused(url: str, message: str, hint: str) -> None:
+    """A wrong RUNNER_LEDGER is an error in words, wherever it is looked at first; nothing of a password is said."""
+    for use in (Ledger, Ledger.exists, *([] if "forgotten" in message else [show_url])):
+        with pytest.raises(LedgerError) as caught:
+            use(url)
+        assert (caught.value.message, caught.value.hint) == (message, hint)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +110,6 @@ def test_a_database_that_nobody_knows_is_refused(
     assert (caught.value.message, caught.value.hint) == (WRONG_URL, URL_HINT)
 
 
-@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///", "sqlite:///:memory:"])
-def test_a_ledger_in_memory_is_refused(url: str) -> None:
-    """A ledger that ends with the process cannot keep the promise."""
-    with pytest.raises(LedgerError) as caught:
-        Ledger(url)
-    assert caught.value.message == f"the ledger {url} would be forgotten when this command ends"
-    assert caught.value.hint == "name a file, as in sqlite:///path/to/ledger.sqlite"
-
-
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
@@ -106,28 +123,6 @@ def test_a_ledger_in_memory_is_refused(url: str) -> None:
 def test_a_password_is_not_shown(url: str, shown: str) -> None:
     """The URL of a database server is shown without its password, wherever that stands."""
     assert show_url(url) == shown
-
-
-@pytest.mark.parametrize("use", [Ledger, Ledger.exists, show_url])
-@pytest.mark.parametrize(
-    "url",
-    [
-        "postgresql://ada:s3@cret@db.example.com/ledger",
-        "postgresql://ada:s3@cr/et@db.example.com/ledger",
-        "postgresql://ada:s3@c?re=t@db.example.com/ledger",
-        "postgresql+psycopg://ada@corp:s3cret@db.example.com/ledger",
-    ],
-)
-def test_a_password_with_an_at_sign_is_not_shown(use: Callable[[str], object], url: str) -> None:
-    """A URL of which a part of the password would be taken for the host is refused, and nothing of it is said."""
-    with pytest.raises(LedgerError) as caught:
-        use(url)
-    assert caught.value.message == (
-        "the ledger's URL has more than one `@`, so the end of its password is unclear"
-    )
-    assert caught.value.hint == (
-        "write %40 for an `@` in the user's name or the password, in --ledger or RUNNER_LEDGER"
-    )
 
 
 def test_a_path_may_have_at_signs(tmp_path: Path) -> None:
@@ -195,15 +190,6 @@ def test_opening_again_keeps_what_others_see(
     assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "2\n"
 
 
-def test_it_exists_once_it_was_prepared(sqlite_file: Path) -> None:
-    """Looking for a ledger creates none."""
-    url = f"sqlite:///{sqlite_file}"
-    assert not Ledger.exists(url)
-    with Ledger(url) as ledger:
-        ledger.prepare()
-    assert Ledger.exists(url)
-
-
 def test_preparing_twice_changes_nothing(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
     """Each run prepares its ledger; what is there stays."""
     deliver(make_record("a", 101))
@@ -237,71 +223,66 @@ def test_new_files_are_opened_at_once(tmp_path: Path) -> None:
         assert list(pool.map(open_together, range(40))) == [None] * 40
 
 
-def test_a_newer_ledger_is_refused(ledger: Ledger, ledger_url: str) -> None:
-    """A ledger that a newer version has written may mean what this one doesn't know."""
-    with ledger.writing() as connection:
-        connection.execute(update(info).values(value=str(SCHEMA_VERSION + 1)))
-    for use in (ledger.prepare, ledger.check_version):
-        with pytest.raises(LedgerError) as caught:
-            use()
-        assert caught.value.message == (
-            f"{show_url(ledger_url)} was written by a newer version of runner "
-            f"(schema {SCHEMA_VERSION + 1}, this one knows {SCHEMA_VERSION})"
-        )
-        assert caught.value.hint == "update runner on this machine"
-
-
-@pytest.mark.parametrize("version", ["", "two", "1.5"])
-def test_a_ledger_whose_version_is_none_is_refused(ledger: Ledger, ledger_url: str, version: str) -> None:
-    """A version that is no number is damage, told in words."""
+@pytest.mark.parametrize(
+    ("version", "message", "hint"),
+    [
+        (
+            str(SCHEMA_VERSION + 1),
+            f" was written by a newer version of runner (schema {SCHEMA_VERSION + 1}, this one knows {SCHEMA_VERSION})",
+            "update runner on this machine",
+        ),
+        *(
+            (
+                version,
+                " does not say in which version it was written",
+                "put back a copy of it, or move it away: a new one is filled from the lockfiles",
+            )
+            for version in ("", "two", "1.5")
+        ),
+    ],
+)
+def test_a_ledger_of_another_version_is_refused(
+    ledger: Ledger, ledger_url: str, version: str, message: str, hint: str
+) -> None:
+    """A newer version may mean what this one doesn't know; one that is no number is damage."""
     with ledger.writing() as connection:
         connection.execute(update(info).values(value=version))
     for use in (ledger.prepare, ledger.check_version):
         with pytest.raises(LedgerError) as caught:
             use()
-        assert caught.value.message == f"{show_url(ledger_url)} does not say in which version it was written"
-        assert caught.value.hint == (
-            "put back a copy of it, or move it away: a new one is filled from the lockfiles"
-        )
-
-
-def test_another_programs_database_is_refused(tmp_path: Path) -> None:
-    """A database without a ledger's tables is not read as an empty ledger."""
-    file = tmp_path / "other.sqlite"
-    with closing(sqlite3.connect(file)) as connection:
-        connection.execute("CREATE TABLE cats (name)")
-        connection.commit()
-    with Ledger(f"sqlite:///{file}") as ledger:
-        for use in (ledger.prepare, ledger.check_version):
-            with pytest.raises(LedgerError) as caught:
-                use()
-            assert caught.value.message == f"sqlite:///{file} is not a ledger"
-            assert caught.value.hint == "check --ledger and RUNNER_LEDGER"
-    with closing(sqlite3.connect(file)) as connection:
-        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("cats",)]
+        assert (caught.value.message, caught.value.hint) == (show_url(ledger_url) + message, hint)
 
 
 def test_a_database_without_tables_is_a_ledger_to_be(blank_url: str) -> None:
     """A run that was killed right after it made the file leaves nothing in anyone's way."""
+    if blank_url.startswith("sqlite"):
+        assert not Ledger.exists(blank_url)
     with Ledger(blank_url) as ledger:
         assert ledger.is_blank()
         ledger.prepare()
         assert not ledger.is_blank()
+    assert Ledger.exists(blank_url)
 
 
-def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
-    """A file of another kind is left as it is."""
-    file = tmp_path / "notes.txt"
-    file.write_text("milk, eggs\n" * 100, encoding="utf-8")
-    with Ledger(f"sqlite:///{file}") as ledger:
-        for use in (ledger.prepare, ledger.check_version):
-            with pytest.raises(LedgerError) as caught:
-                use()
-            assert (
-                caught.value.message == f"the ledger sqlite:///{file} cannot be used: file is not a database"
-            )
-            assert caught.value.hint == MOVE_AWAY
-    assert file.read_text(encoding="utf-8") == "milk, eggs\n" * 100
+def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
+    """Another program's database is not read as an empty ledger, and a file of another kind is left as it is."""
+    notes, cats = tmp_path / "notes.txt", tmp_path / "other.sqlite"
+    notes.write_text("milk, eggs\n" * 100, encoding="utf-8")
+    with closing(sqlite3.connect(cats)) as connection:
+        connection.execute("CREATE TABLE cats (name)")
+        connection.commit()
+    for file, message, hint in (
+        (notes, f"the ledger sqlite:///{notes} cannot be used: file is not a database", MOVE_AWAY),
+        (cats, f"sqlite:///{cats} is not a ledger", "check --ledger and RUNNER_LEDGER"),
+    ):
+        with Ledger(f"sqlite:///{file}") as ledger:
+            for use in (ledger.prepare, ledger.check_version):
+                with pytest.raises(LedgerError) as caught:
+                    use()
+                assert (caught.value.message, caught.value.hint) == (message, hint)
+    assert notes.read_text(encoding="utf-8") == "milk, eggs\n" * 100
+    with closing(sqlite3.connect(cats)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("cats",)]
 
 
 def test_a_corrupt_ledger_is_refused(
@@ -320,21 +301,16 @@ def test_a_corrupt_ledger_is_refused(
     assert caught.value.hint == MOVE_AWAY
 
 
-def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
-    """Where the ledger's folder cannot be made, the error says so, and names the way out."""
+def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
+    """Where the ledger's folder or file cannot be made, the error says so, and names the way out."""
     (tmp_path / ".runner").write_text("in the way", encoding="utf-8")
-    file = tmp_path / ".runner" / "ledger.sqlite"
-    with pytest.raises(LedgerError) as caught:
-        Ledger(f"sqlite:///{file}")
-    assert caught.value.message == f"the ledger {file} cannot be opened: File exists"
-    assert caught.value.hint == "check that this user may write there, or name another place with --ledger"
-
-
-def test_a_folder_in_its_place_is_said(tmp_path: Path) -> None:
-    """A folder is no ledger."""
-    with pytest.raises(LedgerError) as caught:
-        Ledger(f"sqlite:///{tmp_path}")
-    assert caught.value.message == f"the ledger {tmp_path} cannot be opened: Is a directory"
+    for file, why in ((tmp_path / ".runner" / "ledger.sqlite", "File exists"), (tmp_path, "Is a directory")):
+        with pytest.raises(LedgerError) as caught:
+            Ledger(f"sqlite:///{file}")
+        assert caught.value.message == f"the ledger {file} cannot be opened: {why}"
+        assert (
+            caught.value.hint == "check that this user may write there, or name another place with --ledger"
+        )
 
 
 def test_an_interrupt_while_a_connection_is_handed_back_is_no_bug(tmp_path: Path) -> None:

@@ -182,5 +182,5 @@ def _iterate_left(run: CampaignRun) -> Iterator[str]:
     unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
-            until = run.describe_next_due() if name == "deferred" else ""
+            until = run.say_due() if name == "deferred" else ""
             yield f"{count_words(count, unit)} {LEFT[name]}{until}"

@@ -17,6 +17,7 @@ from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
+from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
 from runner.ledger.results.sendings import count_evidence
 from runner.ledger.tables import (
@@ -373,7 +374,6 @@ class Owner(NamedTuple):
 
 def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Owner]:
     """Return those of some launches that were sent on a target by record; case doesn't matter."""
-    spelt = {spelling for guid in guids for spelling in (guid, guid.lower(), guid.upper())}
     query = (
         select(launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
@@ -381,7 +381,7 @@ def find_owners(connection: Connection, target: str, guids: Collection[str]) -> 
     )
     return [
         Owner(*row)
-        for group in divide(spelt, _GROUP)
+        for group in divide(list_forms(guids), _GROUP)
         for row in connection.execute(query.where(launches.c.project_launch_guid.in_(group)))
     ]
 

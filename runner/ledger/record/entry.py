@@ -45,7 +45,10 @@ if TYPE_CHECKING:
 
 
 _CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
-_UNANSWERED = {"state": "intent", "project_launch_guid": None, "outcome_at": None, "detail": None}
+_UNANSWERED = {
+    **dict.fromkeys(("definition", "definition_digest", "project_launch_guid", "outcome_at", "detail")),
+    "state": "intent",
+}
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches),
@@ -95,7 +98,7 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
     Raises:
         RunLockedError: another run has recorded one of the recipients in the meantime.
     """
-    ids, rows = _enter(
+    ids, rows = enter_launches(
         connection,
         campaign_id,
         intents,
@@ -103,7 +106,6 @@ def add_intents(connection: Connection, campaign_id: int, intents: Sequence[Inte
             "definition": intent.definition,
             "asks": asks_something(intent.definition),
             "intent_at": at,
-            **_UNANSWERED,
         },
     )
     # Rows that another launch holds stay untouched, which the count shows.
@@ -161,16 +163,14 @@ def enter_reserved_launches(
     Recipients recorded as reached stay with the launch that reached them.
     """
     for portion in divide(reserved):
-        _, rows = _enter(
+        _, rows = enter_launches(
             connection,
             campaign_id,
             portion,
             lambda one: {
-                "definition": None,
                 "definition_digest": one.definition_digest,
                 "asks": one.asks,
                 "intent_at": one.reserved_at,
-                **_UNANSWERED,
             },
         )
         _adopt_people(connection, campaign_id, rows)
@@ -245,7 +245,7 @@ def _add_accepted(
     definition: str | None = None,
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
-    _, rows = _enter(
+    _, rows = enter_launches(
         connection,
         campaign_id,
         records,
@@ -262,7 +262,7 @@ def _add_accepted(
     return rows
 
 
-def _enter(
+def enter_launches(
     connection: Connection,
     campaign_id: int,
     items: Sequence[_Item],
@@ -270,7 +270,7 @@ def _enter(
 ) -> tuple[list[int], list[dict[str, Any]]]:
     """Enter launches, and return their numbers in order, and the rows of their deliveries.
 
-    `describe` returns the columns that depend on the kind of record.
+    `describe` returns the columns in which a record differs from an intent without an outcome.
     """
     ids = _reserve_ids(connection, len(items))
     pairs = list(zip(ids, items, strict=True))
@@ -282,10 +282,10 @@ def _enter(
             "launch_key": item.key,
             "tag": item.tag,
             "payload_digest": item.payload_digest,
-            "definition_digest": None,
             "arm": item.arm,
             "recipients": len(item.recipients),
             "run": item.run,
+            **_UNANSWERED,
             **describe(item),
         }
         for launch_id, item in pairs

@@ -119,12 +119,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
         except LockfileError as error:
             hint = f"the ledger has all that was sent; {error.hint}"
             raise LockfileError(error.message, hint=hint) from None
-        contents = _gather_contents(connection, identity, record, keeps_empty=False)
-        if contents is None:
-            return False
-        changed, digest = save_lockfile(identity.lockfile, contents)
-        note_absorbed(connection, [digest])
-    return changed
+        return _save(connection, identity, record, keeps_empty=False)
 
 
 def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
@@ -139,11 +134,15 @@ def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) ->
             return False
         present = replace(identity, name=row.name, keeps_counts=keeps_counts)
         record = CampaignRecord(campaign_id=row.id, key=identity.key)
-        contents = _gather_contents(connection, present, record, keeps_empty=True)
-        if contents is None:
-            return False
-        changed, digest = save_lockfile(identity.lockfile, contents)
-        note_absorbed(connection, [digest])
+        return _save(connection, present, record, keeps_empty=True)
+
+
+def _save(connection: Connection, identity: Identity, record: CampaignRecord, *, keeps_empty: bool) -> bool:
+    contents = _gather_contents(connection, identity, record, keeps_empty=keeps_empty)
+    if contents is None:
+        return False
+    changed, digest = save_lockfile(identity.lockfile, contents)
+    note_absorbed(connection, [digest])
     return changed
 
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, select
 
-from runner.ledger.database import insert_into, insert_missing
+from runner.ledger.database import insert_missing
 from runner.ledger.files.suppressions import HoldLine
+from runner.ledger.model import LaunchEntry
 from runner.ledger.record.deliveries import asks_something, enter_campaign, find_record
-from runner.ledger.record.entry import CLAIM, list_deliveries
+from runner.ledger.record.entry import CLAIM, enter_launches, list_deliveries
 from runner.ledger.record.unsettled import UNEXPLAINED, drop_unexplained, iterate_launches, list_claimed
 from runner.ledger.tables import campaigns, dismissed_launches, launches
 from runner.source.normalize import normalize_guid
@@ -54,7 +55,24 @@ class UnexplainedLaunch:
 
 def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> None:
     """Enter an unexplained launch, and hold its people who have no other delivery on record."""
-    launch_id = _enter(connection, campaign_id, launch)
+    # In ASCII: JSON can hold half a surrogate pair, and no database can.
+    definition = json.dumps(launch.definition)
+    # It has no key or payload of ours: the service's guid stands for both.
+    message, guid = next(iter(launch.held), ""), launch.project_launch_guid
+    entry = LaunchEntry(message, guid, launch.tag, guid, tuple(launch.people))
+    (launch_id,), _ = enter_launches(
+        connection,
+        campaign_id,
+        [entry],
+        lambda _: {
+            "definition": definition,
+            "asks": asks_something(definition),
+            "state": UNEXPLAINED,
+            "project_launch_guid": guid,
+            "intent_at": launch.started_at,
+            "detail": None if launch.is_whole else _IN_PART,
+        },
+    )
     rows = [
         row
         for message, people in launch.held.items()
@@ -62,29 +80,6 @@ def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLau
     ]
     if rows:
         CLAIM.run(connection, rows)
-
-
-def _enter(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> int:
-    # In ASCII: JSON can hold half a surrogate pair, and no database can.
-    definition = json.dumps(launch.definition)
-    row = {
-        "campaign_id": campaign_id,
-        "message": next(iter(launch.held), ""),
-        # It has no key or payload of ours: the service's guid stands for both.
-        "launch_key": launch.project_launch_guid,
-        "payload_digest": launch.project_launch_guid,
-        "tag": launch.tag,
-        "definition": definition,
-        "asks": asks_something(definition),
-        "is_open": asks_something(definition),
-        "recipients": len(launch.people),
-        "state": UNEXPLAINED,
-        "project_launch_guid": launch.project_launch_guid,
-        "intent_at": launch.started_at,
-        "detail": None if launch.is_whole else _IN_PART,
-    }
-    entered = insert_into(connection, launches).values(row).returning(launches.c.id)
-    return int(connection.execute(entered).scalar_one())
 
 
 def list_unexplained(

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, delete, exists, func, or_, select, update
+from sqlalchemy import and_, delete, exists, func, literal_column, or_, select, update
 
 from runner.ledger.bulk import divide
 from runner.ledger.model import Unsettled
@@ -115,13 +115,14 @@ class HeldCount:
 def count_held(connection: Connection, target: str) -> list[HeldCount]:
     """Return the numbers of held people on a target by campaign and message."""
     message = func.coalesce(deliveries.c.message, launches.c.message)
+    is_explained = launches.c.state != literal_column(f"'{UNEXPLAINED}'")
     query = (
         select(
             campaigns.c.name,
             message,
-            launches.c.state,
             func.count(launches.c.id.distinct()),
             func.count(deliveries.c.fingerprint),
+            is_explained,
         )
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .outerjoin(
@@ -135,16 +136,12 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
                 and_(launches.c.state == UNEXPLAINED, deliveries.c.fingerprint.is_not(None)),
             ),
         )
-        .group_by(campaigns.c.name, message, launches.c.state)
+        .group_by(campaigns.c.name, message, is_explained)
+        .order_by(campaigns.c.name, message, is_explained.desc())
     )
-    found: dict[tuple[str, str, bool], tuple[int, int]] = {}
-    for campaign, name, state, count, people in connection.execute(query):
-        place = campaign, name, state == UNEXPLAINED
-        before = found.get(place, (0, 0))
-        found[place] = before[0] + count, before[1] + people
     return [
-        HeldCount(campaign, name, *counts, not is_unexplained)
-        for (campaign, name, is_unexplained), counts in sorted(found.items())
+        HeldCount(campaign, name, count, people, bool(explained))
+        for campaign, name, count, people, explained in connection.execute(query)
     ]
 
 
@@ -202,7 +199,7 @@ def list_tags(connection: Connection, campaign_id: int) -> dict[str, set[str]]:
     return found
 
 
-def _list_forms(guids: Collection[str]) -> list[str]:
+def list_forms(guids: Collection[str]) -> list[str]:
     """Return guids in the forms that records may have: unchanged, in upper and in lower case."""
     return list({form for guid in guids for form in (guid, guid.lower(), guid.upper())})
 
@@ -236,7 +233,7 @@ def read_claims(connection: Connection, target: str, guids: Collection[str]) -> 
     columns = "project_launch_guid", "campaign_id", "detail"
     own = select(campaigns.c.id).where(campaigns.c.target == target)
     is_explained = launches.c.campaign_id.in_(own) & (launches.c.state != UNEXPLAINED)
-    for group in divide(_list_forms(guids), _GROUP):
+    for group in divide(list_forms(guids), _GROUP):
         is_it = launches.c.project_launch_guid.in_(group)
         for row, held in iterate_launches(connection, columns, is_it, is_explained):
             guid, people = normalize_guid(row.project_launch_guid), frozenset(person for _, person in held)
@@ -268,7 +265,7 @@ def list_adopted(connection: Connection, campaign_id: int) -> list[AdoptedLaunch
 def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, Any] | None:
     """Return number and message of the launch of a campaign that a guid is on record for, or None."""
     query = select(launches.c.id, launches.c.message).where(
-        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(_list_forms([guid]))
+        launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(list_forms([guid]))
     )
     return connection.execute(query).first()
 

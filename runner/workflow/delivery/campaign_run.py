@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from operator import itemgetter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, get_args
 
 from runner.campaign.model import FileRecipients
-from runner.delivery.delivery_summary import DeliverySummary, LeftOut
+from runner.delivery.delivery_summary import DeliverySummary
 from runner.errors import InterruptedRunError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.ledger.locks.campaign_lock import find_run_url
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.model import Run
     from runner.plan.model import MessagePlan
-    from runner.timing.decision import Due
     from runner.workflow.plans.planning import PlanResult
 
 
@@ -88,35 +86,22 @@ class CampaignRun:
         waiting = sum(bool(message.deferred or message.expired) for message in self.planned.plan.messages)
         return self.sends_several_each or waiting > 1
 
-    @property
-    def next_due(self) -> Due | None:
-        """When the first deferred recipient is due, and their time zone; None if that is not known."""
-        return min(self._due, default=None, key=itemgetter(0))
-
-    def count_due(self) -> int:
-        """Return the number of moments at which deferred recipients are due."""
-        return len({moment for moment, _ in self._due})
-
-    def describe_next_due(self) -> str:
-        """Return until when deferred recipients wait, in their time zone; empty if that is open."""
-        if self.next_due is None or self.planned.plan.pause is not None:
+    def say_due(self) -> str:
+        """Return until when the first of the deferred recipients wait, by their clocks; empty if unknown."""
+        plan = self.planned.plan
+        due = [one for message in plan.messages for one in message.due]
+        if not due or plan.pause is not None:
             return ""
-        moment, zone = self.next_due
-        local = moment.astimezone(load_zone(zone))
-        first = ", the first" if self.count_due() > 1 else ""
-        return f"{first} until {local:%a %Y-%m-%d %H:%M} ({zone})"
-
-    @property
-    def _due(self) -> list[Due]:
-        return [one for message in self.planned.plan.messages for one in message.due]
+        moment, zone = min(due)
+        first = ", the first" if any(other > moment for other, _ in due) else ""
+        return f"{first} until {moment.astimezone(load_zone(zone)):%a %Y-%m-%d %H:%M} ({zone})"
 
     def count_left(self) -> dict[str, int]:
         """Return the planned texts that were not sent, by reason (`runner.reasons.LEFT`).
 
         They were left by the plan or by the run; `not_tried` had no launch, since the run ended early.
         """
-        summary = self.summary
-        by_run = {one.name: getattr(summary, one.name) for one in fields(LeftOut)}
+        summary, by_run = self.summary, self.summary.left_out
         left = {
             "not_tried": self.to_send - summary.recipients_tried - sum(by_run.values()),
             **{name: by_run.get(name, 0) for name in LEFT if name != "not_tried"},

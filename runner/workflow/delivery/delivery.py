@@ -11,7 +11,6 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol
 
-from runner.delivery.delivery_summary import SendingReport
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
 from runner.delivery.recovery import SettleSummary
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.campaign_ref import ListedCampaign
+    from runner.delivery.delivery_summary import SendingReport
     from runner.delivery.pace import Pace
     from runner.ledger.model import LaunchState, Run
     from runner.plan.model import PlannedLaunch, PlanOptions
@@ -189,14 +189,15 @@ class DeliveryRun:
 
     def _deliver(self, run: CampaignRun, provenance: Run) -> None:
         item = run.planned
-        sender = Sender(self.session, self.pace, item, provenance, self.planning.iterate_launches(item))
+        launches = self.planning.iterate_launches(item)
+        sender = Sender(self.session, self.pace, item, provenance, launches, run.summary)
         try:
             self._send_and_settle(run, sender, provenance)
         finally:
             campaign_id, _ = item.record.require_entered()
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
-                self._refresh(run, sender, provenance)
+                self._refresh(run, provenance)
                 run.summary.list_launches(
                     self.session.ledger, campaign_id, provenance.id, self.planning.most_listed
                 )
@@ -214,11 +215,11 @@ class DeliveryRun:
                 span("send round", campaign=name, round=number, recipients=sender.left),
             ):
                 self._send_round(run, sender, progress.advance)
-            self._refresh(run, sender, provenance)
+            self._refresh(run, provenance)
             found = SettleSummary()
             if run.summary.count("unknown"):
                 found = self._settle(run.planned)
-                self._refresh(run, sender, provenance)
+                self._refresh(run, provenance)
             count = run.summary.count("sent")
             # Stop asking a service that accepts nothing.
             is_over = run.summary.pause is not None or self._has_ended([run]) or accepted == count
@@ -238,9 +239,9 @@ class DeliveryRun:
         advance(0)
         sender.send_round(advance)
 
-    def _refresh(self, run: CampaignRun, sender: Sender, provenance: Run) -> None:
+    def _refresh(self, run: CampaignRun, provenance: Run) -> None:
         campaign_id, _ = run.planned.record.require_entered()
-        run.summary.refresh(self.session.ledger, campaign_id, provenance.id, sender.report)
+        run.summary.refresh(self.session.ledger, campaign_id, provenance.id)
 
     def _settle(self, item: PlanResult) -> SettleSummary:
         """Settle unresolved launches, and return the findings.
@@ -316,8 +317,8 @@ class LocalPlanning:
 class Sender:
     """Sends a plan: its launches, then those released by settling.
 
-    `pace` limits the rate. `left` is the most recipients that the next round may send to; `report` has the
-    outcome.
+    `pace` limits the rate. `left` is the most recipients that the next round may send to; `report` receives
+    the outcome.
     """
 
     session: ApplySession
@@ -325,8 +326,8 @@ class Sender:
     item: PlanResult
     run: Run
     launches: Iterable[PlannedLaunch] | None
+    report: SendingReport
     left: int = field(init=False)
-    report: SendingReport = field(default_factory=SendingReport, init=False)
     _unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:

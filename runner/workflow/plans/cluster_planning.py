@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import secrets
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
@@ -73,6 +73,7 @@ class Stages:
         self._stack.close()
 
 
+@dataclass(slots=True)
 class ClusterPlanning:
     """A `PlanMaker` on a cluster.
 
@@ -80,27 +81,16 @@ class ClusterPlanning:
     are written to the folder; `environment` has the workers' ledger and key.
     """
 
-    def __init__(
-        self,
-        workspace: Workspace,
-        ledger: Ledger,
-        reader: PlanContextReader,
-        cluster: Cluster,
-        folder: SharedFolder,
-        *,
-        keeps_launches: bool,
-        environment: WorkerEnvironment,
-        quiet: bool,
-    ) -> None:
-        self._workspace = workspace
-        self._ledger = ledger
-        self._reader = reader
-        self._cluster = cluster
-        self._folder = folder
-        self._keeps_launches = keeps_launches
-        self._environment = environment
-        self._quiet = quiet
-        self._partitions = 0
+    workspace: Workspace
+    ledger: Ledger
+    reader: PlanContextReader
+    cluster: Cluster
+    folder: SharedFolder
+    _: KW_ONLY
+    keeps_launches: bool
+    environment: WorkerEnvironment
+    quiet: bool
+    _partitions: int = field(default=0, init=False)
 
     def begin(self, campaigns: Sequence[Campaign]) -> None:
         """Split the audiences of all campaigns into the same partitions."""
@@ -115,8 +105,8 @@ class ClusterPlanning:
         problems: Problems,
     ) -> PlanResult | None:
         """Plan one campaign; return None if there are errors."""
-        target, keeps = self._workspace.target, self._keeps_launches or options.keeps_people
-        context = self._reader.read(campaign, leaves_people=True)
+        target, keeps = self.workspace.target, self.keeps_launches or options.keeps_people
+        context = self.reader.read(campaign, leaves_people=True)
         request = PlanRequest(
             campaign,
             target.name,
@@ -125,26 +115,26 @@ class ClusterPlanning:
             self._partitions,
             self._ask(campaign, record, context),
             tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
-            self._folder.within(f"plans-{secrets.token_hex(4)}") if keeps else None,
+            self.folder.within(f"plans-{secrets.token_hex(4)}") if keeps else None,
         )
-        with Stages(quiet=self._quiet) as stages:
+        with Stages(quiet=self.quiet) as stages:
             plan = CampaignPlanner(
-                self._cluster.of_campaign(campaign.name), self._folder, stages.observe
+                self.cluster.of_campaign(campaign.name), self.folder, stages.observe
             ).make_plan(request, problems)
         return None if plan is None else PlanResult(record=record, plan=plan, target=target)
 
     def _ask(self, campaign: Campaign, record: Record, context: PlanContext) -> LedgerLookup:
         """Return what workers look up of a campaign's people."""
-        target, cap = self._workspace.target, campaign.policy.frequency_cap
+        target, cap = self.workspace.target, campaign.policy.frequency_cap
         lookup = LedgerLookup(
-            list_variables(target.name, self._workspace.targets)[-1],
-            self._workspace.key,
+            list_variables(target.name, self.workspace.targets)[-1],
+            self.workspace.key,
             record.campaign_id,
             record.is_empty(),
             recent_since=None if cap is None else format_moment(context.now - cap.within),
-            environment=self._environment,
+            environment=self.environment,
         )
-        with self._ledger.reading() as connection:
+        with self.ledger.reading() as connection:
             counts = count_opt_outs(connection, target.name)
             return replace(
                 lookup,
@@ -163,6 +153,7 @@ class ClusterPlanning:
         return find_depleted(connection, campaign_id, campaign.message_ids, after)
 
 
+@dataclass(slots=True)
 class ClusterPlans:
     """Plans campaigns for `apply` on a cluster; the ledger must be on PostgreSQL.
 
@@ -170,20 +161,12 @@ class ClusterPlans:
     campaigns that may have been renamed are refused.
     """
 
-    most_listed = 10_000
-
-    def __init__(
-        self,
-        session: ApplySession,
-        failures: Failures,
-        settings: ClusterSettings,
-        names: NameCheck | None,
-    ) -> None:
-        self._session = session
-        self._failures = failures
-        self._settings = settings
-        self._names = names
-        self._opened: tuple[Cluster, SharedFolder] | None = None
+    session: ApplySession
+    failures: Failures
+    settings: ClusterSettings
+    names: NameCheck | None
+    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
+    most_listed: ClassVar[int] = 10_000
 
     def _open_cluster(self) -> tuple[Cluster, SharedFolder]:
         """Return the connected cluster, and a folder for this run's intermediate files.
@@ -192,8 +175,8 @@ class ClusterPlans:
             RunnerError: it cannot be reached or started, or its workers do not fit.
         """
         if self._opened is None:
-            opened = open_chosen_cluster(self._settings, self._session.workspace)
-            self._opened = self._session.keep_open(opened)
+            opened = open_chosen_cluster(self.settings, self.session.workspace)
+            self._opened = self.session.keep_open(opened)
         return self._opened
 
     def plan(
@@ -201,32 +184,32 @@ class ClusterPlans:
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
         cluster, folder = self._open_cluster()
-        find_record = self._session.enter if is_held else self._session.enter_settled
+        find_record = self.session.enter if is_held else self.session.enter_settled
         maker = ClusterPlanning(
-            self._session.workspace,
-            self._session.ledger,
+            self.session.workspace,
+            self.session.ledger,
             reader,
             cluster,
             folder,
             keeps_launches=True,
-            environment=self._settings.environment,
+            environment=self.settings.environment,
             quiet=scope.quiet,
         )
         return plan_campaigns(
-            self._session.workspace,
+            self.session.workspace,
             scope,
             options,
             partial(find_record, counts_only=True),
             reader,
-            self._failures,
+            self.failures,
             maker=maker,
-            names=self._names,
+            names=self.names,
         )
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans, which wait if replies are overdue by now; launches have their own deadlines."""
-        workspace, now = self._session.workspace, self._session.workspace.now()
-        reader = PlanContextReader(workspace, self._session.ledger, now)
+        workspace, now = self.session.workspace, self.session.workspace.now()
+        reader = PlanContextReader(workspace, self.session.ledger, now)
         unread = reader.find_unread()
         overdue = [find_overdue(item.campaign, unread, now, options) for item in planned]
         return [

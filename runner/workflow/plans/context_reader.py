@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from runner.workflow.workspace.workspace import Workspace
 
 
+@dataclass(slots=True)
 class PlanContextReader:
     """Reads plan contexts for the campaigns of one command.
 
@@ -36,13 +37,12 @@ class PlanContextReader:
     missing: contexts have time and law only.
     """
 
-    def __init__(self, workspace: Workspace, ledger: Ledger | None, now: datetime) -> None:
-        self._workspace = workspace
-        self._ledger = ledger
-        self.now = now
-        self._sessions: OpenSessions | None = None
-        self._suppressions: Suppressions | None = None
-        self._unread: list[UnreadReplies | None] = []
+    workspace: Workspace
+    ledger: Ledger | None
+    now: datetime
+    _sessions: OpenSessions | None = field(default=None, init=False)
+    _suppressions: Suppressions | None = field(default=None, init=False)
+    _unread: list[UnreadReplies | None] = field(default_factory=list, init=False)
 
     def forget_findings(self) -> None:
         """Read everything anew: the ledger has changed."""
@@ -61,12 +61,12 @@ class PlanContextReader:
             LockfileError: a lockfile cannot be read, and the campaign has a frequency cap.
         """
         law = load_law() if campaign.policy.quiet_hours == "legal" else None
-        if self._ledger is None:
+        if self.ledger is None:
             # New recipients of earlier campaigns may be old ones, so they do not hold anybody back.
             return PlanContext(now=self.now, law=law)
         since = self._find_cap_start(campaign)
-        identity, key = self._workspace.identify(campaign), self._workspace.key
-        with self._ledger.reading() as connection:
+        identity, key = self.workspace.identify(campaign), self.workspace.key
+        with self.ledger.reading() as connection:
             known = PlanContext(
                 now=self.now,
                 planned=planned,
@@ -92,14 +92,14 @@ class PlanContextReader:
         Raises:
             LedgerError: the ledger cannot be read.
         """
-        if self._ledger is None:
+        if self.ledger is None:
             return None
-        with self._ledger.reading() as connection:
+        with self.ledger.reading() as connection:
             return self._find_unread(connection)
 
     def _find_unread(self, connection: LedgerConnection) -> UnreadReplies | None:
         if not self._unread:
-            self._unread = [find_unread_replies(connection, self._workspace.target.name)]
+            self._unread = [find_unread_replies(connection, self.workspace.target.name)]
         return self._unread[0]
 
     def _find_cap_start(self, campaign: Campaign) -> str | None:
@@ -111,7 +111,7 @@ class PlanContextReader:
         cap = campaign.policy.frequency_cap
         if cap is None:
             return None
-        for _, error in self._workspace.files.unread.values():
+        for _, error in self.workspace.files.unread.values():
             message = f"the frequency cap cannot be counted: {error.message}"
             raise LockfileError(message, hint=error.hint) from None
         return format_moment(self.now - cap.within)

@@ -89,14 +89,14 @@ class _Comparison:
         return len({person for digest, person in reached if person in self.found.get(digest, ())})
 
 
+@dataclass
 class RecordNames:
     """The check that what looks new has no other name on record."""
 
-    def __init__(self, workspace: Workspace, ledger: Ledger) -> None:
-        self._workspace = workspace
-        self._ledger = ledger
-        self._campaigns: Collection[Campaign] = ()
-        self._claimed: Collection[str] = ()
+    workspace: Workspace
+    ledger: Ledger
+    _campaigns: Collection[Campaign] = field(default=(), init=False)
+    _claimed: Collection[str] = field(default=(), init=False)
 
     def begin(self, campaigns: Collection[Campaign], claimed: Collection[str]) -> None:
         """Take the command's campaigns, with the names of all its files (`claimed`), also former ones.
@@ -106,8 +106,8 @@ class RecordNames:
             ConfigurationError: its account has another name, too.
         """
         self._campaigns, self._claimed = campaigns, claimed
-        target, targets = self._workspace.target.name, self._workspace.targets
-        require_one_name(self._workspace.target, targets, self._workspace.environ)
+        target, targets = self.workspace.target.name, self.workspace.targets
+        require_one_name(self.workspace.target, targets, self.workspace.environ)
         entry = targets["targets"].get(target, {})
         if target == SANDBOX or entry.get("renamed_from") == NONE:
             return
@@ -118,17 +118,17 @@ class RecordNames:
 
     def _find_targets(self) -> set[str]:
         """Return the targets with records."""
-        target = self._workspace.target.name
-        found = {file.name.split(".")[-3] for file in self._workspace.files.list_lockfiles(every_target=True)}
-        for home in {place.parent for place in self._workspace.files.places}:
+        target = self.workspace.target.name
+        found = {file.name.split(".")[-3] for file in self.workspace.files.list_lockfiles(every_target=True)}
+        for home in {place.parent for place in self.workspace.files.places}:
             files = home.glob(f"*{SUPPRESSIONS_SUFFIX}")
             # An opt-out alone leaves the target as new as it was: its people are known by the other name.
             found |= {file.name.removesuffix(SUPPRESSIONS_SUFFIX) for file in files} - {target}
-        if self._workspace.state is not None and self._workspace.state.list_campaigns():
+        if self.workspace.state is not None and self.workspace.state.list_campaigns():
             found.add(target)
         # A ledger outside of the repository may have other repositories' targets.
-        is_own = self._workspace.ledger_url == default_ledger_url()
-        with self._ledger.reading() as connection:
+        is_own = self.workspace.ledger_url == default_ledger_url()
+        with self.ledger.reading() as connection:
             return found | list_targets(connection, target, None if is_own else self._claimed)
 
     def require_clear(self, item: PlanResult) -> None:
@@ -162,7 +162,7 @@ class RecordNames:
         """Return whether no run has sent a campaign by this name: what was found may be another's."""
         if item.record.is_empty() or item.record.campaign_id is None:
             return item.record.is_empty()
-        with self._ledger.reading() as connection:
+        with self.ledger.reading() as connection:
             return not has_own_launches(connection, item.record.campaign_id)
 
     def _require_other_texts(self, item: PlanResult) -> None:
@@ -172,7 +172,7 @@ class RecordNames:
             UnclearNameError: it does.
         """
         found = [
-            _Comparison(one, self._workspace.key, {digest for digest, _ in self._iterate_people(one)})
+            _Comparison(one, self.workspace.key, {digest for digest, _ in self._iterate_people(one)})
             for one in self._orphans
             if one.name not in self._names_elsewhere
         ]
@@ -191,7 +191,7 @@ class RecordNames:
         They are planned here, also where a cluster has planned: what it leaves for later is compared, too.
         """
         law = load_law() if item.campaign.policy.quiet_hours == "legal" else None
-        context = PlanContext(now=self._workspace.now(), law=law)
+        context = PlanContext(now=self.workspace.now(), law=law)
         options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
         planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
         if planner.make_plan(Problems()) is not None:
@@ -200,8 +200,8 @@ class RecordNames:
     def _iterate_people(self, orphan: _Orphan) -> Iterator[tuple[str, str]]:
         for digest, people in orphan.people.items():
             yield from ((digest, person) for person in people)
-        with self._ledger.reading() as connection:
-            yield from iterate_reached(connection, self._workspace.target.name, orphan.name)
+        with self.ledger.reading() as connection:
+            yield from iterate_reached(connection, self.workspace.target.name, orphan.name)
 
     @cached_property
     def _orphans(self) -> list[_Orphan]:
@@ -211,16 +211,16 @@ class RecordNames:
             LockfileError: a lockfile that may be of one cannot be read.
         """
         found = dict[str, _Orphan]()
-        for file, (_, error) in self._workspace.files.unread.items():
+        for file, (_, error) in self.workspace.files.unread.items():
             # The campaign beside it says so itself.
-            if find_campaign_file(file, self._workspace.target.name) is None:
+            if find_campaign_file(file, self.workspace.target.name) is None:
                 raise error
-        state = self._workspace.state
+        state = self.workspace.state
         for name in set(state.list_campaigns()).difference(self._claimed) if state is not None else ():
             for reservation in state.list_reservations([name]) if state is not None else ():
                 found.setdefault(name, _Orphan(name)).add_launches(reservation.launches)
-        with self._ledger.reading() as connection:
-            for name, tag, count in list_unclaimed(connection, self._workspace.target.name, self._claimed):
+        with self.ledger.reading() as connection:
+            for name, tag, count in list_unclaimed(connection, self.workspace.target.name, self._claimed):
                 orphan = found.setdefault(name, _Orphan(name))
                 orphan.tags[tag] = max(count, orphan.tags.get(tag, 0))
         return [found[name] for name in sorted(found)]
@@ -229,7 +229,7 @@ class RecordNames:
     def _names_elsewhere(self) -> set[str]:
         """The names that campaign files outside of this command claim."""
         files = {file for one in self._campaigns for file in one.file.parent.glob("*.y*ml")}
-        homes = [place.parent for place in self._workspace.files.places]
+        homes = [place.parent for place in self.workspace.files.places]
         with suppress(RunnerError):
             files.update(find_campaign_files([home for home in homes if home.name == DEFAULT_FOLDER.name]))
         return {name for file in files for name in read_names(file, current=Path.cwd())}

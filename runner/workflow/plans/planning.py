@@ -28,6 +28,7 @@ from runner.workflow.plans.context_reader import PlanContextReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan, MessagePlan
@@ -155,7 +156,7 @@ def plan_campaigns(
     require_message(campaigns, options.only)
     if names is not None:
         names.begin(campaigns, failures.claimed)
-    now = None if isinstance(reader, _NothingKnown) else reader.now
+    now = None if reader.ledger is None else reader.now
     turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, now, names)
     try:
         recorded = find_records(campaigns, find_record, failures)

@@ -11,10 +11,12 @@ sent, must have the same digest.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -30,22 +32,26 @@ from runner.errors import (
     UsageError,
 )
 from runner.ledger.fingerprint import TargetKey
-from runner.plan.digest import plan_digest
-from runner.plan.manifest import RENEWAL, dump_manifest, parse_manifest
+from runner.plan.digest import digest_json, plan_digest
+from runner.plan.documents import SavedOptions
 from runner.service.target import describe_destination, list_moves
+from runner.source.json_schema import load_validator
 from runner.source.storage import iterate_content
+from runner.version import FORMAT_VERSION
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from runner.plan.documents import PlanDigests, PlanDocument
-    from runner.plan.manifest import Manifest
     from runner.plan.model import PlanOptions
     from runner.service.target import Target
     from runner.workflow.plans.planning import PlanResult
 
 
+RENEWAL = "nothing was sent; make a new plan with `runner plan --out`, and review that"
+"""The hint on how to renew a plan that can no longer be sent."""
+_CHECKSUM = "checksum"
 _SIZE = 16
 _COST = {"n": 2**13, "r": 8, "p": 1, "dklen": _SIZE}
 """The cost of a guess: 8 MiB and some hundredths of a second."""
@@ -151,33 +157,55 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """A saved plan, with its file as given on the command line."""
+    """A saved plan. It has no launches: these are made anew from the campaign's files.
+
+    Attributes:
+        file: as given on the command line.
+        campaigns: the plan's campaigns as JSON.
+        only: the one message that is planned; None for all.
+        limit: the most recipients now; None for all.
+        now: the moment of the plan.
+        digest: of everything that it sends.
+        earlier: reviewers' decisions before the attempt of a CI run that made the plan; None in a first one.
+    """
 
     file: str
-    made: Manifest
+    campaigns: tuple[dict[str, Any], ...]
+    only: str | None
+    limit: int | None
+    now: datetime
+    digest: str
+    earlier: dict[str, Any] | None = None
 
-    @property
-    def digest(self) -> str:
-        """The digest of everything to be sent."""
-        return self.made.digest
+    @classmethod
+    def parse(cls, text: bytes, where: str) -> Self:
+        """Return the plan of a file's text, if its campaign files exist.
+
+        Raises:
+            RunnerError: the text is no plan, incomplete, of another version, or names a missing campaign.
+        """
+        data = _load(text, where)
+        _require_whole(data, where)
+        try:
+            now = datetime.fromisoformat(data["now"])
+        except ValueError:
+            raise _refuse(where) from None
+        if now.tzinfo is None:
+            raise _refuse(where)
+        only, limit = data["options"]["only"], data["options"]["limit"]
+        digest, earlier = data["plan_digest"], data.get("earlier")
+        made = cls(where, tuple(data["campaigns"]), only, limit, now, digest, earlier)
+        gone = [str(file) for file in made.paths() if not file.is_file()]
+        if gone:
+            raise PlanChangedError(
+                f"the plan {where} is about campaigns that are not there: {', '.join(gone)}",
+                hint="run it from the folder in which the plan was made",
+            )
+        return made
 
     def paths(self) -> list[Path]:
         """Return the plan's campaign files."""
-        return [Path(campaign["file"]) for campaign in self.made.campaigns]
-
-    def require_files(self) -> Self:
-        """Return the plan if its campaign files exist.
-
-        Raises:
-            PlanChangedError: some are missing.
-        """
-        gone = [str(file) for file in self.paths() if not file.is_file()]
-        if gone:
-            raise PlanChangedError(
-                f"the plan {self.file} is about campaigns that are not there: {', '.join(gone)}",
-                hint="run it from the folder in which the plan was made",
-            )
-        return self
+        return [Path(campaign["file"]) for campaign in self.campaigns]
 
     def require_digest(self, expected: str) -> None:
         """Refuse the plan if its computed digest is not the expected (printed and reviewed) one.
@@ -200,7 +228,7 @@ class SavedPlan:
 
     def knows_pause(self, file: Path) -> bool:
         """Return whether a campaign, by its file, was already paused when the plan was made."""
-        return any(one["file"] == show_path(file) and one["pause"] for one in self.made.campaigns)
+        return any(one["file"] == show_path(file) and one["pause"] for one in self.campaigns)
 
     def require_target(self, target: Target) -> None:
         """Refuse the plan if its target is another, or has changed since.
@@ -208,14 +236,14 @@ class SavedPlan:
         Raises:
             PlanChangedError: says how to name the plan's target, or what differs.
         """
-        others = sorted({campaign["target"] for campaign in self.made.campaigns} - {target.name})
+        others = sorted({campaign["target"] for campaign in self.campaigns} - {target.name})
         if others:
             raise PlanChangedError(
                 f"the plan {self.file} is for the target {others[0]!r}, and this run for {target.name!r}",
                 hint=f"nothing was sent; name the target: --target {others[0]}",
             )
         now = describe_destination(target)
-        moves = next(filter(None, (list_moves(one["destination"], now) for one in self.made.campaigns)), None)
+        moves = next(filter(None, (list_moves(one["destination"], now) for one in self.campaigns)), None)
         if moves:
             raise PlanChangedError(
                 f"the plan {self.file} is out of date: the target {target.name!r} leads elsewhere: "
@@ -232,7 +260,7 @@ class SavedPlan:
         Raises:
             PlanChangedError: says what has changed, for each campaign.
         """
-        saved = {campaign["file"]: campaign for campaign in self.made.campaigns}
+        saved = {campaign["file"]: campaign for campaign in self.campaigns}
         found = describe_campaigns(planned)
         changes = []
         for file, error in errors.items():
@@ -266,6 +294,12 @@ def _find_change(entry: Mapping[str, Any], item: PlanResult, now: Mapping[str, A
     return next((words for name, words in _CHANGES.items() if then[name] != current[name]), None)
 
 
+def dump_plan(document: PlanDocument, options: PlanOptions) -> str:
+    """Return the JSON of a plan to be saved, given without launches and differences."""
+    whole = document.replace(options=SavedOptions(options.only, options.limit))
+    return whole.replace(checksum=digest_json(whole.to_dict())).write() + "\n"
+
+
 def save_plan(document: PlanDocument, file: str, options: PlanOptions) -> None:
     """Save a plan for `apply --plan`, readable by this user alone.
 
@@ -275,7 +309,7 @@ def save_plan(document: PlanDocument, file: str, options: PlanOptions) -> None:
         RunnerError: the file cannot be written.
     """
     try:
-        write_private(Path(file), [dump_manifest(document, options)])
+        write_private(Path(file), [dump_plan(document, options)])
     except OSError as error:
         raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
 
@@ -284,10 +318,49 @@ def read_saved_plan(path: str) -> SavedPlan:
     """Read a saved plan.
 
     Raises:
-        RunnerError: it is not a plan, incomplete, of another version, or names a missing campaign.
+        RunnerError: it cannot be read, or as for `SavedPlan.parse`.
     """
     try:
         text = Path(path).read_bytes()
     except OSError as error:
         raise RunnerError(f"the plan {path} cannot be read: {error.strerror}") from None
-    return SavedPlan(path, parse_manifest(text, path)).require_files()
+    return SavedPlan.parse(text, path)
+
+
+def _load(text: bytes, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise _fail(where, f"is damaged or cut off: it is not JSON ({place})") from None
+    except (ValueError, RecursionError):
+        raise _refuse(where) from None
+
+
+def _require_whole(data: Any, where: str) -> None:
+    if not isinstance(data, dict) or "options" not in data or "campaigns" not in data:
+        raise _refuse(where)
+    version = data.get("format_version")
+    if version != FORMAT_VERSION:
+        raise _fail(
+            where,
+            f"was saved by another version of runner: its format is {version}, and this one reads "
+            f"{FORMAT_VERSION}",
+        )
+    if _CHECKSUM not in data:
+        raise _fail(where, "has no checksum: it was edited")
+    body = {name: value for name, value in data.items() if name != _CHECKSUM}
+    if data[_CHECKSUM] != digest_json(body):
+        raise _fail(where, "was edited: it doesn't fit its checksum")
+    if next(load_validator("plan").iter_errors(data), None) is not None:
+        raise _refuse(where)
+    if data["plan_digest"] != plan_digest(data["campaigns"]):
+        raise _fail(where, "was edited: it doesn't fit its plan digest")
+
+
+def _fail(where: str, words: str) -> RunnerError:
+    return RunnerError(f"the plan {where} {words}", hint=RENEWAL)
+
+
+def _refuse(where: str) -> RunnerError:
+    return RunnerError(f"{where} is not a saved plan", hint="make one with `runner plan --out FILE`")

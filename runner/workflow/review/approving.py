@@ -174,7 +174,7 @@ def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_A
     """
     campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
     asked = []
-    for entry in saved.made.campaigns:
+    for entry in saved.campaigns:
         request = require_sealed(entry, saved, store)
         campaign = campaigns.get(entry["name"])
         if campaign is None:
@@ -203,7 +203,7 @@ def _find_word(
             hint="name them with --by; in a job, give the step GITHUB_TOKEN",
         )
     if not names:
-        names, denied_by = read_decisions(saved.made.earlier, _OTHERWISE)
+        names, denied_by = read_decisions(saved.earlier, _OTHERWISE)
         if not names:
             return _Approvers((), denied_by=denied_by)
     try:
