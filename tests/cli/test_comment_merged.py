@@ -219,14 +219,6 @@ def test_a_broken_neighbour_is_told_of(run: Run, folder: Path, github: GitHub) -
     assert "| campaigns/@&#8203;ada.yaml | campaigns/@&#8203;ada.yaml: 4 errors |  |\n" in body
 
 
-def test_campaigns_of_which_none_is_valid(run: Run, folder: Path, github: GitHub) -> None:
-    """The errors are commented, and the command fails as `runner ci comment` does."""
-    (folder / "campaigns/pulse.yaml").write_text("version: 2\n", encoding="utf-8")
-    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
-    assert done.returncode == 1
-    assert read_comment(github).startswith(f"{MARKER}\n### Invalid campaigns → sandbox\n")
-
-
 @pytest.mark.slow
 def test_names_have_no_power_and_length_is_bounded(run: Run, folder: Path, github: GitHub) -> None:
     """However many campaigns there are, and whatever their files are called, the comment fits and is escape_markdown."""
