@@ -99,6 +99,7 @@ def test_the_whole_loop_prints_nothing(project: Project, capfd: pytest.CaptureFi
     assert project.validate().is_valid
     plan = project.plan()
     assert [(one.campaign.name, one.recipients_to_send) for one in plan] == [("pulse", 4)]
+    assert str(plan).startswith(f"## Plan\n\n{plan.summary}\n\n| campaign | message | to send |")
     assert plan.summary == "To send to sandbox: 4 people now, 8 to 16 segments; 1 excluded, 1 duplicate."
     applied = project.apply(plan)
     assert [(one.name, one.sent, one.recipients_sent) for one in applied] == [("pulse", 4, 4)]
@@ -351,9 +352,8 @@ def test_the_loop_runs_without_click() -> None:
     assert len([line for line in EXAMPLES[0].splitlines() if line and not line.startswith("import")]) <= 10
     done = run_script(f"{BLOCK}{EXAMPLES[0]}\nprint(answers.num_rows, [c.sent for c in result])")
     assert done.stderr == ""
-    assert done.stdout.startswith(
-        "To send to sandbox: 4 people now, 8 to 16 segments; 1 excluded, 1 duplicate.\n# pulse\n"
-    )
+    assert done.stdout.startswith("## Plan\n\nTo send to sandbox: 4 people now, 8 to 16 segments;")
+    assert "\n# pulse\n" in done.stdout
     assert done.stdout.endswith("4 [4]\n")
 
 

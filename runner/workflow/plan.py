@@ -16,6 +16,7 @@ from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
 from runner.view.html import write_html
+from runner.view.markdown import write_markdown
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.plan.documents import PlanDocument
     from runner.plan.model import CampaignPlan
+    from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanMaker, PlanResult
@@ -159,8 +161,16 @@ class ProjectPlan(Described):
         # The same text as in a file, so that the same checks apply.
         return SavedPlan.parse(self._manifest.encode(), where)
 
+    def __str__(self) -> str:
+        """Return the plan as Markdown, for `print`."""
+        return write_markdown(self._blocks)
+
     def _repr_html_(self) -> str:
         """Return the plan as HTML for notebooks."""
+        return write_html(self._blocks)
+
+    @property
+    def _blocks(self) -> list[Block]:
         rows = [
             [item.campaign.name, message.id, *(getattr(message, column) for column in _COLUMNS)]
             for item in self.planned
@@ -171,7 +181,7 @@ class ProjectPlan(Described):
         remarks += [f"Plan digest: {self.digest}"] if self.digest else []
         counts = (name.replace("_", " ") for name in _COLUMNS)
         table = TableBlock(("campaign", Column("message", "text"), *counts), rows)
-        return write_html([Section("Plan", [Sentence(self.summary), table, Items(remarks)])])
+        return [Section("Plan", [Sentence(self.summary), table, Items(remarks)])]
 
 
 class DueMessage(NamedTuple):
