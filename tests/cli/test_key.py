@@ -106,7 +106,7 @@ def read_people(folder: Path) -> list[str]:
 
 def read_facts(folder: Path, run: Run, env: dict[str, str]) -> list[Any]:
     """Return what commands say that rests on who is who."""
-    found = []
+    found: list[Any] = []
     for command in (("plan", "--format", "json"), ("report", "--format", "json"), ("optouts", "list")):
         done = run(*command, cwd=folder, env=env)
         assert done.returncode == 0, done.stderr
