@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
-    from runner.workflow.plans.planning import PlanMaker, PlanResult
+    from runner.workflow.plans.planning import BeginPlanning, PlanResult
     from runner.workflow.review.reviewers import Asking
     from runner.workflow.workspace.clustering import ClusterSettings
 
@@ -269,7 +269,7 @@ class _Planning:
                 partial(workspace.read_record, opened, counts_only=self.settings is not None),
                 reader,
                 failures,
-                maker=self._open_maker(stack, opened, reader),
+                begin=self._find_planning(stack, opened, reader),
                 names=RecordNames(workspace, opened),
             )
             is_compared = wishes.with_differences
@@ -298,8 +298,10 @@ class _Planning:
             _manifest=manifest,
         )
 
-    def _open_maker(self, stack: ExitStack, ledger: Ledger, reader: PlanContextReader) -> PlanMaker | None:
-        """Return the maker of plans on a cluster; None to plan in this process."""
+    def _find_planning(
+        self, stack: ExitStack, ledger: Ledger, reader: PlanContextReader
+    ) -> BeginPlanning | None:
+        """Return the beginning of planning on a cluster; None to plan in this process."""
         if self.settings is None:
             return None
         # Imported here: optional, and slow to import.
@@ -315,7 +317,7 @@ class _Planning:
             keeps_launches=False,
             environment=self.settings.environment,
             quiet=self.scope.quiet,
-        )
+        ).begin
 
     def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None) -> None:
         """Save the plans if requested."""
