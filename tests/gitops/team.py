@@ -266,10 +266,9 @@ class Team:
         return git(self.forge.remote, "rev-parse", "main")
 
     def subjects(self) -> list[str]:
-        """Return what `git log` tells, with what waits on a branch of its own."""
-        refs = git(self.forge.remote, "for-each-ref", "--format=%(refname)", "refs/heads/runner/record")
+        """Return what `git log` tells."""
         return git(
-            self.forge.remote, "log", "--first-parent", "--reverse", "--format=%s", "main", *refs.splitlines()
+            self.forge.remote, "log", "--first-parent", "--reverse", "--format=%s", "main"
         ).splitlines()
 
     def count_recorded(self) -> Counter[str]:
