@@ -14,7 +14,6 @@ from tests.gitops.team import REVIEWER
 from tests.gitops.test_jobs import CAMPAIGN, GUESTS, write
 
 if TYPE_CHECKING:
-    from tests.gitops.forge import Waiting
     from tests.gitops.team import Team
 
 pytestmark = pytest.mark.slow
@@ -91,27 +90,6 @@ def test_a_denied_plan_is_not_asked_about_again_until_it_changes(team: Team) -> 
     assert team.texts("coffee") == Counter(GUESTS[:1])
     assert "denied" not in issue["body"]
     assert issue["state"] == "closed"
-
-
-@pytest.mark.timeout(900)
-def test_a_plan_that_waits_unchanged_is_left_waiting(team: Team) -> None:
-    """The next hours neither ask again nor cancel what waits; approved, it is sent once."""
-    team.start()
-    write(team, "coffee")
-    team.write_audience(GUESTS[:2])
-
-    def plan_again_meanwhile(waiting: Waiting) -> None:
-        jobs = team.send(team.hour())
-        assert (jobs["plan"].outputs["approval"], jobs["approve"].result) == ("waiting", "skipped")
-        assert "the same plan waits for its approval already: https://github.example/runs/1" in jobs[
-            "plan"
-        ].log("Plan")
-        assert not waiting.is_cancelled
-        team.approve(waiting)
-
-    jobs = team.send(team.push("Tell two of the coffee"), plan_again_meanwhile)
-    assert jobs["send"].result == "success", jobs["send"].show()
-    assert team.texts("coffee") == Counter(GUESTS[:2])
 
 
 @pytest.mark.timeout(900)

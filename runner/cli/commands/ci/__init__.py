@@ -27,6 +27,11 @@ def command() -> None:
     `review` is the job of a pull request; `plan`, `send` and `act` work on the main branch, and `finish` is
     the last step of each. They do what the other commands do, in the right order, and go on with the other
     campaigns if one fails.
+
+    What GitHub needs, once: the environment campaigns, for the branch main only, without reviewers, with the
+    secrets RUNNER_USERNAME, RUNNER_API_KEY and RUNNER_STATE_KEY (`runner key new`); the environment
+    campaigns-approval, for main only, whose required reviewers approve plans; a ruleset for main that asks
+    for reviewed pull requests and the check Review. docs/how-to/github.md says more.
     """
 
 
