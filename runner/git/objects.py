@@ -134,7 +134,10 @@ class ObjectReader:
     def _receive(self, process: subprocess.Popen[bytes], ends_at: float) -> None:
         if process.stdout is None:
             raise ValueError("no answer from git")
-        ready, _, _ = select.select([process.stdout], [], [], max(0, ends_at - time.monotonic()))
+        # Unlike select(2), poll takes descriptors of any number: a run has many connections.
+        poll = select.poll()
+        poll.register(process.stdout, select.POLLIN)
+        ready = poll.poll(max(0.0, ends_at - time.monotonic()) * 1000)
         block = os.read(process.stdout.fileno(), _BLOCK) if ready else b""
         if not block:
             raise OSError(None if ready else f"no answer within {self._git.timeout_s:g} s")

@@ -11,7 +11,7 @@ import errno
 import hashlib
 import os
 import re
-from typing import IO, TYPE_CHECKING, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -19,11 +19,9 @@ from runner.atomic_write import drafting, write_whole
 from runner.errors import LockfileError
 from runner.ledger.files.sealed import (
     FileKind,
-    is_sealed,
+    check_document,
     lay_out,
     parse_text,
-    refuse_line,
-    require_key,
     sign,
 )
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
@@ -105,6 +103,19 @@ class ReservedLaunches(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     runs: tuple[Run, ...] = ()
 
 
+_LINES = {
+    "counts": "the number of launches",
+    "dismissed": "the dismissed launch {project_launch_guid}",
+    "former_names": "the former name {name}",
+    "launches": "the launch {project_launch_guid}",
+    "runs": "the run {id}",
+}
+
+
+def _describe(block: str, line: Any) -> str:
+    return _LINES[block].format(**msgspec.structs.asdict(line))
+
+
 _EVERYONE = "everyone would look new"
 LOCKFILE = FileKind(
     "the lockfile ",
@@ -114,6 +125,9 @@ LOCKFILE = FileKind(
     LockfileError,
     RESTORE_HINT,
     _EVERYONE,
+    "targets' names are for good, with a new one everyone would be texted again: put it back",
+    {name: name for name in _LINES},
+    _describe,
 )
 _RESERVATION = FileKind(
     "",
@@ -123,14 +137,10 @@ _RESERVATION = FileKind(
     LockfileError,
     "nothing was changed",
     _EVERYONE,
+    "nothing was changed",
+    {"launches": "reserved launches", "runs": "reserved runs"},
+    lambda block, _: f"a line of the {block}",
 )
-_LINES = {
-    "counts": "the number of launches",
-    "dismissed": "the dismissed launch {project_launch_guid}",
-    "former_names": "the former name {name}",
-    "launches": "the launch {project_launch_guid}",
-    "runs": "the run {id}",
-}
 
 
 class ParsedLockfile(NamedTuple):
@@ -196,26 +206,11 @@ def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> Parse
     """
     lockfile, is_merged = parse_text(LOCKFILE, file, text)
     if key is not None:
-        if lockfile.target != key.target:
-            raise LockfileError(
-                f"the lockfile {file} is of the target {lockfile.target!r}, not {key.target!r}",
-                hint="targets' names are for good, with a new one everyone would be texted again: put it "
-                "back",
-            )
-        require_key(LOCKFILE, file, lockfile.key_fingerprint, key)
-        _require_seals(file, text, lockfile, key)
+        check_document(LOCKFILE, file, text, lockfile, key, lockfile.names)
     launches = _unite_launches(lockfile.launches)
     # The larger number is the later one: all machines that write it share the ledger.
     counts = tuple(sorted(lockfile.counts, key=lambda one: one.launches)[-1:])
     return ParsedLockfile(msgspec.structs.replace(lockfile, launches=launches, counts=counts), is_merged)
-
-
-def _require_seals(file: Path, text: str, lockfile: Lockfile, key: TargetKey) -> None:
-    for block, words in _LINES.items():
-        for line in getattr(lockfile, block):
-            if not is_sealed(key, block, lockfile.names, line):
-                what = words.format(**msgspec.structs.asdict(line))
-                raise refuse_line(LOCKFILE, file, text, line, key, what)
 
 
 def _unite_launches(launches: Iterable[LaunchRecord]) -> tuple[LaunchRecord, ...]:
@@ -349,10 +344,5 @@ def parse_reservation(file: Path, text: str, campaign: str, key: TargetKey) -> R
         LockfileError: it is damaged, or was written with another key.
     """
     found: ReservedLaunches = parse_text(_RESERVATION, file, text)[0]
-    require_key(_RESERVATION, file, found.key_fingerprint, key)
-    blocks: dict[str, Sequence[SealedLine]] = {"launches": found.launches, "runs": found.runs}
-    for name, block in blocks.items():
-        for line in block:
-            if not is_sealed(key, f"reserved {name}", [f"{campaign}\0{found.id}"], line):
-                raise refuse_line(_RESERVATION, file, text, line, key, f"a line of the {name}")
+    check_document(_RESERVATION, file, text, found, key, [f"{campaign}\0{found.id}"])
     return Reservation(found.id, found.launches, found.runs)

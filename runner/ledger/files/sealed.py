@@ -45,6 +45,9 @@ class FileKind(NamedTuple):
         error: the class of errors about it.
         restore: the hint for damaged files.
         other_key: the consequence of another key, for hints.
+        other_target: the hint for a file of another target.
+        seals: what seals cover of a block's lines beside what they say, by block.
+        describe: names a line of a block, for errors.
     """
 
     words: str
@@ -54,6 +57,9 @@ class FileKind(NamedTuple):
     error: Callable[..., RunnerError]
     restore: str
     other_key: str
+    other_target: str
+    seals: Mapping[str, str]
+    describe: Callable[[str, Any], str]
 
     def fail(self, file: Path, what: str, *, hint: str | None = None) -> RunnerError:
         """Return an error about a file."""
@@ -77,12 +83,12 @@ def sign(key: TargetKey, kind: str, campaign: str, lines: Iterable[Line]) -> Ite
         yield msgspec.structs.replace(line, seal=seal_line(key, kind, campaign, line))
 
 
-def is_sealed(key: TargetKey, kind: str, campaigns: Iterable[str], line: SealedLine) -> bool:
+def _is_sealed(key: TargetKey, kind: str, campaigns: Iterable[str], line: SealedLine) -> bool:
     """Return whether a line has the seal of a key, for a campaign under any of its names."""
     return any(line.seal == seal_line(key, kind, campaign, line) for campaign in campaigns)
 
 
-def require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
+def _require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
     """Ensure that a file was written with a key.
 
     `name` is that of the file's key.
@@ -108,7 +114,27 @@ def require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
     raise kind.fail(file, "cannot be read: it was written with another RUNNER_STATE_KEY", hint=hint)
 
 
-def refuse_line(
+def check_document(
+    kind: FileKind, file: Path, text: str, document: Any, key: TargetKey, campaigns: Sequence[str] = ("",)
+) -> None:
+    """Ensure that a document is of a key's target, was written with the key, and that its seals fit.
+
+    Raises:
+        MissingKeyError: there is no secret, and it was written with one.
+        RunnerError: it is of another target or key, or a line was edited.
+    """
+    if document.target != key.target:
+        raise kind.fail(
+            file, f"is of the target {document.target!r}, not {key.target!r}", hint=kind.other_target
+        )
+    _require_key(kind, file, document.key_fingerprint, key)
+    for block, seal in kind.seals.items():
+        for line in getattr(document, block):
+            if not _is_sealed(key, seal, campaigns, line):
+                raise _refuse_line(kind, file, text, line, key, kind.describe(block, line))
+
+
+def _refuse_line(
     kind: FileKind, file: Path, text: str, line: SealedLine, key: TargetKey, what: str
 ) -> RunnerError:
     """Return the error for a line with a wrong seal; `what` names it."""

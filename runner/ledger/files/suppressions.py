@@ -8,7 +8,7 @@ An export of opt-outs is such a file, too.
 from __future__ import annotations
 
 import hashlib
-from typing import IO, TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -16,12 +16,10 @@ from runner.errors import SuppressionsError
 from runner.ledger.files.lockfile import digest_text
 from runner.ledger.files.sealed import (
     FileKind,
+    check_document,
     dump_line,
-    is_sealed,
     lay_out,
     parse_text,
-    refuse_line,
-    require_key,
     sign,
 )
 from runner.ledger.model import Fingerprint, SealedLine
@@ -113,6 +111,11 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     entries: tuple[Entry, ...]
 
 
+def _describe(_block: str, line: Any) -> str:
+    kind = msgspec.structs.asdict(line).get("campaign") or getattr(line, "source", "")
+    return f"the entry of {line.at} ({kind})"
+
+
 _KIND = FileKind(
     "",
     _Document,
@@ -121,6 +124,9 @@ _KIND = FileKind(
     SuppressionsError,
     "restore it with git",
     "nobody would have opted out",
+    "targets' names are for good: put it back",
+    {"entries": "entry"},
+    _describe,
 )
 
 
@@ -168,21 +174,8 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
     """
     found: _Document = parse_text(_KIND, file, text)[0]
     if key is not None:
-        if found.target != key.target:
-            raise SuppressionsError(
-                f"{file} is of the target {found.target!r}, not {key.target!r}",
-                hint="targets' names are for good: put it back",
-            )
-        require_key(_KIND, file, found.key_fingerprint, key)
-        for line in found.entries:
-            if not is_sealed(key, "entry", [""], line):
-                raise refuse_line(_KIND, file, text, line, key, _describe(line))
+        check_document(_KIND, file, text, found, key)
     return Book(file, found.target, found.key_fingerprint, tuple(settle(found.entries)))
-
-
-def _describe(line: Entry) -> str:
-    kind = msgspec.structs.asdict(line).get("campaign") or getattr(line, "source", "")
-    return f"the entry of {line.at} ({kind})"
 
 
 def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) -> Iterable[str]:
