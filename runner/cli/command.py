@@ -215,11 +215,16 @@ def _write_option(setting: Setting) -> tuple[tuple[str, str], dict[str, Any]]:
     return (setting.option, setting.name), attributes
 
 
+def _is_given(value: Any) -> bool:
+    # A duration of 0 is given.
+    return value is not None and value is not False and value != ()
+
+
 def setting_option(setting: Setting, **attributes: Any) -> Decorator:
     """Return a decorator that adds a setting's option; the command gets its value, or the environment's."""
 
     def read(_ctx: Context, _option: Parameter, value: Any) -> Any:
-        return value or setting.read(os.environ)
+        return value if _is_given(value) else setting.read(os.environ)
 
     names, own = _write_option(setting)
     return click.option(*names, **own, **attributes, callback=read)
@@ -227,7 +232,7 @@ def setting_option(setting: Setting, **attributes: Any) -> Decorator:
 
 def _remember(ctx: Context, option: Parameter, value: Any) -> None:
     """Keep the value of a common option, wherever it stands on the command line."""
-    if value not in (None, False, ()) and option.name is not None:
+    if _is_given(value) and option.name is not None:
         given = ctx.find_root().ensure_object(dict)
         before = given.get(option.name, ())
         given[option.name] = (*before, *value) if isinstance(value, tuple) else value

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import Role, Row
     from runner.campaign.model import Campaign, RecipientSource
     from runner.cluster.folder import SharedFolder
-    from runner.execution.executor import Executor
+    from runner.execution import Executor
 
     Observe = Callable[[str, int, int], None]
 

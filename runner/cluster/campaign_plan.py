@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from runner.cluster.columns import RowColumns
     from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_job import LedgerLookup
-    from runner.execution.executor import Executor
+    from runner.execution import Executor
     from runner.plan.decisions import Assigned
     from runner.plan.model import CampaignPlan, PartFile, PlanOptions
     from runner.plan.plan_context import PlanContext

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from runner.audience.audience import AudienceTally, find_consent_changes, iterate_audience, read_excluded
 from runner.campaign.model import DEFAULT_RECIPIENTS_PER_SEND, FileRecipients
 from runner.errors import PlanChangedError
-from runner.execution.executor import LocalExecutor
+from runner.execution import LocalExecutor
 from runner.plan.decider import Decider
 from runner.plan.decisions import Decision, mark_follow_ups
 from runner.plan.digest import join_digests
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import Recipient
     from runner.audience.consent import ConsentChange
     from runner.campaign.model import Campaign
-    from runner.execution.executor import Executor
+    from runner.execution import Executor
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.people.replies import UnreadReplies

@@ -88,16 +88,31 @@ class _Write:
     ends: float
 
 
-class CommitGroup:
-    """A group of writes of one event loop: those of one turn of the loop share a transaction.
+class Writer:
+    """The writes of a running service, each at a time read inside its transaction.
 
-    No write waits for others, and each is answered after its commit. While another process holds the
-    database, writes are tried again.
+    Those of one turn of the event loop share a transaction. No write waits for others, and each is answered
+    after its commit. While another process holds the database, writes are tried again.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, service: Service, clock: Clock, changes: Changes) -> None:
+        self.service = service
+        self.clock = clock
+        self.changes = changes
         self._waiting: list[_Write] = []
+
+    async def send(self, definition: Definition, phones: Sequence[str]) -> str:
+        """Launch a project: see `Service.send`."""
+        return await self.write(lambda: self.service.send(definition, phones, self.clock.now()))
+
+    async def receive(self, phone: str, text: str) -> Receipt:
+        """Receive a text from a participant: see `Service.receive`."""
+        return await self.write(lambda: self.service.receive(phone, text, self.clock.now()))
+
+    async def expire_sessions(self) -> None:
+        """Expire the sessions that are due, before a read."""
+        while self.service.has_due_sessions(self.clock.now()):
+            await self.write(lambda: self.service.expire_sessions(self.clock.now(), most=_EXPIRED_AT_ONCE))
 
     async def write(self, work: Callable[[], Written], *, patience_s: float | None = None) -> Written:
         """Run `work` in a transaction and return its result once committed.
@@ -118,7 +133,11 @@ class CommitGroup:
         if not self._waiting:
             loop.call_soon(self._commit)
         self._waiting.append(_Write(work, future, ends))
-        return await future
+        try:
+            return await future
+        finally:
+            # A refusal may also follow a write.
+            self.changes.note()
 
     def _commit(self) -> None:
         group, self._waiting = self._waiting, []
@@ -147,7 +166,7 @@ class CommitGroup:
 
     def _run_together(self, works: Sequence[Callable[[], Any]]) -> list[Any]:
         try:
-            with self._store.write():
+            with self.service.store.write():
                 return [_run(work) for work in works]
         except sqlite3.OperationalError:
             raise
@@ -161,34 +180,3 @@ def _run(work: Callable[[], Any]) -> Any:
         return work()
     except RefusalError as refusal:
         return refusal
-
-
-class Writer:
-    """The writes of a running service's routes, each at a time read inside its transaction."""
-
-    def __init__(self, service: Service, clock: Clock, changes: Changes) -> None:
-        self.service = service
-        self.clock = clock
-        self.changes = changes
-        self._commits = CommitGroup(service.store)
-
-    async def send(self, definition: Definition, phones: Sequence[str]) -> str:
-        """Launch a project: see `Service.send`."""
-        return await self.write(lambda: self.service.send(definition, phones, self.clock.now()))
-
-    async def receive(self, phone: str, text: str) -> Receipt:
-        """Receive a text from a participant: see `Service.receive`."""
-        return await self.write(lambda: self.service.receive(phone, text, self.clock.now()))
-
-    async def expire_sessions(self) -> None:
-        """Expire the sessions that are due, before a read."""
-        while self.service.has_due_sessions(self.clock.now()):
-            await self.write(lambda: self.service.expire_sessions(self.clock.now(), most=_EXPIRED_AT_ONCE))
-
-    async def write(self, work: Callable[[], Written], *, patience_s: float | None = None) -> Written:
-        """Run `work` in a transaction: see `CommitGroup.write`."""
-        try:
-            return await self._commits.write(work, patience_s=patience_s)
-        finally:
-            # A refusal may also follow a write.
-            self.changes.note()

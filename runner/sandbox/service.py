@@ -44,7 +44,6 @@ from runner.sandbox.sessions import (
     find_status,
     has_due_sessions,
     play_turn,
-    write_lifetime,
     write_line,
 )
 from runner.sandbox.store import insert_row
@@ -249,15 +248,6 @@ class Service:
             return 0
         with self.store.write() as connection:
             return expire_sessions(connection, now, most)
-
-    def set_session_lifetime(self, lifetime: timedelta) -> None:
-        """Set the time that sessions wait for an answer, for all processes on this store.
-
-        Raises:
-            ValueError: the lifetime is not above zero, or is longer than `sessions.MAX_LIFETIME`.
-        """
-        with self.store.write() as connection:
-            write_lifetime(connection, lifetime)
 
     def _check_plan(self, connection: sqlite3.Connection, cost: int) -> None:
         (used,) = connection.execute("SELECT renders FROM totals").fetchone()

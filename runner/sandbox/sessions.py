@@ -3,7 +3,7 @@
 Functions run inside the caller's write transaction. A participant has at most one active session, and queued
 ones only behind it: completing a session starts the next.
 
-The lifetime is in the store, so that all processes agree. Due sessions expire before sessions are read or
+Due sessions expire before sessions are read or
 changed, each at its due moment, when the next one starts: the time of the look makes no difference.
 """
 
@@ -20,7 +20,6 @@ from runner.sandbox.clock import format_time, parse_time
 from runner.sandbox.conversation import ServiceTurn, open_conversation
 from runner.sandbox.definition import load_definition
 from runner.sandbox.model import COUNTS, Definition, Kind, Prompt, ServiceQuestion, Status, SubStatus, Tally
-from runner.sandbox.store import read_setting, write_setting
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,9 +31,8 @@ _ADDITIONS = ", ".join(f"{count} = {count} + ?" for count in COUNTS)
 _COUNT_LAUNCH = f"UPDATE launch SET {_ADDITIONS} WHERE id = ?"
 _COUNT_TOTALS = f"UPDATE totals SET {_ADDITIONS}"
 INSERT_LINE = "INSERT INTO transcript (participant_id, session_id, at, kind, text) VALUES (?, ?, ?, ?, ?)"
-DEFAULT_LIFETIME = timedelta(days=7)
-MAX_LIFETIME = timedelta(days=3650)
-_NAME = "session_lifetime_s"
+LIFETIME = timedelta(days=7)
+"""Time after its last turn at which an active session expires."""
 _AT_ONCE = 10_000
 _SELECT_DUE = """
 SELECT id, launch_id, participant_id, updated, EXISTS (
@@ -178,45 +176,18 @@ def _add_tally(connection: sqlite3.Connection, launch_id: int, tally: Tally) -> 
     add_to_totals(connection, tally)
 
 
-def read_lifetime(connection: sqlite3.Connection) -> timedelta:
-    """Return the time after its last turn at which an active session expires."""
-    seconds = read_setting(connection, _NAME)
-    return DEFAULT_LIFETIME if seconds is None else timedelta(seconds=float(seconds))
-
-
-def check_lifetime(lifetime: timedelta) -> timedelta:
-    """Return a valid lifetime.
-
-    Raises:
-        ValueError: it is not above zero and up to `MAX_LIFETIME`.
-    """
-    if not timedelta(0) < lifetime <= MAX_LIFETIME:
-        raise ValueError(f"a session lives for more than no time and at most {MAX_LIFETIME.days} days")
-    return lifetime
-
-
-def write_lifetime(connection: sqlite3.Connection, lifetime: timedelta) -> None:
-    """Set the lifetime, for open sessions, too.
-
-    Raises:
-        ValueError: as `check_lifetime`.
-    """
-    write_setting(connection, _NAME, str(check_lifetime(lifetime).total_seconds()))
-
-
 def has_due_sessions(connection: sqlite3.Connection, now: datetime) -> bool:
     """Return whether a session is due to expire; reads only."""
-    return bool(_list_due(connection, now - read_lifetime(connection), 1))
+    return bool(_list_due(connection, now - LIFETIME, 1))
 
 
 def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = sys.maxsize) -> int:
     """Expire at most `most` due sessions and start queued ones; return the number of expired ones."""
-    lifetime = read_lifetime(connection)
     expired = 0
     # Repeated, since a session that starts when one expires may be due as well.
-    while due := _list_due(connection, now - lifetime, min(_AT_ONCE, most - expired)):
+    while due := _list_due(connection, now - LIFETIME, min(_AT_ONCE, most - expired)):
         # All unanswered sessions of a launch end at the same moment.
-        ends = {updated: parse_time(updated) + lifetime for updated in {each.updated for each in due}}
+        ends = {updated: parse_time(updated) + LIFETIME for updated in {each.updated for each in due}}
         written = {updated: format_time(end) for updated, end in ends.items()}
         ended = [(each.id, each.launch_id, Status.ACTIVE, written[each.updated]) for each in due]
         _complete(connection, ended, SubStatus.EXPIRED)

@@ -19,7 +19,6 @@ from runner.plan.plan_context import PlanContext
 from runner.plan.planner import Planner
 from runner.service.target import LIVE, require_safe_url
 from runner.source.diagnostic import Problems
-from runner.source.json_schema import schema_text
 from runner.source.storage import shipped_folder
 from runner.timing.legal_hours import load_law
 from runner.workflow.requirement import NAME, PACKAGE, Pin, UnknownOriginError, find_pin, parse_requirement
@@ -32,10 +31,9 @@ if TYPE_CHECKING:
 _STARTER = PACKAGE / "starter"
 """The folder with the files of a new repository."""
 _RENAMED = {name: f".{name}" for name in ("gitattributes", "gitignore")}
+_DEPENDABOT = "dependabot.yml"
 """Files shipped under another name, since their own would take effect in this repository."""
 EXAMPLE = "campaigns/first-order.yaml"
-_SCHEMA = "campaigns/campaign.schema.json"
-"""What the first line of the example names, for editors."""
 TARGETS = "campaigns/targets.yaml"
 _REQUIREMENTS, _LOCK, _OWNERS = ".github/requirements.txt", ".github/requirements.lock", ".github/CODEOWNERS"
 _OWNER = re.compile(r"@[\w.-]+(?:/[\w.-]+)?|[^\s@#\\]+@[^\s@#\\]+")
@@ -49,9 +47,6 @@ Fill in {_REQUIREMENTS}: it does not name the runner yet
 
 _REQUIREMENT_WORDS = "# The runner that CI installs, named so that nobody else can supply it.\n"
 _OWNER_WORDS = "# Who has to agree to what CI runs, and to where texts go.\n"
-_NO_OWNER_WORDS = (
-    f"{_OWNER_WORDS}# Nobody yet: name them here, or have it written: runner init --owner @ORG/TEAM\n"
-)
 
 BRANCH = "main"
 """The branch that the workflows send from."""
@@ -270,6 +265,11 @@ def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[
         if file.is_file():
             name = file.relative_to(_STARTER).as_posix()
             content = _read_shipped(file)
+            if name == _DEPENDABOT:
+                # One that is there is its owner's: it may have more in it.
+                if not (place.top / ".github" / name).exists():
+                    yield f".github/{name}", content
+                continue
             if name == EXAMPLE and not place.is_top:
                 # Names of campaigns are unique in the repository.
                 content = content.replace(
@@ -281,9 +281,6 @@ def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[
         text = _read_shipped(shipped_folder(".github/workflows") / f"campaigns-{kind}.yml")
         placed = text if place.is_top else place_workflow(text.decode(), place.below).encode()
         yield name_workflow(kind, place.below), placed
-    if not (place.top / place.below / _SCHEMA).exists():
-        # One that is there may be of another version, and is its owner's.
-        yield str(place.below / _SCHEMA), schema_text("campaign").encode()
     yield _LOCK, _read_shipped(shipped_folder(".github") / Path(_LOCK).name)
     if base_url is not None:
         yield str(place.below / TARGETS), _write_targets(base_url).encode()
@@ -318,22 +315,18 @@ def _add_owners(files: _Files, place: StarterPlace, owners: Sequence[str]) -> No
     folder = "" if place.is_top else f"{place.below}/".replace(" ", "\\ ")
     patterns = ("/.github/", f"/{folder}**/targets.yaml")
     named = [f"{pattern} {' '.join(owners or ('@ORG/TEAM',))}" for pattern in patterns]
-    draft = _NO_OWNER_WORDS + "".join(f"# {line} @ORG/TEAM\n" for line in patterns)
     # GitHub only reads the first of these.
     places = (_OWNERS, "CODEOWNERS", "docs/CODEOWNERS")
     name = next((name for name in places if (place.top / name).is_file()), None)
-    found = draft if name is None else (place.top / name).read_text(encoding="utf-8", errors="replace")
-    if found != draft:
+    if name is not None:
+        found = (place.top / name).read_text(encoding="utf-8", errors="replace")
         known = {line.split("@")[0].rstrip() for line in found.splitlines()}
         new = [line for line, pattern in zip(named, patterns, strict=True) if pattern not in known]
         if new:
             files.missing.append(f"add to {name}, which is there already: {'; '.join(new)}")
-        return
-    files.drafts[_OWNERS] = draft.encode()
-    if owners:
+    elif owners:
         files.contents[_OWNERS] = "".join((_OWNER_WORDS, *(f"{line}\n" for line in named))).encode()
     else:
-        files.contents[_OWNERS] = draft.encode()
         files.missing.append(
             "say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`"
         )

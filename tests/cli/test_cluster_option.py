@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-COMMANDS = ("plan", "apply")
 ADDRESS_HINT = (
     "  local:4 for four worker processes on this machine, or a Dask scheduler's, as in tls://10.0.0.5:8786; "
     "check --cluster and RUNNER_CLUSTER\n"
@@ -30,92 +29,6 @@ def refuse_sqlite(folder: Path) -> str:
         f"sqlite:///{folder}/.runner/ledger.sqlite is a file that only this machine can reach\n"
         "  set RUNNER_LEDGER=postgresql://…, or leave out --cluster\n"
     )
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_ledger_of_one_machine_is_refused(run: Run, folder: Path, command: str) -> None:
-    """Workers on other machines could not reach an SQLite ledger: it is refused before anything is done."""
-    done = run(command, "--cluster", "local:2", cwd=folder)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", refuse_sqlite(folder))
-    assert not (folder / ".runner").exists()
-
-
-@pytest.mark.parametrize("command", ["validate", *COMMANDS])
-def test_what_is_no_address_is_a_mistake_of_the_command_line(run: Run, folder: Path, command: str) -> None:
-    """An address that names no cluster is refused with what addresses look like."""
-    done = run(command, cwd=folder, env={"RUNNER_CLUSTER": "local:0"})
-    assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr == f"Error: 'local:0' is no address of a cluster\n{ADDRESS_HINT}"
-
-
-def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Path) -> None:
-    """`targets.yaml` names a target's cluster; RUNNER_CLUSTER comes before it, and --cluster before both."""
-    (folder / "campaigns/targets.yaml").write_text(TARGETS.format("local:2"), encoding="utf-8")
-    by_file = run("plan", "--target", "live", cwd=folder, env=OWN)
-    assert by_file.stderr == refuse_sqlite(folder)
-    by_variable = run("plan", "--target", "live", cwd=folder, env={**OWN, "RUNNER_CLUSTER": "one"})
-    assert by_variable.stderr.startswith("Error: 'one' is no address")
-    by_option = run(
-        "plan", "--target", "live", "--cluster", "two", cwd=folder, env={**OWN, "RUNNER_CLUSTER": "one"}
-    )
-    assert by_option.stderr.startswith("Error: 'two' is no address")
-
-
-@pytest.mark.parametrize("command", ["validate", *COMMANDS])
-def test_a_scheduler_without_tls_on_another_machine_must_be_wanted(
-    run: Run, folder: Path, command: str
-) -> None:
-    """Option and variable mean the same; 192.0.2.1 is nobody's, and is not asked before."""
-    (folder / "campaigns/pulse.yaml").write_text("version: 1\n", encoding="utf-8")
-    refused = run(command, "--cluster", "tcp://192.0.2.1:8786", cwd=folder)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith("Error: the cluster tcp://192.0.2.1:8786 is on another machine and has ")
-    for options, variable in ((["--insecure-cluster"], ""), ([], "1")):
-        wanted = run(
-            command,
-            *("--cluster", "tcp://192.0.2.1:8786", *options),
-            cwd=folder,
-            env={"RUNNER_INSECURE_CLUSTER": variable},
-        )
-        # It goes on: to the ledger, which a cluster shares, or to what is wrong with the campaign.
-        assert wanted.returncode == 1
-        assert "has no TLS" not in wanted.stderr
-        said = wanted.stdout + wanted.stderr
-        assert "a cluster needs a ledger that all of its workers share" in said or "no `recipients`" in said
-
-
-@pytest.mark.parametrize("as_variable", [False, True])
-def test_a_state_remote_is_refused(run: Run, folder: Path, *, as_variable: bool) -> None:
-    """Where all machines share a ledger there is nothing to share over git: naming both is a mistake."""
-    arguments = () if as_variable else ("--state-remote", "origin")
-    environment = {"RUNNER_STATE_REMOTE": "origin"} if as_variable else {}
-    done = run("apply", "--cluster", "local:2", *arguments, cwd=folder, env=environment)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr == (
-        "Error: --state-remote doesn't go with --cluster: the ledger is what all machines share\n"
-        "  leave out --state-remote, and unset RUNNER_STATE_REMOTE\n"
-    )
-
-
-def test_what_is_no_profile_is_a_mistake_of_the_command_line(run: Run, folder: Path) -> None:
-    """A profile's name is a part of variables and paths on other machines."""
-    hint = "  letters, digits and `_`, at most 50; check --profile and RUNNER_PROFILE\n"
-    for options, env in ((("--profile", "../x"), {}), ((), {"RUNNER_PROFILE": "../x"})):
-        done = run("plan", "--cluster", "tcp://127.0.0.1:1", *options, cwd=folder, env=env)
-        assert (done.returncode, done.stderr) == (64, f"Error: '../x' is no name of a profile\n{hint}")
-
-
-@pytest.mark.parametrize("address", ["everything", "tcp://10.0.0.5:8786", "tls://10.0.0.5:8786", "local:0"])
-def test_a_file_chooses_processes_of_this_machine_alone(run: Run, folder: Path, address: str) -> None:
-    """`targets.yaml` sends nobody's secrets to a scheduler: another `cluster` than `local:N` is an error there."""
-    (folder / "campaigns/targets.yaml").write_text(TARGETS.format(f"'{address}'"), encoding="utf-8")
-    done = run("plan", "--target", "live", cwd=folder, env=OWN)
-    assert done.returncode == 1
-    assert "campaigns/targets.yaml:3:" in done.stderr
-    assert (
-        "targets.yaml chooses local:N alone for a cluster, as in local:4; a scheduler's address goes into "
-        "--cluster or RUNNER_CLUSTER"
-    ) in done.stderr
 
 
 @pytest.mark.slow
@@ -180,3 +93,67 @@ def test_what_is_wrong_with_every_campaign_file_needs_no_cluster(run: Run, folde
     done = run("validate", "campaign.yaml", "--cluster", "tcp://127.0.0.1:1", cwd=folder)
     assert (done.returncode, done.stderr) == (1, "")
     assert "the file has no `recipients`" in done.stdout
+
+
+def test_what_does_not_fit_a_cluster_is_refused(run: Run, folder: Path) -> None:
+    """A ledger that workers elsewhere cannot reach, a state remote, or what is no address or profile."""
+    own_ledger = (1, refuse_sqlite(folder))
+    state = (
+        64,
+        (
+            "Error: --state-remote doesn't go with --cluster: the ledger is what all machines share\n"
+            "  leave out --state-remote, and unset RUNNER_STATE_REMOTE\n"
+        ),
+    )
+    address = (64, f"Error: 'local:0' is no address of a cluster\n{ADDRESS_HINT}")
+    profile = (
+        64,
+        (
+            "Error: '../x' is no name of a profile\n"
+            "  letters, digits and `_`, at most 50; check --profile and RUNNER_PROFILE\n"
+        ),
+    )
+    for words, found in (
+        ("plan --cluster local:2", own_ledger),
+        ("apply --cluster local:2", own_ledger),
+        ("apply --cluster local:2 --state-remote origin", state),
+        ("validate --cluster local:0", address),
+        ("plan --cluster local:0", address),
+        ("plan --cluster tcp://127.0.0.1:1 --profile ../x", profile),
+    ):
+        done = run(*words.split(), cwd=folder)
+        assert (done.returncode, done.stderr, done.stdout) == (*found, "")
+    assert not (folder / ".runner").exists()
+
+
+def test_the_option_beats_the_environment_and_that_the_file(run: Run, folder: Path) -> None:
+    """`targets.yaml` names a target's cluster; RUNNER_CLUSTER comes before it, and --cluster before both."""
+    (folder / "campaigns/targets.yaml").write_text(TARGETS.format("local:2"), encoding="utf-8")
+    by_file = run("plan", "--target", "live", cwd=folder, env=OWN)
+    assert by_file.stderr == refuse_sqlite(folder)
+    one = {**OWN, "RUNNER_CLUSTER": "one"}
+    assert run("plan", "--target", "live", cwd=folder, env=one).stderr.startswith("Error: 'one' is no")
+    by_option = run("plan", "--target", "live", "--cluster", "two", cwd=folder, env=one)
+    assert by_option.stderr.startswith("Error: 'two' is no address")
+
+
+def test_a_scheduler_without_tls_on_another_machine_must_be_wanted(run: Run, folder: Path) -> None:
+    """192.0.2.1 is nobody's, and is not asked before; if it is wanted, it goes on to the ledger."""
+    words = ("plan", "--cluster", "tcp://192.0.2.1:8786")
+    refused = run(*words, cwd=folder)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("Error: the cluster tcp://192.0.2.1:8786 is on another machine and has ")
+    assert run(*words, "--insecure-cluster", cwd=folder).stderr == refuse_sqlite(folder)
+
+
+def test_a_file_chooses_processes_of_this_machine_alone(run: Run, folder: Path) -> None:
+    """`targets.yaml` sends nobody's secrets to a scheduler: another `cluster` than `local:N` is an error there."""
+    for address in ("everything", "tls://10.0.0.5:8786", "local:0"):
+        (folder / "campaigns/targets.yaml").write_text(TARGETS.format(f"'{address}'"), encoding="utf-8")
+        done = run("plan", "--target", "live", cwd=folder, env=OWN)
+        assert done.returncode == 1
+        assert "campaigns/targets.yaml:3:" in done.stderr
+        assert (
+            "targets.yaml chooses local:N alone for a cluster, as in local:4; a scheduler's address goes into "
+            "--cluster or RUNNER_CLUSTER"
+        ) in done.stderr

@@ -76,47 +76,36 @@ def test_a_campaign_goes_from_file_to_report(folder: Path, run: Run, check_json:
     assert summary["new_results"] == 0
 
 
-def test_a_second_apply_sends_nothing_and_leaves_the_lockfile_alone(folder: Path, run: Run) -> None:
-    """Applying again sends nothing, and the lockfile stays byte for byte the same."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    before = (folder / LOCKFILE).read_bytes()
-    again = run("apply", "--auto-approve", cwd=folder)
-    assert (again.returncode, again.stdout) == (0, "pulse: nothing sent.\n")
-    assert (folder / LOCKFILE).read_bytes() == before
+def test_whoever_was_texted_is_not_texted_again(folder: Path, run: Run) -> None:
+    """Neither the same command, nor an edited text, nor a lost ledger texts anybody again; a new row is texted alone."""
+
+    def apply() -> tuple[int, str]:
+        done = run("apply", "--auto-approve", cwd=folder)
+        return done.returncode, done.stdout
+
+    assert apply()[0] == 0
+    lockfile, ledger = folder / LOCKFILE, folder / ".runner/ledger.sqlite"
+    before = lockfile.read_bytes()
+    assert apply() == (0, "pulse: nothing sent.\n")
     plan = run("plan", "--detailed-exitcode", cwd=folder)
-    assert plan.returncode == 0
-    assert plan.stdout.endswith("Nothing to send.\n")
+    assert (plan.returncode, plan.stdout.endswith("Nothing to send.\n")) == (0, True)
 
-
-def test_an_added_recipient_gets_the_message_alone(folder: Path, run: Run) -> None:
-    """After a row is added to the CSV, only the new recipient is texted."""
-    run("apply", "--auto-approve", cwd=folder)
-    with (folder / "campaigns/audience/people.csv").open("a", encoding="utf-8") as file:
-        file.write("Fay,415 555 0106\n")
-    applied = json.loads(run("apply", "--auto-approve", "--format", "json", cwd=folder).stdout)
-    assert applied["campaigns"][0]["recipients_sent"] == 1
-    lockfile = json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))
-    assert sum(len(launch["recipients"]) for launch in lockfile["launches"]) == 5
-
-
-def test_a_changed_text_is_not_sent_again(folder: Path, run: Run) -> None:
-    """Editing a text after it was sent texts nobody."""
-    run("apply", "--auto-approve", cwd=folder)
-    file = folder / "campaigns/pulse.yaml"
-    file.write_text(file.read_text(encoding="utf-8").replace("a word", "two words"), encoding="utf-8")
-    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: nothing sent.\n"
-
-
-def test_a_lost_ledger_is_filled_from_the_lockfile(folder: Path, run: Run) -> None:
-    """Without the ledger, the lockfile alone keeps everyone from being texted again."""
-    run("apply", "--auto-approve", cwd=folder)
-    before = (folder / LOCKFILE).read_bytes()
     for file in (folder / ".runner").glob("ledger*"):
         file.unlink()
     assert run("plan", "--detailed-exitcode", cwd=folder).returncode == 0
-    assert not (folder / ".runner/ledger.sqlite").exists()
-    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: nothing sent.\n"
-    assert (folder / LOCKFILE).read_bytes() == before
+    assert not ledger.exists()
+    assert apply() == (0, "pulse: nothing sent.\n")
+    assert lockfile.read_bytes() == before
+
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("a word", "two words"), encoding="utf-8")
+    assert apply() == (0, "pulse: nothing sent.\n")
+    with (folder / "campaigns/audience/people.csv").open("a", encoding="utf-8") as rows:
+        rows.write("Fay,415 555 0106\n")
+    applied = json.loads(run("apply", "--auto-approve", "--format", "json", cwd=folder).stdout)
+    assert applied["campaigns"][0]["recipients_sent"] == 1
+    launches = json.loads(lockfile.read_text(encoding="utf-8"))["launches"]
+    assert sum(len(launch["recipients"]) for launch in launches) == 5
 
 
 @pytest.mark.slow

@@ -50,61 +50,9 @@ def say(folder: Path, phone: str, *texts: str) -> None:
 
 
 @pytest.fixture
-def doubtful(folder: Path, run: Run) -> str:
-    """The name of a doubtful reply, Ada's, that reconciling has found."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    say(folder, ADA, "10", "please stop texting me")
-    assert run("reconcile", cwd=folder).returncode == 0
-    (waiting,) = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)["replies"]
-    reply: str = waiting["reply"]
-    return reply
-
-
-@pytest.fixture
 def project(tmp_path: Path) -> None:
     """A project that has no campaigns yet."""
     (tmp_path / "campaigns").mkdir()
-
-
-def test_nobody_has_opted_out_without_a_ledger(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
-    """The list of a fresh machine is empty; nothing is created."""
-    (tmp_path / "campaigns").mkdir()
-    listed = run("optouts", "list", cwd=tmp_path)
-    assert (listed.returncode, listed.stdout, listed.stderr) == (0, NOBODY, "")
-    document = check_json(run("optouts", "list", "--format", "json", cwd=tmp_path).stdout, "optouts")
-    assert (document["opted_out"], document["replies"]) == (0, [])
-    assert [path.name for path in tmp_path.rglob("*")] == ["campaigns"]
-
-
-@pytest.mark.parametrize("command", ["list", "export"])
-def test_opt_outs_are_not_known_outside_of_a_project(tmp_path: Path, run: Run, command: str) -> None:
-    """Without campaigns and a ledger nobody is said to have opted out, unless the ledger was named."""
-    refused = run("optouts", command, cwd=tmp_path)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
-    named = run("optouts", command, "--ledger", f"sqlite:///{tmp_path / 'new.sqlite'}", cwd=tmp_path)
-    assert named.returncode == 0
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("optouts", "add", ADA),
-        ("optouts", "remove", ADA, "--auto-approve"),
-        ("optouts", "review"),
-        ("forget", ADA, "--auto-approve"),
-    ],
-)
-def test_nothing_is_recorded_outside_of_a_project(tmp_path: Path, run: Run, command: tuple[str, ...]) -> None:
-    """In a wrong folder no campaign would heed a new record: none is begun, unless its ledger was named."""
-    refused = run(*command, cwd=tmp_path)
-    assert (refused.returncode, refused.stdout) == (1, "")
-    assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
-    assert list(tmp_path.iterdir()) == []
-    if command[1] != "review":
-        named = run(*command, "--ledger", f"sqlite:///{tmp_path / 'new.sqlite'}", cwd=tmp_path)
-        assert named.returncode == 0
 
 
 @pytest.mark.usefixtures("project")
@@ -141,75 +89,6 @@ def test_letting_in_the_forgotten_is_warned_of(tmp_path: Path, run: Run) -> None
     assert '"opted_out": 2' in run("optouts", "list", "--format", "json", cwd=tmp_path).stdout
 
 
-def test_wrong_phones_are_refused_together(tmp_path: Path, run: Run) -> None:
-    """All that is wrong is said at once, and nobody is entered."""
-    done = run("optouts", "add", ADA, "415555010", "Ada Lovelace", cwd=tmp_path)
-    assert done.returncode == 64
-    assert done.stderr == (
-        "Error: the phone '41•••••10' is refused: it does not start with + and a country code; "
-        "the phone 'Ad• ••••••ce' is refused: it has letters in it\n  write it as in +14155550101\n"
-    )
-    assert not (tmp_path / ".runner").exists()
-
-
-@pytest.mark.usefixtures("project")
-def test_a_phone_that_is_let_in_was_not_on_record(tmp_path: Path, run: Run) -> None:
-    """Letting in somebody who never opted out changes nothing."""
-    done = run("optouts", "remove", ADA, "--auto-approve", cwd=tmp_path)
-    assert done.stdout == f"0 entries dismissed. {NOBODY}"
-
-
-def test_a_doubtful_reply_is_shown_and_decided(
-    folder: Path, run: Run, doubtful: str, check_json: CheckJson
-) -> None:
-    """What it says is shown on request alone; a decision is kept when it is read again."""
-    plain = run("optouts", "list", cwd=folder)
-    assert plain.stdout.startswith(
-        "sandbox: 0 people have opted out; 1 doubtful reply waits for a decision.\nreply"
-    )
-    assert plain.stdout.endswith(
-        "Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.\n"
-    )
-    assert re.search(rf"\n{doubtful}  \d{{4}}-\d\d-\d\d \d\d:\d\d UTC  one person\n", plain.stdout)
-    assert "stop texting" not in plain.stdout
-    shown = run("optouts", "list", "--show-replies", cwd=folder)
-    assert " ".join(f"{doubtful} pulse/ask Why? please stop texting me".split()) in " ".join(
-        shown.stdout.split()
-    )
-    document = check_json(
-        run("optouts", "list", "--show-replies", "--format", "json", cwd=folder).stdout, "optouts"
-    )
-    (reply,) = document["replies"]
-    assert (reply["campaign"], reply["message"], reply["text"]) == ("pulse", "ask", "please stop texting me")
-    dismissed = run("optouts", "dismiss", doubtful, cwd=folder)
-    assert dismissed.stdout == f"1 entry dismissed. {NOBODY}"
-    assert run("reconcile", cwd=folder).stderr == ""
-    confirmed = run("optouts", "confirm", doubtful, "--format", "json", cwd=folder)
-    document = check_json(confirmed.stdout, "optouts")
-    assert (document["changed"], document["opted_out"], document["doubtful"]) == (1, 1, 0)
-
-
-def test_the_doubt_about_somebody_who_opted_out_needs_no_decision(
-    folder: Path, run: Run, doubtful: str
-) -> None:
-    """Whoever is on record in another way isn't texted, whatever the reply means."""
-    assert doubtful
-    assert run("optouts", "add", ADA, cwd=folder).stdout == (
-        "1 entry new. sandbox: 1 person has opted out; 0 doubtful replies wait for a decision.\n"
-    )
-
-
-def test_an_unknown_reply_is_refused(folder: Path, run: Run, doubtful: str) -> None:
-    """A reply that isn't on record is named, and the others are not decided either."""
-    done = run("optouts", "confirm", doubtful, "another", cwd=folder)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: there is no such reply on sandbox: another; nothing was changed\n"
-        "  `runner optouts list` names those that wait for a decision\n"
-    )
-    assert doubtful in run("optouts", "list", cwd=folder).stdout
-
-
 @pytest.mark.usefixtures("project")
 def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
     """A CSV is read as audiences are: any dialect, damage mended, each person once."""
@@ -221,35 +100,6 @@ def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJs
     assert (done.returncode, done.stderr) == (0, "")
     document = check_json(done.stdout, "optouts")
     assert (document["changed"], document["opted_out"]) == (2, 2)
-
-
-@pytest.mark.usefixtures("project")
-def test_with_one_wrong_row_nothing_is_imported(tmp_path: Path, run: Run) -> None:
-    """Every problem is told with its row, and nobody is entered."""
-    rows = "phone\n" + "".join(f"+1415555{n:04}\n" for n in range(100, 200)) + "+1415\nnobody\n"
-    (tmp_path / "stopped.csv").write_text(rows, encoding="utf-8")
-    done = run("optouts", "import", "stopped.csv", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr == (
-        "stopped.csv:102:1: error: the phone '+1415' is refused: it has too few digits "
-        "[opt-out-phone-invalid]\n"
-        "stopped.csv:103:1: error: the phone 'no••dy' is refused: it has letters in it "
-        "[opt-out-phone-invalid]\n    write digits alone\n"
-        "Error: 2 errors: nothing was entered\n"
-    )
-    assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
-
-
-@pytest.mark.usefixtures("project")
-def test_a_file_without_the_column_is_refused(tmp_path: Path, run: Run) -> None:
-    """The column that is sought and those that there are stand in the message."""
-    (tmp_path / "stopped.csv").write_text("name,mobile\nAda,+14155550101\n", encoding="utf-8")
-    done = run("optouts", "import", "stopped.csv", cwd=tmp_path)
-    assert done.stderr == (
-        "stopped.csv:1:1: error: there is no column `phone` [csv-phone-column]\n"
-        "    name the one that holds the phones with --phone-column; the file has: name, mobile\n"
-        "Error: 1 error: nothing was entered\n"
-    )
 
 
 def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
@@ -272,121 +122,6 @@ def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, c
     assert '"opted_out": 1' in run("optouts", "list", "--format", "json", cwd=there).stdout
 
 
-@pytest.mark.usefixtures("project")
-def test_an_import_for_another_target_is_refused(tmp_path: Path, run: Run) -> None:
-    """Opt-outs hold on their own target; those of another one would be entered for nobody."""
-    run("optouts", "add", ADA, cwd=tmp_path)
-    run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
-    live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
-    done = run("optouts", "import", "optouts.jsonl", cwd=tmp_path, env=live)
-    assert done.returncode == 1
-    assert done.stderr == (
-        f"Error: optouts.jsonl is of the target 'sandbox', not 'live': nothing was entered\n{EXPORT_AGAIN}"
-    )
-
-
-@pytest.mark.usefixtures("project")
-def test_a_damaged_export_is_refused(tmp_path: Path, run: Run) -> None:
-    """A line that cannot be read is named, and nothing of the file is entered."""
-    run("optouts", "add", ADA, BOB, cwd=tmp_path)
-    run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
-    file = tmp_path / "optouts.jsonl"
-    file.write_bytes(file.read_bytes()[:-20])
-    (tmp_path / "new/campaigns").mkdir(parents=True)
-    done = run("optouts", "import", file, cwd=tmp_path / "new")
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"Error: {file} is not JSON, or was edited by hand (line 8): nothing was entered\n{EXPORT_AGAIN}",
-    )
-    assert run("optouts", "list", cwd=tmp_path / "new").stdout == NOBODY
-    file.write_bytes(b'{"opt_outs_version": "\xff"}')
-    done = run("optouts", "import", "optouts.jsonl", cwd=tmp_path)
-    assert done.stderr == (f"Error: optouts.jsonl is not UTF-8: nothing was entered\n{EXPORT_AGAIN}")
-
-
-@pytest.mark.parametrize("before", [(), ("optouts", "remove", ADA, "--auto-approve")])
-def test_there_is_nothing_to_export(tmp_path: Path, run: Run, before: tuple[str, ...]) -> None:
-    """Without anybody on record no file is written, which is said: without a ledger, and with an empty one."""
-    (tmp_path / "campaigns").mkdir()
-    if before:
-        run(*before, cwd=tmp_path)
-    done = run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (
-        0,
-        "Nobody is on record on sandbox: optouts.jsonl was not written.\n",
-    )
-    assert run("optouts", "export", cwd=tmp_path).stderr == "Nobody is on record on sandbox.\n"
-
-
-@pytest.mark.usefixtures("project")
-def test_an_export_that_cannot_be_written(tmp_path: Path, run: Run) -> None:
-    """A file that cannot be written is said."""
-    run("optouts", "add", ADA, cwd=tmp_path)
-    done = run("optouts", "export", "--out", "no/such/optouts.jsonl", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (
-        1,
-        "Error: no/such/optouts.jsonl cannot be written: No such file or directory\n",
-    )
-
-
-@pytest.mark.usefixtures("project")
-def test_another_key_is_told(tmp_path: Path, run: Run) -> None:
-    """With a wrong key nobody would seem to have opted out: it stops."""
-    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": STATE_KEY})
-    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": OTHER_STATE_KEY})
-    assert done.returncode == 1
-    assert done.stderr == (
-        "Error: the ledger's record of sandbox was written with another RUNNER_STATE_KEY\n"
-        "  set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new\n"
-    )
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize(
-    ("name", "value"), [("evidence", "\ud800"), ("evidence", "a\0b"), ("at", "\ud800"), ("at", "soon")]
-)
-def test_a_hostile_export_is_refused(tmp_path: Path, run: Run, name: str, value: str) -> None:
-    """What no database holds is refused in words, and nothing of the file is entered."""
-    run("optouts", "add", ADA, BOB, cwd=tmp_path)
-    file = tmp_path / "optouts.jsonl"
-    assert run("optouts", "export", "--out", file, cwd=tmp_path).returncode == 0
-    book = json.loads(file.read_text(encoding="utf-8"))
-    book["entries"][1][name] = value
-    file.write_text(json.dumps(book, indent=2), encoding="utf-8")
-    for known in (*(tmp_path / ".runner").glob("ledger.sqlite*"), tmp_path / SUPPRESSIONS):
-        known.unlink()
-    done = run("optouts", "import", file, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"Error: {file} ")
-    assert done.stderr.endswith(f": nothing was entered\n{EXPORT_AGAIN}")
-    assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
-
-
-@pytest.mark.usefixtures("project")
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (
-            b"{\xff}\n",
-            "is not UTF-8",
-        ),
-        (
-            b"{" + b" " * 5_000_000,
-            "is not JSON, or was edited by hand (line 1)",
-        ),
-    ],
-)
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path, run: Run, content: bytes, words: str) -> None:
-    """Neither an encoding nor a line without end gets far."""
-    file = tmp_path / "optouts.jsonl"
-    file.write_bytes(content)
-    done = run("optouts", "import", file, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"Error: {file} {words}: nothing was entered\n{EXPORT_AGAIN}",
-    )
-
-
 def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -> None:
     """A rehearsed day is the day of what is entered in it."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0
@@ -399,59 +134,6 @@ def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -
     entered = {item["source"]: item["at"] for item in entries}
     assert set(entered) == {"person", "forgotten", "reply"}
     assert all(datetime.fromisoformat(at) > next_year for at in entered.values())
-
-
-@pytest.fixture
-def asking(folder: Path, run: Run) -> str:
-    """The name of a reply by which Ada, who was entered as opted out, asks for texts again."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    run("optouts", "add", ADA, cwd=folder)
-    say(folder, ADA, "10", "You can text me again")
-    reconciled = run("reconcile", cwd=folder)
-    assert reconciled.stderr == (
-        "1 reply asks for texts again on sandbox; nobody is let in until you decide: `runner optouts list`\n"
-    )
-    document = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)
-    assert (document["opted_out"], document["doubtful"], document["opt_ins"]) == (1, 0, 1)
-    (waiting,) = document["replies"]
-    assert waiting["asks"] == "opt_in"
-    reply: str = waiting["reply"]
-    return reply
-
-
-@pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
-def test_a_wish_to_be_texted_again_is_decided(
-    folder: Path, run: Run, asking: str, check_json: CheckJson, command: str, left: int
-) -> None:
-    """It is listed apart, with its text on request; confirmed it lets its author in, dismissed it does not."""
-    listed = run("optouts", "list", "--show-replies", cwd=folder).stdout
-    assert "\n1 reply asks for texts again:\n" in listed
-    assert "You can text me again" in listed
-    assert listed.endswith(
-        "Let its author in with `runner optouts confirm REPLY`, or not with `runner optouts dismiss REPLY`.\n"
-    )
-    decided = run("optouts", command, asking, "--format", "json", cwd=folder)
-    document = check_json(decided.stdout, "optouts")
-    assert (document["changed"], document["opted_out"], document["opt_ins"]) == (1, left, 0)
-    assert run("reconcile", cwd=folder).stderr == ""
-    check_json(run("optouts", "list", "--format", "json", cwd=folder).stdout, "optouts")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
-def test_a_wish_that_was_decided_is_not_asked_about_again(
-    folder: Path, run: Run, asking: str, command: str, left: int
-) -> None:
-    """On a machine that reads the reply anew, the file of suppressions says that it was decided, and how."""
-    run("optouts", command, asking, cwd=folder)
-    for file in (folder / ".runner").glob("ledger*"):
-        file.unlink()
-    assert run("reconcile", cwd=folder).stderr == ""
-    document = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)
-    assert (document["opted_out"], document["opt_ins"]) == (left, 0)
-    run("optouts", "add", ADA, cwd=folder)
-    document = json.loads(run("optouts", "list", "--format", "json", cwd=folder).stdout)
-    assert (document["opted_out"], document["opt_ins"]) == (1, 0)
 
 
 def review_at_terminal(folder: Path, keys: str) -> tuple[int, str]:
@@ -518,24 +200,6 @@ def test_replies_are_decided_by_one_key_each(folder: Path, run: Run) -> None:
     )
 
 
-def test_a_review_of_nothing_needs_no_terminal(folder: Path, run: Run) -> None:
-    """If no reply waits, nobody has to press a key."""
-    done = run("optouts", "review", cwd=folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"0 entries decided. {NOBODY}", "")
-
-
-@pytest.mark.usefixtures("doubtful")
-def test_there_is_no_review_without_a_terminal(folder: Path, run: Run) -> None:
-    """If replies wait, it says how to decide otherwise."""
-    done = run("optouts", "review", cwd=folder)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr == (
-        "Error: there is no terminal to ask, and nothing was changed\n"
-        "  `runner optouts list --show-replies` shows the replies; decide each with `runner optouts confirm "
-        "REPLY` or `runner optouts dismiss REPLY`\n"
-    )
-
-
 def test_a_campaign_adds_words_that_opt_out(folder: Path, run: Run) -> None:
     """`policy.opt_out_words` count as the whole reply and at its start, and in what was read before."""
     campaign = folder / "campaigns/pulse.yaml"
@@ -567,3 +231,235 @@ def test_opt_out_words_that_are_none_are_refused(folder: Path, run: Run, words: 
     done = run("validate", cwd=folder)
     assert done.returncode == 1
     assert message in done.stdout + done.stderr
+
+
+def list_json(run: Run, folder: Path, *options: str) -> dict[str, Any]:
+    """Return the document of `runner optouts list`."""
+    document: dict[str, Any] = json.loads(
+        run("optouts", "list", *options, "--format", "json", cwd=folder).stdout
+    )
+    return document
+
+
+def test_outside_of_a_project_nothing_is_known_or_recorded(tmp_path: Path, run: Run) -> None:
+    """In a wrong folder no campaign would heed a record: none is read or begun, unless its ledger is named."""
+    for words in (
+        f"optouts list|optouts export|optouts add {ADA}|optouts remove {ADA} --auto-approve|optouts review|"
+        f"forget {ADA} --auto-approve"
+    ).split("|"):
+        refused = run(*words.split(), cwd=tmp_path)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
+        assert list(tmp_path.iterdir()) == []
+    for words in ("list", "export", f"add {ADA}"):
+        ledger = f"sqlite:///{tmp_path / 'new.sqlite'}"
+        assert run("optouts", *words.split(), "--ledger", ledger, cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.usefixtures("project")
+def test_a_fresh_machine_knows_of_nobody(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """Lists are empty, nothing is created, and no file is written, which is said."""
+    listed = run("optouts", "list", cwd=tmp_path)
+    assert (listed.returncode, listed.stdout, listed.stderr) == (0, NOBODY, "")
+    document = check_json(run("optouts", "list", "--format", "json", cwd=tmp_path).stdout, "optouts")
+    assert (document["opted_out"], document["people"], document["replies"]) == (0, [], [])
+    assert [path.name for path in tmp_path.rglob("*")] == ["campaigns"]
+    for _ in range(2):
+        done = run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (
+            0,
+            "Nobody is on record on sandbox: optouts.jsonl was not written.\n",
+        )
+        # Letting in somebody who never opted out changes nothing, and leaves an empty ledger.
+        removed = run("optouts", "remove", ADA, "--auto-approve", cwd=tmp_path)
+        assert removed.stdout == f"0 entries dismissed. {NOBODY}"
+    done = run("optouts", "review", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"0 entries decided. {NOBODY}", "")
+
+
+@pytest.mark.usefixtures("project")
+def test_people_are_listed_without_their_phones(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
+    """The latest first: a fingerprint, since when, and how it is known; all of many with -v."""
+    run("optouts", "add", ADA, cwd=tmp_path)
+    run("forget", BOB, "--auto-approve", cwd=tmp_path)
+    shown = run("optouts", "list", cwd=tmp_path).stdout
+    assert re.search(
+        r"[0-9a-f]{20}  \d{4}-\d\d-\d\d \d\d:\d\d UTC  their data was removed\n"
+        r"[0-9a-f]{20}  \S+ \S+ UTC  entered by hand\n$",
+        shown,
+    )
+    assert "555" not in shown.replace(".", "")
+    document = check_json(run("optouts", "list", "--format", "json", cwd=tmp_path).stdout, "optouts")
+    assert [one["source"] for one in document["people"]] == ["forgotten", "person"]
+    run("optouts", "add", *(f"+1415555{n:04}" for n in range(200, 230)), cwd=tmp_path)
+    assert "\n12 earlier ones: `runner optouts list -v`.\n" in run("optouts", "list", cwd=tmp_path).stdout
+    assert len(run("optouts", "list", "-v", cwd=tmp_path).stdout.splitlines()) == 3 + 32
+
+
+@pytest.mark.usefixtures("project")
+def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
+    """Everything wrong on a command line or in a file is told at once, with its place and the way on."""
+    rows = "phone\n" + "".join(f"+1415555{n:04}\n" for n in range(100, 200)) + "+1415\nnobody\n"
+    (tmp_path / "stopped.csv").write_text(rows, encoding="utf-8")
+    (tmp_path / "mobile.csv").write_text("name,mobile\nAda,+14155550101\n", encoding="utf-8")
+    for words, code, said in (
+        (
+            ("add", ADA, "415555010", "Ada Lovelace"),
+            64,
+            (
+                "Error: the phone '41•••••10' is refused: it does not start with + and a country code; "
+                "the phone 'Ad• ••••••ce' is refused: it has letters in it\n  write it as in +14155550101\n"
+            ),
+        ),
+        (
+            ("import", "stopped.csv"),
+            1,
+            (
+                "stopped.csv:102:1: error: the phone '+1415' is refused: it has too few digits "
+                "[opt-out-phone-invalid]\n"
+                "stopped.csv:103:1: error: the phone 'no••dy' is refused: it has letters in it "
+                "[opt-out-phone-invalid]\n    write digits alone\n"
+                "Error: 2 errors: nothing was entered\n"
+            ),
+        ),
+        (
+            ("import", "mobile.csv"),
+            1,
+            (
+                "mobile.csv:1:1: error: there is no column `phone` [csv-phone-column]\n"
+                "    name the one that holds the phones with --phone-column; the file has: name, mobile\n"
+                "Error: 1 error: nothing was entered\n"
+            ),
+        ),
+        (("import", "mobile.csv", "--region", "UK"), 64, "there is no region UK: did you mean GB?\n"),
+        (("import", "mobile.csv", "--region", "zz9"), 64, "use a code of ISO 3166-1, as in US, GB, DE\n"),
+    ):
+        done = run("optouts", *words, cwd=tmp_path)
+        assert done.returncode == code
+        assert done.stderr.endswith(said)
+        assert run("optouts", "list", cwd=tmp_path).stdout == NOBODY
+    # With a wrong key nobody would seem to have opted out: it stops.
+    run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": STATE_KEY})
+    done = run("optouts", "add", ADA, cwd=tmp_path, env={"RUNNER_STATE_KEY": OTHER_STATE_KEY})
+    assert (done.returncode, done.stderr) == (
+        1,
+        (
+            "Error: the ledger's record of sandbox was written with another RUNNER_STATE_KEY\n"
+            "  set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new\n"
+        ),
+    )
+
+
+@pytest.mark.usefixtures("project")
+def test_an_export_that_is_damaged_or_of_another_target_is_refused(tmp_path: Path, run: Run) -> None:
+    """What cannot be read, no database holds, or would be entered for nobody: nothing of the file is entered."""
+    run("optouts", "add", ADA, BOB, cwd=tmp_path)
+    refused = run("optouts", "export", "--out", "no/such/optouts.jsonl", cwd=tmp_path)
+    assert (refused.returncode, refused.stderr) == (
+        1,
+        "Error: no/such/optouts.jsonl cannot be written: No such file or directory\n",
+    )
+    file, new = tmp_path / "optouts.jsonl", tmp_path / "new"
+    (new / "campaigns").mkdir(parents=True)
+    run("optouts", "export", "--out", file, cwd=tmp_path)
+    whole = file.read_bytes()
+    book = json.loads(whole)
+    hostile = []
+    for name, value in (("evidence", "\ud800"), ("evidence", "a\0b"), ("at", "\ud800"), ("at", "soon")):
+        entries = [dict(one) for one in book["entries"]]
+        entries[1][name] = value
+        hostile.append((json.dumps(book | {"entries": entries}, indent=2).encode(), ""))
+    for content, words in (
+        (whole[:-20], "is not JSON, or was edited by hand (line 8)"),
+        (b'{"opt_outs_version": "\xff"}', "is not UTF-8"),
+        (b"{" + b" " * 5_000_000, "is not JSON, or was edited by hand (line 1)"),
+        *hostile,
+    ):
+        file.write_bytes(content)
+        done = run("optouts", "import", file, cwd=new)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: {file} {words}")
+        assert done.stderr.endswith(f": nothing was entered\n{EXPORT_AGAIN}")
+        assert run("optouts", "list", cwd=new).stdout == NOBODY
+    file.write_bytes(whole)
+    live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
+    done = run("optouts", "import", file, cwd=new, env=live)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Error: {file} is of the target 'sandbox', not 'live': nothing was entered\n{EXPORT_AGAIN}",
+    )
+
+
+def test_a_doubtful_reply_is_shown_and_decided(folder: Path, run: Run, check_json: CheckJson) -> None:
+    """What it says is shown on request alone; a decision is kept when it is read again."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    say(folder, ADA, "10", "please stop texting me")
+    assert run("reconcile", cwd=folder).returncode == 0
+    plain = run("optouts", "list", cwd=folder).stdout
+    (waiting,) = list_json(run, folder)["replies"]
+    reply = waiting["reply"]
+    assert plain.startswith("sandbox: 0 people have opted out; 1 doubtful reply waits for a decision.\nreply")
+    assert plain.endswith("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.\n")
+    assert re.search(rf"\n{reply}  \d{{4}}-\d\d-\d\d \d\d:\d\d UTC  one person\n", plain)
+    assert "stop texting" not in plain
+    shown = run("optouts", "list", "--show-replies", cwd=folder).stdout
+    assert f"{reply} pulse/ask Why? please stop texting me" in " ".join(shown.split())
+    (shown_reply,) = list_json(run, folder, "--show-replies")["replies"]
+    assert (shown_reply["campaign"], shown_reply["text"]) == ("pulse", "please stop texting me")
+    review = run("optouts", "review", cwd=folder)
+    assert (review.returncode, review.stderr) == (
+        64,
+        (
+            "Error: there is no terminal to ask, and nothing was changed\n"
+            "  `runner optouts list --show-replies` shows the replies; decide each with `runner optouts confirm "
+            "REPLY` or `runner optouts dismiss REPLY`\n"
+        ),
+    )
+    unknown = run("optouts", "confirm", reply, "another", cwd=folder)
+    assert (unknown.returncode, unknown.stderr) == (
+        1,
+        (
+            "Error: there is no such reply on sandbox: another; nothing was changed\n"
+            "  `runner optouts list` names those that wait for a decision\n"
+        ),
+    )
+    dismissed = run("optouts", "dismiss", reply, cwd=folder)
+    assert dismissed.stdout == f"1 entry dismissed. {NOBODY}"
+    assert run("reconcile", cwd=folder).stderr == ""
+    document = check_json(run("optouts", "confirm", reply, "--format", "json", cwd=folder).stdout, "optouts")
+    assert (document["changed"], document["opted_out"], document["doubtful"]) == (1, 1, 0)
+    # The doubt about somebody who is on record in another way needs no decision.
+    say(folder, BOB, "10", "please stop texting me")
+    run("reconcile", cwd=folder)
+    assert run("optouts", "add", BOB, cwd=folder).stdout == (
+        "1 entry new. sandbox: 2 people have opted out; 0 doubtful replies wait for a decision.\n"
+    )
+
+
+@pytest.mark.parametrize(("command", "left"), [("confirm", 0), ("dismiss", 1)])
+def test_a_wish_to_be_texted_again_is_decided(folder: Path, run: Run, command: str, left: int) -> None:
+    """Confirmed it lets its author in, dismissed it does not; a machine that reads it anew asks nobody again."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    run("optouts", "add", ADA, cwd=folder)
+    say(folder, ADA, "10", "You can text me again")
+    assert run("reconcile", cwd=folder).stderr == (
+        "1 reply asks for texts again on sandbox; nobody is let in until you decide: `runner optouts list`\n"
+    )
+    document = list_json(run, folder)
+    assert (document["opted_out"], document["doubtful"], document["opt_ins"]) == (1, 0, 1)
+    (waiting,) = document["replies"]
+    assert waiting["asks"] == "opt_in"
+    listed = run("optouts", "list", "--show-replies", cwd=folder).stdout
+    assert "\n1 reply asks for texts again:\n" in listed
+    assert "You can text me again" in listed
+    assert listed.endswith(
+        "Let its author in with `runner optouts confirm REPLY`, or not with `runner optouts dismiss REPLY`.\n"
+    )
+    decided = json.loads(run("optouts", command, waiting["reply"], "--format", "json", cwd=folder).stdout)
+    assert (decided["changed"], decided["opted_out"], decided["opt_ins"]) == (1, left, 0)
+    for file in (folder / ".runner").glob("ledger*"):
+        file.unlink()
+    assert run("reconcile", cwd=folder).stderr == ""
+    assert (list_json(run, folder)["opted_out"], list_json(run, folder)["opt_ins"]) == (left, 0)
+    run("optouts", "add", ADA, cwd=folder)
+    assert (list_json(run, folder)["opted_out"], list_json(run, folder)["opt_ins"]) == (1, 0)

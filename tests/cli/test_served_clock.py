@@ -1,4 +1,4 @@
-"""The clock of a served sandbox, which commands follow under the name `sandbox` alone."""
+"""The sandbox's clock: it goes to what is due, and commands follow that of a served one as `sandbox` alone."""
 
 from __future__ import annotations
 
@@ -64,6 +64,20 @@ def test_served_sandbox_moves_the_clock_of_commands(folder: Path, run: Run, serv
         assert count_planned(run, folder, environment) == (1, 0)
         done = run("apply", "--auto-approve", cwd=folder, env=environment)
         assert done.stdout == "pulse: 1 recipient texted in 1 launch.\n"
+
+
+def test_clock_goes_to_the_next_message(folder: Path, run: Run) -> None:
+    """`clock next` goes to when a message of the campaigns comes due, says which, and what sends it."""
+    moved = run("sandbox", "clock", "next", cwd=folder)
+    assert moved.stdout.splitlines()[1:] == [
+        "Due from now on: pulse/ask, to up to 1 person. Next: `runner reconcile`, then `runner apply`."
+    ]
+    assert count_planned(run, folder, {}) == (1, 0)
+    nothing = run("sandbox", "clock", "next", cwd=folder)
+    assert (nothing.returncode, nothing.stderr) == (
+        1,
+        "Error: nothing is due: no session waits for an answer\n",
+    )
 
 
 def test_no_other_target_moves_the_clock(folder: Path, run: Run, serve: Serve) -> None:

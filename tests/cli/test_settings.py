@@ -61,6 +61,7 @@ def test_each_variable_is_in_the_table() -> None:
         "RUNNER_PLAN_DENIED_BY",
         "RUNNER_REVIEWED_BY",
         "RUNNER_PULL_REQUEST",
+        "RUNNER_RECORDED",
     }
 
 
@@ -93,3 +94,14 @@ def test_further_folders_come_from_the_environment(run: Run, folder: Path) -> No
     for place in ("../campaigns/audience", f"elsewhere, {folder}/campaigns/audience"):
         assert run("validate", cwd=project, env={"RUNNER_ALLOW_PATH": place}).returncode == 0
     assert run("--allow-path", "../campaigns/audience", "validate", cwd=project).returncode == 0
+
+
+def test_a_duration_of_nothing_is_given(run: Run, folder: Path) -> None:
+    """`--settle-window 0s` beats the variable, whose text is not even read then."""
+    words = ("apply", "--auto-approve", "--settle-window", "0s")
+    assert run(*words, cwd=folder, env={"RUNNER_SETTLE_WINDOW": "soon"}).returncode == 0
+    refused = run(*words[:2], cwd=folder, env={"RUNNER_SETTLE_WINDOW": "soon"})
+    assert (refused.returncode, refused.stderr) == (
+        64,
+        "Error: RUNNER_SETTLE_WINDOW: 'soon' is not a duration\n  write for example 500ms, 10s or 2m\n",
+    )

@@ -173,48 +173,6 @@ def test_the_file_changes_only_if_something_has(tmp_path: Path, run: Run, live: 
     assert (first / FILE).stat().st_mode & 0o777 == 0o644
 
 
-def test_what_a_killed_command_had_not_written_is_written_by_the_next(
-    tmp_path: Path, run: Run, live: dict[str, str]
-) -> None:
-    """Killed between ledger and file, it leaves the ledger with more: any command that writes brings it out."""
-    first = write(tmp_path / "first", "pulse")
-    run("optouts", "add", ADA, cwd=first, env=live)
-    before = (first / FILE).read_bytes()
-    run("optouts", "add", BOB, cwd=first, env=live)
-    after = (first / FILE).read_bytes()
-    (first / FILE).write_bytes(before)
-    assert run("apply", "--auto-approve", "--limit", "1", cwd=first, env=live).returncode == 0
-    assert (first / FILE).read_bytes() == after
-
-
-def test_an_older_file_undoes_nothing(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
-    """Restored by git, it says that somebody was not let in, and lacks another: the ledger knows better."""
-    first = write(tmp_path / "first", "pulse")
-    run("optouts", "add", ADA, cwd=first, env=live)
-    old = (first / FILE).read_bytes()
-    run("optouts", "remove", ADA, "--auto-approve", cwd=first, env=live)
-    run("optouts", "add", BOB, cwd=first, env=live)
-    new = (first / FILE).read_bytes()
-    (first / FILE).write_bytes(old)
-    assert plan(run, first, live)["pulse"]["opted_out"] == 1
-    run("reconcile", cwd=first, env=live)
-    assert (first / FILE).read_bytes() == new
-
-
-def test_a_ledger_that_is_lost_half_way_takes_nothing_along(
-    tmp_path: Path, run: Run, live: dict[str, str]
-) -> None:
-    """Earlier decisions stand in the file, and later ones go on from them."""
-    first = write(tmp_path / "first", "pulse")
-    run("optouts", "add", ADA, BOB, cwd=first, env=live)
-    shutil.rmtree(first / ".runner")
-    run("optouts", "remove", ADA, "--auto-approve", cwd=first, env=live)
-    shutil.rmtree(first / ".runner")
-    run("optouts", "add", CY, cwd=first, env=live)
-    assert [entry["state"] for entry in read_entries(first)].count("confirmed") == 2
-    assert plan(run, first, live)["pulse"]["to_send"] == 1
-
-
 def test_who_was_forgotten_is_so_everywhere(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
     """A new campaign on a new machine doesn't text them, whatever else there was of them."""
     first = write(tmp_path / "first", "pulse")
@@ -227,32 +185,6 @@ def test_who_was_forgotten_is_so_everywhere(tmp_path: Path, run: Run, live: dict
     assert plan(run, write(other, "coffee"), live)["coffee"]["opted_out"] == 1
     run("apply", "--auto-approve", cwd=other, env=live)
     assert read_entries(other) == [entry]
-
-
-def test_a_forged_entry_stops_everything(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
-    """Somebody who can push a branch, without the key, lets nobody in and has nobody left out."""
-    first = write(tmp_path / "first", "pulse")
-    run("optouts", "add", ADA, cwd=first, env=live)
-    data = json.loads((first / FILE).read_text(encoding="utf-8"))
-    data["entries"][0] |= {"state": "dismissed", "at": "2027-01-01T00:00:00.000000Z"}
-    (first / FILE).write_text(json.dumps(data), encoding="utf-8")
-    words = (
-        "Error: campaigns/live.suppressions.json:1: the entry of 2027-01-01T00:00:00.000000Z (person) was written "
-        "without this RUNNER_STATE_KEY: it does not fit its seal\n  restore it with git\n"
-    )
-    for command in (("plan",), ("apply", "--auto-approve"), ("optouts", "list")):
-        done = run(*command, cwd=first, env=live)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
-
-
-def test_an_emptied_file_stops_everything(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
-    """A disk that was full, say: it isn't taken for one in which nobody has opted out."""
-    first = write(tmp_path / "first", "pulse")
-    (first / FILE).write_text("", encoding="utf-8")
-    words = f"Error: {FILE} is not JSON, or was edited by hand (line 1)\n  restore it with git\n"
-    for command in (("plan",), ("apply", "--auto-approve")):
-        done = run(*command, cwd=first, env=live)
-        assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
 
 
 def test_a_file_that_git_still_has_is_missed(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
@@ -275,32 +207,6 @@ def test_a_file_that_git_still_has_is_missed(tmp_path: Path, run: Run, live: dic
     for remedy in (f"checkout -- {FILE}", f"rm --quiet {FILE}"):
         subprocess.run(["git", *remedy.split()], cwd=first, check=True)
         assert run("plan", cwd=first, env=live).returncode == 0
-
-
-def test_a_file_that_an_editor_has_laid_out_is_no_lockfile(
-    tmp_path: Path, run: Run, live: dict[str, str]
-) -> None:
-    """Its pauses name campaigns, and nobody is told to remove it."""
-    first = write(tmp_path / "first", "pulse")
-    run("pause", "pulse", cwd=first, env=live)
-    data = json.loads((first / FILE).read_text(encoding="utf-8"))
-    (first / FILE).write_text(json.dumps(data, indent=2), encoding="utf-8")
-    done = run("plan", cwd=first, env=live)
-    assert done.returncode == 7
-    assert "which has moved" not in done.stderr
-
-
-def test_a_missing_key_is_an_error(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
-    """Without it nobody would have opted out."""
-    first = write(tmp_path / "first", "pulse")
-    run("optouts", "add", ADA, cwd=first, env=live)
-    second = replace_machine(first, "second")
-    done = run("plan", cwd=second, env={name: live[name] for name in live.keys() - KEY.keys()})
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "Error: campaigns/live.suppressions.json was written with a RUNNER_STATE_KEY, and none is set\n"
-        "  set RUNNER_STATE_KEY to the key it was written with; with another one nobody would have opted out\n"
-    )
 
 
 def test_without_a_secret_opt_outs_of_all_machines_unite(tmp_path: Path, run: Run, serve: Serve) -> None:
@@ -333,31 +239,6 @@ def test_what_git_has_merged_is_read_and_written_clean(
     assert plan(run, first, live)["pulse"]["opted_out"] == 3
     run("reconcile", cwd=first, env=live)
     assert len(read_entries(first)) == 3
-
-
-def test_a_file_of_suppressions_is_no_campaign(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
-    """Nor is it one if a shell has put it among the paths."""
-    first = write(tmp_path / "first", "pulse")
-    run("optouts", "add", ADA, cwd=first, env=live)
-    done = run("plan", "campaigns/pulse.yaml", FILE, "--format", "json", cwd=first, env=live)
-    (campaign,) = json.loads(done.stdout)["campaigns"]
-    assert campaign["messages"][0]["opted_out"] == 1
-
-
-def test_campaigns_below_another_folder_have_their_own_file(
-    tmp_path: Path, run: Run, live: dict[str, str]
-) -> None:
-    """It stands in the folder `campaigns` above them, and what stands in the default one counts as well."""
-    first = write(tmp_path / "first", "pulse")
-    other = write(first / "shop", "coffee")
-    run("optouts", "add", ADA, cwd=first, env=live)
-    run("optouts", "add", BOB, cwd=other, env=live)
-    assert (other / FILE).is_file()
-    done = run("plan", "shop/campaigns/coffee.yaml", "--format", "json", cwd=first, env=live)
-    (campaign,) = json.loads(done.stdout)["campaigns"]
-    assert campaign["messages"][0]["opted_out"] == 2
-    inner = run("plan", "--format", "json", cwd=other, env=live)
-    assert json.loads(inner.stdout)["campaigns"][0]["messages"][0]["opted_out"] == 1
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -494,3 +375,93 @@ def test_held_people_are_held_elsewhere(tmp_path: Path, run: Run, live: dict[str
     assert plan(run, replace_machine(third, "fourth"), live)["pulse"]["already_sent"] == 3
     run("reconcile", cwd=third, env=live)
     assert read_entries(third) == []
+
+
+def test_a_file_that_is_not_as_it_was_written_stops_everything(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """Forged without the key, emptied by a full disk, or without its key: nobody is let in by that."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    whole = (first / FILE).read_text(encoding="utf-8")
+    data = json.loads(whole)
+    data["entries"][0] |= {"state": "dismissed", "at": "2027-01-01T00:00:00.000000Z"}
+    second = replace_machine(first, "second")
+    for folder, text, env, words in (
+        (
+            first,
+            json.dumps(data),
+            live,
+            (
+                "Error: campaigns/live.suppressions.json:1: the entry of 2027-01-01T00:00:00.000000Z (person) was "
+                "written without this RUNNER_STATE_KEY: it does not fit its seal\n  restore it with git\n"
+            ),
+        ),
+        (
+            first,
+            "",
+            live,
+            f"Error: {FILE} is not JSON, or was edited by hand (line 1)\n  restore it with git\n",
+        ),
+        (
+            second,
+            whole,
+            {name: live[name] for name in live.keys() - KEY.keys()},
+            (
+                f"Error: {FILE} was written with a RUNNER_STATE_KEY, and none is set\n  set RUNNER_STATE_KEY to the "
+                "key it was written with; with another one nobody would have opted out\n"
+            ),
+        ),
+    ):
+        (folder / FILE).write_text(text, encoding="utf-8")
+        for command in (("plan",), ("apply", "--auto-approve"), ("optouts", "list")):
+            done = run(*command, cwd=folder, env=env)
+            assert (done.returncode, done.stdout, done.stderr) == (1, "", words)
+
+
+def test_ledger_and_file_bring_each_other_up_to_date(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
+    """An older file undoes nothing, a command killed before it wrote is made up for, and a lost ledger is too."""
+    first = write(tmp_path / "first", "pulse")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    old = (first / FILE).read_bytes()
+    run("optouts", "remove", ADA, "--auto-approve", cwd=first, env=live)
+    run("optouts", "add", BOB, cwd=first, env=live)
+    new = (first / FILE).read_bytes()
+    # As git restores it, and as a command leaves it that is killed between ledger and file.
+    (first / FILE).write_bytes(old)
+    assert plan(run, first, live)["pulse"]["opted_out"] == 1
+    run("reconcile", cwd=first, env=live)
+    assert (first / FILE).read_bytes() == new
+    (first / FILE).write_bytes(old)
+    assert run("apply", "--auto-approve", "--limit", "1", cwd=first, env=live).returncode == 0
+    assert (first / FILE).read_bytes() == new
+    # Later decisions go on from those in the file.
+    shutil.rmtree(first / ".runner")
+    run("optouts", "add", CY, cwd=first, env=live)
+    assert [entry["state"] for entry in read_entries(first)].count("confirmed") == 2
+    assert plan(run, first, live)["pulse"]["opted_out"] == 2
+
+
+def test_a_file_of_suppressions_is_no_campaign_and_no_lockfile(
+    tmp_path: Path, run: Run, live: dict[str, str]
+) -> None:
+    """Not among the paths, nor laid out by an editor; another folder's campaigns have a file of their own."""
+    first = write(tmp_path / "first", "pulse")
+    other = write(first / "shop", "coffee")
+    run("optouts", "add", ADA, cwd=first, env=live)
+    run("optouts", "add", BOB, cwd=other, env=live)
+    assert (other / FILE).is_file()
+    for folder, paths, opted_out in (
+        (first, ("campaigns/pulse.yaml", FILE), 1),
+        (first, ("shop/campaigns/coffee.yaml",), 2),
+        (other, (), 1),
+    ):
+        done = run("plan", *paths, "--format", "json", cwd=folder, env=live)
+        (campaign,) = json.loads(done.stdout)["campaigns"]
+        assert campaign["messages"][0]["opted_out"] == opted_out
+    run("pause", "pulse", cwd=first, env=live)
+    data = json.loads((first / FILE).read_text(encoding="utf-8"))
+    (first / FILE).write_text(json.dumps(data, indent=2), encoding="utf-8")
+    done = run("plan", "campaigns", cwd=first, env=live)
+    assert done.returncode == 7
+    assert "which has moved" not in done.stderr

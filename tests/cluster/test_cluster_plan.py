@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.campaign.model import Campaign
-    from runner.execution.executor import Executor
+    from runner.execution import Executor
     from runner.plan.model import CampaignPlan, PlannedLaunch
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.cluster.dask_engine import Cluster
-    from runner.execution.executor import Executor
+    from runner.execution import Executor
     from runner.plan.model import CampaignPlan
 
 CAMPAIGN = """\

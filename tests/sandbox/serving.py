@@ -1,4 +1,4 @@
-"""The service as a process of its own, which can be stopped and killed."""
+"""The service without a server, and as a process of its own, which can be stopped and killed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from runner.sandbox.clock import Clock
+from runner.sandbox.commits import Changes, Writer
 from runner.sandbox.model import ServiceAddress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from runner.sandbox.service import Service
 
 _SERVE = """
 import sys
@@ -20,6 +24,11 @@ from runner.sandbox.web.server import serve
 show = lambda address: print(address.url, address.username, address.api_key, flush=True)
 serve(Path(sys.argv[1]), port=0, on_start=show)
 """
+
+
+def make_writer(service: Service) -> Writer:
+    """Return the writes of a service without a server."""
+    return Writer(service, Clock(service.store), Changes(service.store))
 
 
 @contextmanager

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.sandbox.commits import Changes, CommitGroup
+from runner.sandbox.commits import Changes
 from runner.sandbox.model import Definition
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.service import Service
 from runner.sandbox.store import Store, open_store
+from tests.sandbox.serving import make_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,8 +45,8 @@ def run_together(store: Store, *texts: str) -> list[str | BaseException]:
         return text
 
     async def send_all() -> list[str | BaseException]:
-        group = CommitGroup(store)
-        writes = [group.write(partial(send, text)) for text in texts]
+        writer = make_writer(service)
+        writes = [writer.write(partial(send, text)) for text in texts]
         return await asyncio.gather(*writes, return_exceptions=True)
 
     return asyncio.run(send_all())

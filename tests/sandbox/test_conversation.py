@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +10,8 @@ from runner.sandbox.conversation import (
     continue_conversation,
     match_response,
     open_conversation,
-    render_question,
 )
 from runner.sandbox.model import Definition, Kind, ServiceQuestion
-from tests.choices import SHOWN
 
 COLOURS = ("Red", "Blue", "Green")
 SCALE = tuple(str(score) for score in range(11))
@@ -57,12 +53,6 @@ def test_response_is_matched_by_words_then_by_number(
 ) -> None:
     """A text means the response of the same words, else the one of that number, else none."""
     assert match_response(responses, text) == index
-
-
-@pytest.mark.parametrize("row", SHOWN, ids=lambda row: ",".join(row["responses"]))
-def test_choices_are_shown_as_the_table_says(row: dict[str, Any]) -> None:
-    """Three or more consecutive integers show as a range, other responses as a numbered list."""
-    assert render_question(ServiceQuestion("Well?", responses=tuple(row["responses"]))) == row["shown"]
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
-from runner.sandbox.sessions import DEFAULT_LIFETIME, read_lifetime
-from runner.sandbox.store import open_store
-from runner.sandbox.web.server import ServiceOptions, running_service
+from runner.sandbox.sessions import LIFETIME
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runner.sandbox.service import Service
 
 ADA, BOB = "+14155550101", "+14155550102"
@@ -43,11 +38,11 @@ def test_session_expires_a_lifetime_after_its_last_turn(domain: Service) -> None
     """A session waits for its whole lifetime since its last turn, which an answer begins anew."""
     send(domain, SURVEY, ADA, BOB)
     domain.receive(ADA, "red", NOON + DAY)
-    just_before = NOON + DEFAULT_LIFETIME - timedelta(microseconds=1)
+    just_before = NOON + LIFETIME - timedelta(microseconds=1)
     assert domain.expire_sessions(just_before) == 0
-    assert domain.expire_sessions(NOON + DEFAULT_LIFETIME) == 1
+    assert domain.expire_sessions(NOON + LIFETIME) == 1
     assert show_sessions(domain) == [("ACTIVE", None), ("COMPLETE", "EXPIRED")]
-    assert domain.expire_sessions(NOON + DEFAULT_LIFETIME + DAY) == 1
+    assert domain.expire_sessions(NOON + LIFETIME + DAY) == 1
 
 
 def test_queue_moves_on_when_a_session_expires(domain: Service) -> None:
@@ -56,7 +51,7 @@ def test_queue_moves_on_when_a_session_expires(domain: Service) -> None:
     send(domain, {"text": "Hello"}, ADA, now=NOON + DAY)
     send(domain, SURVEY, ADA, now=NOON + DAY)
     send(domain, SURVEY, ADA, now=NOON + DAY)
-    assert domain.expire_sessions(NOON + 2 * DEFAULT_LIFETIME + DAY) == 2
+    assert domain.expire_sessions(NOON + 2 * LIFETIME + DAY) == 2
     assert show_sessions(domain) == [
         ("COMPLETE", "EXPIRED"),
         ("COMPLETE", None),
@@ -75,7 +70,7 @@ def test_queue_moves_on_when_a_session_expires(domain: Service) -> None:
 def test_send_does_not_queue_behind_what_has_expired(domain: Service) -> None:
     """A send finds the participant free once what was open has expired."""
     send(domain, SURVEY, ADA)
-    send(domain, SURVEY, ADA, now=NOON + DEFAULT_LIFETIME)
+    send(domain, SURVEY, ADA, now=NOON + LIFETIME)
     assert show_sessions(domain) == [("COMPLETE", "EXPIRED"), ("ACTIVE", None)]
 
 
@@ -83,15 +78,8 @@ def test_sessions_expire_in_portions(domain: Service) -> None:
     """Of many that are due as many expire as were asked for, the earliest first, and the rest later."""
     send(domain, SURVEY, BOB, now=NOON - DAY)
     send(domain, SURVEY, ADA, "+14155550103")
-    late = NOON + DEFAULT_LIFETIME
+    late = NOON + LIFETIME
     assert domain.expire_sessions(late, most=1) == 1
     assert [status for status, _ in show_sessions(domain)] == ["COMPLETE", "ACTIVE", "ACTIVE"]
     assert [domain.expire_sessions(late, most=5), domain.expire_sessions(late, most=5)] == [2, 0]
     assert not domain.has_due_sessions(late)
-
-
-def test_service_is_told_a_lifetime(db: Path) -> None:
-    """A service is started with another lifetime, which the database keeps for the next one."""
-    for options in (ServiceOptions(session_lifetime=DAY), ServiceOptions()):
-        with running_service(db, **options), closing(open_store(db)) as store:
-            assert read_lifetime(store.connection) == DAY

@@ -12,14 +12,13 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from runner.sandbox.definition import read_send
 from runner.sandbox.model import Plan
 from runner.sandbox.records import RESULT_FILTERS, RecordList
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.service import Service
-from runner.sandbox.sessions import MAX_LIFETIME
 from runner.sandbox.store import open_store
 
 PHONES = ("+14155550101", "+14155550102", "+14155550103")
@@ -63,10 +62,6 @@ class ServiceMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         self.service.store.close()
         shutil.rmtree(self.folder)
-
-    @initialize(lifetime=st.sampled_from([timedelta(days=2), timedelta(days=7), MAX_LIFETIME]))
-    def set_lifetime(self, lifetime: timedelta) -> None:
-        self.service.set_session_lifetime(lifetime)
 
     @rule(body=st.sampled_from(BODIES), phones=st.lists(st.sampled_from(PHONES), min_size=1, max_size=3))
     def send(self, body: dict[str, Any], phones: list[str]) -> None:
@@ -160,4 +155,4 @@ class ServiceMachine(RuleBasedStateMachine):
 
 
 TestServiceMachine = ServiceMachine.TestCase
-TestServiceMachine.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestServiceMachine.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)

@@ -6,8 +6,6 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from runner.sandbox.definition import read_send
 from runner.sandbox.model import Keyword, ServiceQuestion
 from runner.sandbox.records import RecordList
@@ -50,58 +48,43 @@ def list_notices(service: Service, phone: str) -> list[str]:
     return [text for (text,) in service.store.connection.execute(query, (phone,))]
 
 
-@pytest.mark.parametrize("text", ["STOP", "stop", " Stop! ", "Stop.", "stop all", "STOPALL", "STOP-ALL"])
-@pytest.mark.parametrize(
-    "question", [None, ServiceQuestion("Q"), ServiceQuestion("Q", responses=("Go", "Stop"))]
-)
-def test_stop_always_stops(text: str, question: ServiceQuestion | None) -> None:
-    """STOP and STOPALL stop whatever is asked, in any case, with any punctuation."""
-    assert read_keyword(text, question, has_opted_out=False) is Keyword.OPT_OUT
+def test_stop_always_stops() -> None:
+    """STOP and STOPALL stop whatever is asked, in any case, with any punctuation; their kin stop freeform questions."""
+    for question in (None, ServiceQuestion("Q"), ServiceQuestion("Q", responses=("Go", "Stop"))):
+        for text in ("STOP", "stop", " Stop! ", "Stop.", "stop all", "STOPALL", "STOP-ALL"):
+            assert read_keyword(text, question, has_opted_out=False) is Keyword.OPT_OUT, text
+    for text in ("UNSUBSCRIBE", "cancel", "End", "quit", "REVOKE", "optout", "opt out", "Opt-Out"):
+        assert read_keyword(text, ServiceQuestion("Q"), has_opted_out=False) is Keyword.OPT_OUT, text
+        assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_OUT, text
 
 
-@pytest.mark.parametrize(
-    "text", ["UNSUBSCRIBE", "cancel", "End", "quit", "REVOKE", "optout", "opt out", "Opt-Out"]
-)
-def test_every_kin_of_stop_stops(text: str) -> None:
-    """All the words that carriers list stop a freeform question, and where nothing is asked."""
-    assert read_keyword(text, ServiceQuestion("Q"), has_opted_out=False) is Keyword.OPT_OUT
-    assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_OUT
+def test_sentence_is_no_command() -> None:
+    """A command is one word and nothing else; START and its kin are one for people who opted out alone."""
+    for text in ("please stop", "stop it", "don't stop", "s", "", "   ", "stop" * 100, "🛑"):
+        assert read_keyword(text, None, has_opted_out=False) is None, text
+    for text in ("START", "yes", "Unstop"):
+        assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_IN, text
+        assert read_keyword(text, None, has_opted_out=False) is None, text
 
 
-@pytest.mark.parametrize("text", ["please stop", "stop it", "don't stop", "s", "", "   ", "stop" * 100, "🛑"])
-def test_sentence_is_no_command(text: str) -> None:
-    """A command is one word and nothing else."""
-    assert read_keyword(text, None, has_opted_out=False) is None
-
-
-@pytest.mark.parametrize(
-    ("question", "text", "expected"),
-    [
-        (ServiceQuestion("Q", responses=("Cancel", "Keep")), "cancel", None),
-        (ServiceQuestion("Q", responses=("Cancel", "Keep")), "Cancel.", None),
-        (ServiceQuestion("Q", responses=("Start", "End")), "END", None),
-        (ServiceQuestion("Q", responses=("Red", "Blue")), "END", Keyword.OPT_OUT),
-        (ServiceQuestion("Q", responses=("Help", "Skip")), "help", None),
-        (ServiceQuestion("Q", conclude_on="quit"), "QUIT", None),
-        (ServiceQuestion("Q", conclude_on="quit"), "END", Keyword.OPT_OUT),
-        (ServiceQuestion("Q", responses=("Yes", "No")), "yes", None),
-        (ServiceQuestion("Q"), "yes", None),
-        (ServiceQuestion("Q"), "info", Keyword.HELP),
-        (ServiceQuestion("Q", responses=("Unsubscribe", "Keep")), "unsubscribe", Keyword.OPT_OUT),
-    ],
-)
-def test_word_that_is_asked_for_is_the_answer(
-    question: ServiceQuestion, text: str, expected: Keyword | None
-) -> None:
+def test_word_that_is_asked_for_is_the_answer() -> None:
     """A word that the question offers or concludes on is the answer, but for those that mean but one thing."""
-    assert read_keyword(text, question, has_opted_out=False) is expected
-
-
-@pytest.mark.parametrize("text", ["START", "yes", "Unstop"])
-def test_start_says_something_to_who_opted_out(text: str) -> None:
-    """START and its kin undo an opt-out, and are an ordinary text to everybody else."""
-    assert read_keyword(text, None, has_opted_out=True) is Keyword.OPT_IN
-    assert read_keyword(text, None, has_opted_out=False) is None
+    for offered, text, expected in (
+        (("Cancel", "Keep"), "cancel", None),
+        (("Cancel", "Keep"), "Cancel.", None),
+        (("Start", "End"), "END", None),
+        (("Red", "Blue"), "END", Keyword.OPT_OUT),
+        (("Help", "Skip"), "help", None),
+        (("Yes", "No"), "yes", None),
+        ((), "yes", None),
+        ((), "info", Keyword.HELP),
+        (("Unsubscribe", "Keep"), "unsubscribe", Keyword.OPT_OUT),
+    ):
+        question = ServiceQuestion("Q", responses=offered)
+        assert read_keyword(text, question, has_opted_out=False) is expected, text
+    concluding = ServiceQuestion("Q", conclude_on="quit")
+    assert read_keyword("QUIT", concluding, has_opted_out=False) is None
+    assert read_keyword("END", concluding, has_opted_out=False) is Keyword.OPT_OUT
 
 
 def test_stop_ends_all_sessions_of_the_number(domain: Service) -> None:

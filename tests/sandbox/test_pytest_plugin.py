@@ -105,6 +105,17 @@ def test_simulated_people_answer(messaging_service):
     assert messaging_service.simulate(seed=7, response_rate=1)["results"] == 1
 
 
+def test_webhooks_are_seen_and_sent_again(messaging_service):
+    # Nobody listens on the port, whose secret is not shown.
+    hook = "http://127.0.0.1:9/hook?token=hidden"
+    send(messaging_service, questions=[{"text": "Why?", "webhook": hook}])
+    messaging_service.reply(PHONE, "calm")
+    (webhook,) = messaging_service.webhooks()
+    assert (webhook["receiver"], "hidden" in str(webhook)) == ("127.0.0.1:9", False)
+    assert messaging_service.resend_webhooks(webhook["id"]) == 1
+    assert messaging_service.webhooks("DELIVERED") == []
+
+
 def test_all_pages_are_given(messaging_service):
     for number in range(130):
         send(messaging_service, phone=[f"+1415555{number:04}"], text="Hello")
@@ -149,7 +160,7 @@ def test_plugin_serves_the_tests_of_others(
 ) -> None:
     """Tests of another project get a fresh service each, with its handle."""
     pytester.makepyfile(IN_USE)
-    run("-W", "error").assert_outcomes(passed=13)
+    run("-W", "error").assert_outcomes(passed=14)
 
 
 def test_plugin_costs_nothing_where_it_is_not_used(

@@ -7,14 +7,11 @@ import stat
 import subprocess
 import sys
 from contextlib import closing
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.sandbox.model import Definition
 from runner.sandbox.sandbox_errors import SandboxError
-from runner.sandbox.service import Service
 from runner.sandbox.store import SCHEMA_VERSION, open_store
 from runner.sandbox.web.server import running_service
 
@@ -89,23 +86,6 @@ def test_processes_that_start_at_once_share_one_file(db: Path) -> None:
         assert store.connection.execute("SELECT count(*), max(id) FROM launch").fetchone() == (80, 80)
 
 
-def test_failed_transaction_leaves_nothing(db: Path) -> None:
-    """A transaction that fails half-way is rolled back, and the next one works."""
-    with closing(open_store(db)) as store:
-        service = Service(store)
-
-        def send_and_fail() -> None:
-            with store.write() as connection:
-                service.send(Definition("{}", text="Hi"), ["+14155550101"], datetime.now(UTC))
-                connection.execute("INSERT INTO totals (id) VALUES (2)")
-
-        with pytest.raises(sqlite3.IntegrityError):
-            send_and_fail()
-        assert store.connection.execute("SELECT count(*) FROM launch").fetchone() == (0,)
-        service.send(Definition("{}", text="Hi"), ["+14155550101"], datetime.now(UTC))
-        assert store.connection.execute("SELECT count(*) FROM launch").fetchone() == (1,)
-
-
 def test_other_database_is_left_alone(db: Path) -> None:
     """A SQLite file of somebody else is refused and not changed."""
     db.parent.mkdir()
@@ -153,15 +133,3 @@ def test_unwritable_place_is_named(tmp_path: Path, name: str, reason: str) -> No
     with pytest.raises(SandboxError) as error:
         open_store(path)
     assert str(error.value) == f"cannot write the sandbox database {path}: {reason}"
-
-
-def test_opening_again_keeps_what_others_see(db: Path) -> None:
-    """A second connection of this process comes and goes, another process too, and every write is still there."""
-    elsewhere = [sys.executable, "-c", COUNT_SETTINGS, str(db)]
-    with closing(open_store(db)) as store:
-        store.keep_secret("api_key")
-        open_store(db).close()
-        assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "1\n"
-        with store.write() as connection:
-            connection.execute("INSERT INTO setting VALUES ('later', '1')")
-        assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "2\n"

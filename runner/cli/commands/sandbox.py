@@ -27,7 +27,6 @@ from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
 from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError, SandboxError, explained_trouble
-from runner.sandbox.sessions import check_lifetime
 from runner.sandbox.webhooks.receiver import read_hosts
 from runner.workflow.workspace.folders import make_sandbox_database, sandbox_database
 
@@ -263,10 +262,6 @@ def _show(layout: str, document: Document, text: str) -> None:
 _FAULT_LIST = "\n".join(f"  {fault.name:<13} {fault.says}" for fault in FAULTS.values())
 
 
-def _read_lifetime(written: str | None) -> timedelta | None:
-    return None if written is None else check_lifetime(parse_duration(written))
-
-
 @command.command(
     epilog=f"""\b
 Faults:
@@ -295,12 +290,6 @@ Examples:
     help="Account secret; better set RUNNER_SANDBOX_API_KEY.  [default: one kept in the database]",
 )
 @special_option("--plan-renders", type=click.IntRange(0), help="Renders that the account's plan allows.")
-@special_option(
-    "--session-lifetime",
-    metavar="DURATION",
-    callback=read_option(_read_lifetime),
-    help="Time after their last turn until sessions expire; kept in the database.  [default: 7d]",
-)
 @click.option(
     "--fault",
     "rates",

@@ -7,14 +7,11 @@ import base64
 import secrets
 import sqlite3
 from contextlib import closing, suppress
-from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs
 
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
 
     from runner.sandbox.commits import Changes, Writer
     from runner.sandbox.inbox.views import View
-    from runner.sandbox.store import Store
     from runner.sandbox.web.control import ControlRoutes
     from runner.sandbox.web.refusals import Account, Endpoint
 
@@ -63,27 +59,6 @@ _QUERY_MAX = 200  # characters
 _ID_DIGITS = 15
 _READERS = 2  # one slow search leaves room for a page
 _Found = TypeVar("_Found")
-
-
-class Reader:
-    """Reads of the store's file, in their own threads and connections, so that sends need not wait."""
-
-    def __init__(self, store: Store) -> None:
-        self._uri = f"{find_database(store).as_uri()}?mode=ro"
-        self._limiter: CapacityLimiter | None = None
-
-    async def run(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        """Return the result of `read`, called with a connection to one snapshot that it must not keep."""
-        if self._limiter is None:
-            self._limiter = CapacityLimiter(_READERS)
-        return await run_sync(partial(self._read, read), limiter=self._limiter)
-
-    def _read(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
-        # Opened each time, which takes less than a template, so that nothing needs closing at the end.
-        with closing(sqlite3.connect(self._uri, uri=True, isolation_level=None)) as connection:
-            connection.row_factory = sqlite3.Row
-            connection.execute("BEGIN")
-            return read(connection)
 
 
 class Events:
@@ -152,7 +127,8 @@ class _Inbox:
         self._control = control
         self._service = writer.service
         self._account = account
-        self._reader = Reader(writer.service.store)
+        self._uri = f"{find_database(writer.service.store).as_uri()}?mode=ro"
+        self._reading = asyncio.Semaphore(_READERS)
         self._events = Events(writer.changes)
         # By page: what its last form did since the service started.
         self._outcomes: dict[str, str] = {}
@@ -262,7 +238,7 @@ class _Inbox:
         """Show the conversation with one phone, and mark its lines as seen."""
         guid, before = request.path_params["guid"], _read_id(request, "before")
         if before is None and not _is_foreign(request):
-            thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
+            thread = await self._read(lambda connection: views.find_thread(connection, guid))
             if thread and views.is_news(self._service.store, thread["id"], thread["last_id"]):
                 await self._see(thread)
 
@@ -302,7 +278,7 @@ class _Inbox:
         """Receive a text as if the phone's owner had sent it."""
         form = await _read_form(request)
         guid = request.path_params["guid"]
-        thread = await self._reader.run(lambda connection: views.find_thread(connection, guid))
+        thread = await self._read(lambda connection: views.find_thread(connection, guid))
         if thread is None:
             raise RefusalError(404, "not_found", "There is no such phone; nothing was done.")
         # Browsers send line breaks of a form as CRLF, phones as LF.
@@ -346,6 +322,19 @@ class _Inbox:
                 lambda: views.mark_seen(self._service.store, thread["id"], thread["last_id"]), patience_s=0
             )
 
+    async def _read(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """Return the result of `read`, called beside the event loop with a connection to one snapshot."""
+
+        def call() -> _Found:
+            # Opened each time, which takes less than a template, so that nothing needs closing at the end.
+            with closing(sqlite3.connect(self._uri, uri=True, isolation_level=None)) as connection:
+                connection.row_factory = sqlite3.Row
+                connection.execute("BEGIN")
+                return read(connection)
+
+        async with self._reading:
+            return await asyncio.to_thread(call)
+
     async def _answer_page(
         self, request: Request, template: str, read: Callable[[sqlite3.Connection], View | None]
     ) -> Response:
@@ -367,7 +356,7 @@ class _Inbox:
             )
             return page, found is not None
 
-        page, is_found = await self._reader.run(render)
+        page, is_found = await self._read(render)
         return answer_html(page, HTTPStatus.OK if is_found else HTTPStatus.NOT_FOUND)
 
 

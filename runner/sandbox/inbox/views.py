@@ -15,7 +15,7 @@ from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import is_scale, open_conversation, render_question, write_choice
 from runner.sandbox.definition import load_definition
 from runner.sandbox.model import Kind, Method
-from runner.sandbox.sessions import read_lifetime
+from runner.sandbox.sessions import LIFETIME
 from runner.sandbox.webhooks.receiver import parse_receiver
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def forecast_launch(connection: sqlite3.Connection, launch: View) -> View:
     latest = max((row["latest"] for row in waiting), default=None)
     return {
         "renders_left": left + launch["queued"] * len(list_texts(definition)),
-        "ends": None if latest is None else parse_time(latest) + read_lifetime(connection),
+        "ends": None if latest is None else parse_time(latest) + LIFETIME,
     }
 
 

@@ -18,7 +18,7 @@ from runner.sandbox.clock import parse_time
 from runner.sandbox.conversation import match_response, write_choice
 from runner.sandbox.definition import load_definition
 from runner.sandbox.sandbox_errors import RefusalError
-from runner.sandbox.sessions import read_lifetime
+from runner.sandbox.sessions import LIFETIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -317,7 +317,7 @@ class AutoResponders:
         event = self._find_next()
         moments = [event.at] if event else []
         if updated is not None:
-            moments.append(parse_time(updated) + read_lifetime(connection))
+            moments.append(parse_time(updated) + LIFETIME)
         return min(moments, default=None)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -349,12 +349,11 @@ class AutoResponders:
         owners = connection.execute(_SELECT_OWNERS, (f"{PREFIX}00", f"{PREFIX}99")).fetchall()
         if not owners:
             return None
-        lifetime = read_lifetime(connection)
         events: list[_Event] = []
         for (phone,) in owners:
             if (number := MAGIC_NUMBERS.get(phone)) is not None:
                 row = connection.execute(_SELECT_SITUATION, (phone,)).fetchone()
-                events += _foresee(number, row, lifetime)
+                events += _foresee(number, row)
         # A session that expires at the moment of an answer has expired.
         return min(events, key=lambda event: (event.at, event.text is not None), default=None)
 
@@ -363,11 +362,11 @@ class AutoResponders:
         return None if row is None else parse_time(row[0])
 
 
-def _foresee(number: MagicNumber, row: Sequence[Any], lifetime: timedelta) -> Iterator[_Event]:
+def _foresee(number: MagicNumber, row: Sequence[Any]) -> Iterator[_Event]:
     """Yield an owner's events if nobody sends them anything; `row` is of `_SELECT_SITUATION`."""
     has_opted_out, position, last_turn, document, last_line, has_news, said = row
     if last_turn is not None:
-        yield _Event(parse_time(last_turn) + lifetime, number.phone, None)
+        yield _Event(parse_time(last_turn) + LIFETIME, number.phone, None)
     definition = None if document is None else load_definition(document)
     text = number.script(Situation(definition, position or 0, said or 0, bool(has_news), bool(has_opted_out)))
     # Without a line, nothing was exchanged with the service: a send was blocked.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -10,10 +11,8 @@ from pathlib import Path
 
 from runner.sandbox.clock import make_guid
 from runner.sandbox.sandbox_errors import BusyError, SandboxError
-from runner.sandbox.store import Store, open_store, read_setting
+from runner.sandbox.store import Store, open_store, read_setting, write_setting
 
-# Settings that running services keep in memory, and the service's start options.
-_LASTING = ("api_key", "session_lifetime_s")
 _STATE = "state"
 # A simulation releases the database for a hundredth of a second at a time.
 _PAUSE_S = 0.01
@@ -48,10 +47,10 @@ def take_snapshot(db: Path, file: Path) -> int:
 
 
 def restore_snapshot(db: Path, file: Path | None = None) -> None:
-    """Restore a snapshot of any version, or the initial state with None, in one transaction.
+    """Restore a snapshot of this version, or the initial state with None, in one transaction.
 
-    The service may be running; it keeps its secrets, so that its clients can continue, and its start options.
-    The clock becomes the snapshot's, or the machine's at the beginning.
+    The service may be running; it keeps its api_key, so that its clients can continue. The clock becomes the
+    snapshot's, or the machine's at the beginning.
 
     Raises:
         BusyError: another process has held the database for some seconds.
@@ -59,14 +58,7 @@ def restore_snapshot(db: Path, file: Path | None = None) -> None:
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-reset-") as folder:
         copy = Path(folder) / "state.sqlite"
-        if file is not None:
-            _fetch_snapshot(file, copy)
-        try:
-            state = open_store(copy)
-        except SandboxError as error:
-            reason = str(error).replace(str(copy), str(file or "in the folder for temporary files"))
-            raise SandboxError(reason) from None
-        with closing(state), closing(open_store(db)) as store:
+        with closing(_open_state(file, copy)) as state, closing(open_store(db)) as store:
             _hand_over_settings(store, state)
             # SQLite's own wait ignores signals, so the loop around it waits.
             store.wait_at_most(0)
@@ -74,6 +66,21 @@ def restore_snapshot(db: Path, file: Path | None = None) -> None:
                 state.connection.backup(store.connection, progress=_Patience(db), sleep=_PAUSE_S)
             except sqlite3.Error as error:
                 raise SandboxError(f"cannot reset the sandbox database {db}: {_explain(error)}") from None
+
+
+def _open_state(file: Path | None, copy: Path) -> Store:
+    """Open a copy of a snapshot, or of the initial state."""
+    try:
+        size = None if file is None else shutil.copyfile(file, copy).stat().st_size
+    except OSError as error:
+        raise SandboxError(f"cannot read the snapshot {file}: {error.strerror}") from None
+    # An empty file would be taken for a new database.
+    if size == 0:
+        raise SandboxError(f"{file} is no sandbox database")
+    try:
+        return open_store(copy)
+    except SandboxError as error:
+        raise SandboxError(str(error).replace(str(copy), str(file or copy))) from None
 
 
 def read_state(store: Store) -> str | None:
@@ -94,29 +101,13 @@ class _Patience:
             raise BusyError(f"the sandbox database {self._db} is locked by another process")
 
 
-def _fetch_snapshot(file: Path, copy: Path) -> None:
-    """Copy a snapshot before use: reading it must not change it."""
-    try:
-        if not file.stat().st_size:
-            raise SandboxError(f"{file} is no sandbox database")
-        # As a database, not as a file: a service may be running on it.
-        address = f"{file.resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(address, uri=True)) as source, closing(_create(copy)) as target:
-            source.backup(target)
-    except OSError as error:
-        raise SandboxError(f"cannot read the snapshot {file}: {error.strerror}") from None
-    except sqlite3.Error as error:
-        raise SandboxError(f"{file} is no sandbox database: {_explain(error)}") from None
-
-
 def _hand_over_settings(store: Store, state: Store) -> None:
-    chosen = f"name IN {_LASTING}"
-    lasting = store.connection.execute(f"SELECT name, value FROM setting WHERE {chosen}").fetchall()
+    key = read_setting(store.connection, "api_key")
     with state.write() as connection:
-        connection.execute(f"DELETE FROM setting WHERE {chosen}")
-        connection.executemany(
-            "INSERT OR REPLACE INTO setting (name, value) VALUES (?, ?)", [*lasting, (_STATE, make_guid())]
-        )
+        connection.execute("DELETE FROM setting WHERE name = 'api_key'")
+        if key is not None:
+            write_setting(connection, "api_key", key)
+        write_setting(connection, _STATE, make_guid())
 
 
 def _create(file: Path) -> sqlite3.Connection:

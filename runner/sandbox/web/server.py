@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import Collection
 from contextlib import closing, contextmanager
-from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import uvicorn
@@ -145,8 +144,6 @@ class ServiceOptions(TypedDict, total=False):
         username: default "sandbox".
         api_key: default one that the service made up and keeps in its database.
         plan_renders: renders that the plan allows; default that of `Plan`.
-        session_lifetime: time from the last turn to a session's expiry; default the database's, at first
-            `sessions.DEFAULT_LIFETIME`.
         faults: faults of requests; default none.
         webhook_hosts: names and addresses that webhooks may lead to, beside loopback ones.
         sends_webhooks: False leaves webhooks to another service on the database; default True.
@@ -158,7 +155,6 @@ class ServiceOptions(TypedDict, total=False):
     username: str | None
     api_key: str | None
     plan_renders: int | None
-    session_lifetime: timedelta | None
     faults: Faults | None
     webhook_hosts: Collection[str]
     sends_webhooks: bool
@@ -183,16 +179,12 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
             username=options.get("username") or DEFAULT_USERNAME,
             api_key=options.get("api_key") or store.keep_secret("api_key"),
         )
-        webhooks = WebhookSender(
-            store, allowed_hosts=read_hosts(options.get("webhook_hosts", ())), secret=address.api_key
-        )
         renders = options.get("plan_renders")
         service = Service(store, plan=DEFAULT_PLAN if renders is None else Plan(renders_max=renders))
-        if lifetime := options.get("session_lifetime"):
-            service.set_session_lifetime(lifetime)
-        clock, changes = Clock(store), Changes(store)
+        writer = Writer(service, Clock(store), Changes(store))
+        hosts = read_hosts(options.get("webhook_hosts", ()))
         app = make_app(
-            Writer(service, clock, changes),
+            writer,
             account=Account(address.username, address.api_key),
             faults=options.get("faults") or Faults(),
             listens_on=host,
@@ -200,9 +192,9 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
         )
         # From here on, writes wait on the event loop and try again.
         store.wait_at_most(_BUSY_S)
-        tasks = [AutoResponders(service, clock=clock, changes=changes).run]
+        tasks = [AutoResponders(service, clock=writer.clock, changes=writer.changes).run]
         if options.get("sends_webhooks", True):
-            tasks.append(webhooks.run)
+            tasks.append(WebhookSender(writer, allowed_hosts=hosts, secret=address.api_key).run)
         with serving(app, listener, tasks):
             yield address
 

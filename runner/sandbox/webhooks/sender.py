@@ -22,7 +22,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from runner.sandbox.clock import read_clock
-from runner.sandbox.commits import CommitGroup
 from runner.sandbox.records import RecordList
 from runner.sandbox.webhooks.queue import Webhook, list_due_webhooks, settle_webhook
 from runner.sandbox.webhooks.receiver import is_loopback, parse_receiver
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from runner.sandbox.store import Store
+    from runner.sandbox.commits import Writer
     from runner.sandbox.webhooks.receiver import Receiver
 
 
@@ -181,7 +180,7 @@ class WebhookSender:
     Results come in no order, and perhaps twice, with the same `result_guid`.
 
     Args:
-        store: the service's state; used on the event loop alone.
+        writer: of the service.
         allowed_hosts: names and addresses, from `receiver.read_hosts`, that may be called beside loopback.
         secret: key of the signatures, as the bytes of its UTF-8; without one nothing is signed.
         timeout: of a try, up to the first line of the answer; `TIMEOUT` if None.
@@ -190,18 +189,18 @@ class WebhookSender:
 
     def __init__(
         self,
-        store: Store,
+        writer: Writer,
         *,
         allowed_hosts: Collection[str] = (),
         secret: str | None = None,
         timeout: timedelta | None = None,
         waits: Sequence[timedelta] = WAITS,
     ) -> None:
-        self._store = store
-        self._commits = CommitGroup(store)
+        self._writer = writer
+        self._store = writer.service.store
         self._client = WebhookClient(allowed_hosts=allowed_hosts, timeout=timeout or TIMEOUT)
         self._waits = waits
-        self._listing = RecordList(store)
+        self._listing = RecordList(self._store)
         self._key = None if secret is None else secret.encode(errors="replace")
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -249,7 +248,7 @@ class WebhookSender:
                 problem = f"the sandbox failed ({type(error).__name__})"
             if problem and not is_final and webhook.tries < len(self._waits):
                 retry_at = read_clock() + self._waits[webhook.tries]
-            await self._commits.write(lambda: settle_webhook(self._store, webhook, problem, retry_at))
+            await self._writer.write(lambda: settle_webhook(self._store, webhook, problem, retry_at))
 
     async def _post(self, webhook: Webhook) -> None:
         receiver = parse_receiver(webhook.question.webhook or "")

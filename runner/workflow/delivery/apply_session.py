@@ -17,7 +17,7 @@ from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.unexplained import has_unexplained
-from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
+from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -127,11 +127,8 @@ class ApplySession:
             InterruptedRunError: the run was stopped while settling.
         """
         self._lock(campaign)
-        record = self.enter(campaign, counts_only=counts_only)
-        campaign_id, _ = record.require_entered()
-        with self.ledger.writing() as connection:
-            reopened = reopen_rejected(connection, campaign_id)
-        if not reopened and not record.is_unclear():
+        record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
+        if not record.is_unclear():
             return record
         found = self.settle(campaign, record)
         self._note_adopted(campaign, len(found.adopted))
@@ -141,9 +138,13 @@ class ApplySession:
             raise interrupt_run()
         return self.enter(campaign, counts_only=counts_only)
 
-    def enter(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
-        """Fill the ledger from a held campaign's lockfile; return the record."""
-        record = self.workspace.enter_record(self.ledger, campaign, counts_only=counts_only)
+    def enter(
+        self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
+    ) -> Record:
+        """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
+        record = self.workspace.enter_record(
+            self.ledger, campaign, counts_only=counts_only, reopens_rejected=reopens_rejected
+        )
         self._records[campaign.name] = record
         return record
 

@@ -250,7 +250,7 @@ class Job:
         return 0 if pushed and is_kept else 1
 
     def _lacks_target(self) -> bool:
-        name = self.scope.target or self.scope.environ.get("RUNNER_TARGET") or SANDBOX
+        name = self.scope.target or SANDBOX
         is_known = find_targets_file(()).exists() or bool(self.scope.environ.get("RUNNER_BASE_URL"))
         return name != SANDBOX and not is_known
 
@@ -374,8 +374,8 @@ def _read_word(action: str, launch: str | None) -> Word:
 
 def choose_live(scope: Scope) -> Scope:
     """Return a scope on the target `live`, unless it names another, or no file has targets."""
-    is_named = scope.target or scope.environ.get("RUNNER_TARGET")
-    return scope if is_named or not find_targets_file(()).exists() else replace(scope, target=LIVE)
+    is_live = not scope.target and find_targets_file(()).exists()
+    return replace(scope, target=LIVE) if is_live else scope
 
 
 def choose_campaign(file: str | None) -> tuple[Path, ...]:

@@ -60,18 +60,14 @@ def test_everything_asks_for_the_api_key(outside: ServiceAddress, domain: Servic
     assert PHONE not in ask(outside, "/phones").text
 
 
-@pytest.mark.parametrize("auth", [("sandbox", ""), ("sandbox", "wrong"), ("", ""), ("sandbox", "ünwahr")])
-def test_wrong_credentials_open_nothing(auth: tuple[str, str], outside: ServiceAddress) -> None:
-    """Wrong credentials are as good as none."""
-    assert ask(outside, "/phones", auth=auth).status_code == 401
-
-
-@pytest.mark.parametrize("header", ["Basic", "Basic !", "Basic AAAA", "Bearer {right}", "{right}"])
-def test_odd_credentials_open_nothing(header: str, outside: ServiceAddress) -> None:
-    """What is no HTTP Basic is refused and breaks nothing."""
+def test_wrong_credentials_open_nothing(outside: ServiceAddress) -> None:
+    """Wrong credentials, and what is no HTTP Basic, are as good as none."""
+    for auth in (("sandbox", ""), ("sandbox", "wrong"), ("", ""), ("sandbox", "ünwahr")):
+        assert ask(outside, "/phones", auth=auth).status_code == 401, auth
     right = base64.b64encode(f"{outside.username}:{outside.api_key}".encode()).decode()
-    sent = {"Authorization": header.format(right=right)}
-    assert requests.get(f"{outside.url}/phones", headers=sent, timeout=60).status_code == 401
+    for header in ("Basic", "Basic !", "Basic AAAA", f"Bearer {right}", right):
+        sent = {"Authorization": header}
+        assert requests.get(f"{outside.url}/phones", headers=sent, timeout=60).status_code == 401, header
 
 
 def test_another_page_cannot_use_them(outside: ServiceAddress) -> None:

@@ -108,21 +108,6 @@ def test_conversation_shows_bubbles_with_badges(
     assert "The phone wrote: maybe" in text
 
 
-def test_notice_is_no_render(send: Send, domain: Service, open_phone: Callable[[str], Page]) -> None:
-    """What answers STOP is shown as a notice that no plan is charged for, and the phone as opted out."""
-    send(PHONE, questions=[CHOICE])
-    domain.receive(PHONE, "STOP", Clock(domain.store).now())
-    text = open_phone(PHONE).text
-    assert "Notice 1 segment no render" in text
-    assert "opted out" in text
-
-
-def test_call_has_no_segments(send: Send, open_phone: Callable[[str], Page]) -> None:
-    """What a VOICE launch says is spoken: it takes a render and no segment."""
-    send(PHONE, text="Hello", method="VOICE")
-    assert "Hello Text spoken 1 render" in open_phone(PHONE).text
-
-
 def test_choices_can_be_tapped(send: Send, open_phone: Callable[[str], Page]) -> None:
     """A multiple-choice question offers a numbered button for each response; a scale, one for each number."""
     send(PHONE, questions=[CHOICE])

@@ -121,21 +121,3 @@ def test_problem_goes_with_its_cause(browser: Browser, db: Path, kept_port: int)
             page.get_by_role("button", name="Send").click()
             expect(find_bubbles(page).last).to_have_text("half a sent")
             expect(reply).to_have_value("")
-
-
-def test_page_of_another_machine_is_live(browser: Browser, db: Path, own_address: str) -> None:
-    """A browser that was given the api_key once uses it for pages, forms and events."""
-    with running_service(db, host=own_address) as address:
-        credentials = {"username": address.username, "password": address.api_key}
-        with closing(browser.new_context(base_url=address.url, http_credentials=credentials)) as context:  # type: ignore[arg-type]  # as it takes
-            page = context.new_page()
-            page.goto("/phones")
-            wait_until_live(page)
-            page.request.post(
-                f"{address.url}/api/send",
-                params={"username": address.username, "api_key": address.api_key},
-                data={"phone": [PHONE], "questions": [CHOICE]},
-            )
-            page.locator("#phones a.phone").click()
-            page.get_by_role("button", name="1 Tea").click()
-            expect(find_bubbles(page).last).to_have_text("1")

@@ -125,14 +125,6 @@ def test_jump_of_the_clock_leaves_nothing_out(stage: Stage, jump: timedelta) -> 
     assert stage.sub_statuses() == [None, "OPTED_OUT"]
 
 
-def test_expired_session_is_answered_no_more(stage: Stage) -> None:
-    """A session that expires before its owner's time has come gets no answer."""
-    stage.service.set_session_lifetime(timedelta(hours=12))
-    stage.send("slow")
-    stage.owners.advance(3 * DAY)
-    assert (stage.lines(), stage.sub_statuses()) == ([], ["EXPIRED"])
-
-
 def test_queue_goes_on_within_a_jump(stage: Stage) -> None:
     """A session that starts when the one before it expires is answered at that moment, not after the jump."""
     for _ in range(2):

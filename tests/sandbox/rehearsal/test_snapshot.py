@@ -13,8 +13,6 @@ from runner.sandbox.clock import Clock
 from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.snapshot import read_state, restore_snapshot, take_snapshot
 from runner.sandbox.sandbox_errors import BusyError, SandboxError
-from runner.sandbox.service import Service
-from runner.sandbox.sessions import read_lifetime
 from runner.sandbox.store import open_store
 
 if TYPE_CHECKING:
@@ -81,14 +79,6 @@ def test_file_that_is_no_snapshot_changes_nothing(
     with pytest.raises(SandboxError, match=f"^{file} is no sandbox database"):
         restore_snapshot(db, file)
     assert count_launches(call) == 1
-
-
-def test_lifetime_of_sessions_survives(db: Path) -> None:
-    """How long sessions wait was said when the service was started: a reset leaves it as it is."""
-    with closing(open_store(db)) as store:
-        Service(store).set_session_lifetime(timedelta(hours=1))
-        restore_snapshot(db)
-        assert read_lifetime(store.connection) == timedelta(hours=1)
 
 
 def test_every_reset_makes_another_state(db: Path, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import pytest
 import requests
 
 from runner.sandbox import commits
@@ -15,6 +14,8 @@ from runner.sandbox.web.server import running_service
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import pytest
 
     from runner.sandbox.model import ServiceAddress
     from runner.sandbox.service import Service
@@ -56,63 +57,61 @@ def test_clock_goes_back_where_nothing_has_happened(call: Call) -> None:
     assert call("GET", "/_sandbox/state").json()["clock_offset_s"] == 2 * 86_400
 
 
-@pytest.mark.parametrize(
-    ("method", "name", "body", "status"),
-    [
-        ("GET", "wait", None, 400),
-        ("GET", "wait?results=many", None, 400),
-        ("GET", "wait?results=1&timeout=1h", None, 400),
-        ("GET", "wait?result=1", None, 400),
-        ("POST", "reply", None, 400),
-        ("POST", "reply", {"phone": "12", "text": "a"}, 400),
-        ("POST", "reply", {"phone": PHONE, "text": ""}, 400),
-        ("POST", "reply", {"phone": PHONE, "text": "\ud800"}, 400),
-        ("POST", "reply", {"phone": PHONE, "text": "a", "txt": "b"}, 400),
-        ("POST", "reply", [], 400),
-        ("POST", "reply", {"phone": PHONE, "text": "a" * 70_000}, 413),
-        ("POST", "clock", {"advance": "-1d"}, 400),
-        ("POST", "clock", {"advance": "100w", "reset": True}, 400),
-        ("POST", "clock", {"advance": "900w"}, 400),
-        ("POST", "faults", {"rates": {"drop": 10**400}}, 400),
-        ("POST", "faults", {"rates": {"drop": -1}}, 400),
-        ("POST", "faults", {"latency": "100w"}, 400),
-        ("POST", "simulate", {"seed": True}, 400),
-        ("POST", "simulate", {"response_rate": 2}, 400),
-        ("POST", "simulate", {"typo_rate": "1"}, 400),
-        ("POST", "simulate", {"personas": {"silent": 1}}, 400),
-        ("POST", "reset", {"all": True, "to": "one"}, 400),
-        ("POST", "faults", {"rates": {"lightning": 1}}, 400),
-        ("POST", "faults", {"rates": {"drop": True}}, 400),
-        ("POST", "faults", {"rates": []}, 400),
-        ("POST", "faults", {"latency": "long"}, 400),
-        ("POST", "snapshot", {"name": "../escape"}, 400),
-        ("POST", "snapshot", {}, 400),
-        ("POST", "reset", {"to": "never-taken"}, 404),
-        ("GET", "nothing", None, 404),
-        ("GET", "reset", None, 405),
-    ],
-)
-def test_mistakes_are_explained(call: Call, method: str, name: str, body: Any, status: int) -> None:
+MISTAKES: list[tuple[str, str, Any, int]] = [
+    ("GET", "wait", None, 400),
+    ("GET", "wait?results=many", None, 400),
+    ("GET", "wait?results=1&timeout=1h", None, 400),
+    ("GET", "wait?result=1", None, 400),
+    ("POST", "reply", None, 400),
+    ("POST", "reply", {"phone": "12", "text": "a"}, 400),
+    ("POST", "reply", {"phone": PHONE, "text": ""}, 400),
+    ("POST", "reply", {"phone": PHONE, "text": "\ud800"}, 400),
+    ("POST", "reply", {"phone": PHONE, "text": "a", "txt": "b"}, 400),
+    ("POST", "reply", [], 400),
+    ("POST", "reply", {"phone": PHONE, "text": "a" * 70_000}, 413),
+    ("POST", "clock", {"advance": "-1d"}, 400),
+    ("POST", "clock", {"advance": "100w", "reset": True}, 400),
+    ("POST", "clock", {"advance": "900w"}, 400),
+    ("POST", "faults", {"rates": {"drop": 10**400}}, 400),
+    ("POST", "faults", {"rates": {"drop": -1}}, 400),
+    ("POST", "faults", {"latency": "100w"}, 400),
+    ("POST", "simulate", {"seed": True}, 400),
+    ("POST", "simulate", {"response_rate": 2}, 400),
+    ("POST", "simulate", {"typo_rate": "1"}, 400),
+    ("POST", "simulate", {"personas": {"silent": 1}}, 400),
+    ("POST", "reset", {"all": True, "to": "one"}, 400),
+    ("POST", "webhooks/resend", {"id": "3"}, 400),
+    ("POST", "webhooks/resend", {"id": 1, "state": "FAILED"}, 400),
+    ("GET", "webhooks?state=LOST", None, 400),
+    ("GET", "requests?methode=POST", None, 400),
+    ("GET", "messages?phone=Ada", None, 400),
+    ("POST", "faults", {"rates": {"lightning": 1}}, 400),
+    ("POST", "faults", {"rates": {"drop": True}}, 400),
+    ("POST", "faults", {"rates": []}, 400),
+    ("POST", "faults", {"latency": "long"}, 400),
+    ("POST", "snapshot", {"name": "../escape"}, 400),
+    ("POST", "snapshot", {}, 400),
+    ("POST", "reset", {"to": "never-taken"}, 404),
+    ("GET", "nothing", None, 404),
+    ("GET", "reset", None, 405),
+]
+
+
+def test_mistakes_are_explained(call: Call) -> None:
     """What cannot be done is refused with a sentence, and repeats no phone and no text."""
-    answer = call(method, f"/_sandbox/{name}", body)
-    assert answer.status_code == status
-    assert answer.json()["error"]["message"]
-    assert PHONE not in answer.text
-
-
-@pytest.mark.parametrize(
-    ("advance", "message"),
-    [
+    for method, name, body, status in MISTAKES:
+        answer = call(method, f"/_sandbox/{name}", body)
+        assert answer.status_code == status, (name, body)
+        assert answer.json()["error"]["message"]
+        assert PHONE not in answer.text
+    for advance, message in (
         ("-1d", "The clock moves forward only"),
         ("long", "The clock cannot be moved to 'long'"),
         ("99999d", "The clock cannot be moved to '99999d'"),
         ("4000d", "The clock is 0s ahead of this machine's; ten years are the most"),
-    ],
-)
-def test_impossible_moves_say_why(call: Call, advance: str, message: str) -> None:
-    """A clock that cannot be moved so far, or in that direction, says which of it is the matter."""
-    answer = call("POST", "/_sandbox/clock", {"advance": advance})
-    assert (answer.status_code, answer.json()["error"]["message"][: len(message)]) == (400, message)
+    ):
+        answer = call("POST", "/_sandbox/clock", {"advance": advance})
+        assert (answer.status_code, answer.json()["error"]["message"][: len(message)]) == (400, message)
 
 
 def test_reset_of_a_locked_database_is_refused(
@@ -133,11 +132,11 @@ def test_service_without_its_file_is_not_ready(db: Path) -> None:
     assert (answer.status_code, answer.json()) == (503, {"status": "not ready"})
 
 
-@pytest.mark.parametrize(("path", "status"), [("/livez", "live"), ("/readyz", "ready")])
-def test_health_is_open_to_all(address: ServiceAddress, path: str, status: str) -> None:
+def test_health_is_open_to_all(address: ServiceAddress) -> None:
     """Whether the service lives and is ready is told without credentials."""
-    answer = requests.get(address.url + path, timeout=60)
-    assert (answer.status_code, answer.json()) == (200, {"status": status})
+    for path, status in (("/livez", "live"), ("/readyz", "ready")):
+        answer = requests.get(address.url + path, timeout=60)
+        assert (answer.status_code, answer.json()) == (200, {"status": status})
 
 
 def test_simulations_take_turns_and_sends_go_between(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

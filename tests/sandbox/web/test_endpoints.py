@@ -208,37 +208,28 @@ def test_question_result_rate_has_two_places(call: Call, reply: Reply) -> None:
     assert call("GET", "/api/stats/").json()["meta"]["totals"]["question_result_rate"] == 0.4
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [{"api_key": "wrong"}, {"username": "wrong"}, {"api_key": ""}, {"api_key": None}, {"api_key": "clé"}],
-)
-def test_wrong_credentials_are_refused(call: Call, wrong: dict[str, str | None]) -> None:
+def test_wrong_credentials_are_refused(call: Call) -> None:
     """Every endpoint refuses missing and wrong credentials with a 401 that repeats none of them."""
-    for path in ("/api/send", "/api/results", "/api/results/x/", "/api/stats/", "/api/stats/x/"):
-        response = call("POST" if path == "/api/send" else "GET", path, **wrong)
-        assert response.status_code == 401
-        assert response.json() == {
-            "error": {
-                "code": "invalid_credentials",
-                "message": "The username or the api_key is missing or wrong.",
-                "problems": [],
-            }
-        }
+    message = "The username or the api_key is missing or wrong."
+    refusal = {"error": {"code": "invalid_credentials", "message": message, "problems": []}}
+    keys: list[dict[str, str | None]] = [{"api_key": key} for key in ("wrong", "", None, "clé")]
+    wrongs: list[dict[str, str | None]] = [{"username": "wrong"}, *keys]
+    for wrong in wrongs:
+        for path in ("/api/send", "/api/results", "/api/results/x/", "/api/stats/", "/api/stats/x/"):
+            response = call("POST" if path == "/api/send" else "GET", path, **wrong)
+            assert (response.status_code, response.json()) == (401, refusal), (path, wrong)
 
 
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
+def test_unknown_record_is_not_found(call: Call) -> None:
+    """An unknown guid or path answers 404 with an error document."""
+    for path, message in (
         ("/api/results/0/", "There is no result with this guid."),
         ("/api/stats/0/", "There is no project launch with this guid."),
         ("/api/nothing", "Not Found."),
-    ],
-)
-def test_unknown_record_is_not_found(call: Call, path: str, message: str) -> None:
-    """An unknown guid or path answers 404 with an error document."""
-    response = call("GET", path)
-    assert response.status_code == 404
-    assert response.json() == {"error": {"code": "not_found", "message": message, "problems": []}}
+    ):
+        response = call("GET", path)
+        assert response.status_code == 404
+        assert response.json() == {"error": {"code": "not_found", "message": message, "problems": []}}
 
 
 def test_wrong_method_is_refused(call: Call) -> None:
@@ -263,12 +254,6 @@ def test_all_wrong_query_parameters_are_named(call: Call, path: str) -> None:
             "format: must be json or csv",
         ],
     }
-
-
-def test_odd_numbers_are_refused(call: Call) -> None:
-    """A limit is ASCII digits and nothing else."""
-    for limit in ("+5", " 5", "1_0", "5.0", "٣", "9" * 5000):
-        assert call("GET", "/api/results", limit=limit).status_code == 400, limit
 
 
 @pytest.mark.parametrize("filters", [{}, {"project_tag": "pulse"}])

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import requests
 
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.web.request_log import MOST_REQUESTS
-from tests.patient_server import PatientServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from runner.sandbox.model import ServiceAddress
 
@@ -76,13 +71,6 @@ def test_messages_come_in_pages(call: Call, service: MessagingService) -> None:
     assert len(service.messages(PHONE)) == 3
 
 
-def test_unknown_phone_has_no_messages(call: Call) -> None:
-    """A phone that nobody texted has none; a text that is no phone is refused, and so is none."""
-    assert call("GET", "/_sandbox/messages", phone="+14155550199").json()["messages"] == []
-    assert call("GET", "/_sandbox/messages", phone="Ada").status_code == 400
-    assert call("GET", "/_sandbox/messages").status_code == 400
-
-
 def test_requests_are_logged(call: Call, service: MessagingService) -> None:
     """Requests of clients are there with method, path, query, body and status, and those for control are not."""
     call("POST", "/api/send", SURVEY)
@@ -112,16 +100,6 @@ def test_log_shows_no_credentials(address: ServiceAddress, call: Call) -> None:
     assert address.api_key not in shown.text
 
 
-def test_requests_can_be_filtered(call: Call, service: MessagingService) -> None:
-    """Method, path and status choose requests; a slash at the end of a path does not matter."""
-    call("POST", "/api/send", SURVEY)
-    call("POST", "/api/send/", {})
-    assert len(service.requests(path="/api/send")) == 2
-    assert len(service.requests(method="post", status=400)) == 1
-    assert service.requests(status=500) == []
-    assert call("GET", "/_sandbox/requests", methode="POST").status_code == 400
-
-
 def test_expected_requests_are_given_or_the_others_named(call: Call, service: MessagingService) -> None:
     """A test gets the requests that it expects; else its failure names those that came."""
     call("POST", "/api/send", SURVEY)
@@ -131,14 +109,6 @@ def test_expected_requests_are_given_or_the_others_named(call: Call, service: Me
         AssertionError, match=r"2 such requests were expected, and 1 came.*\n  POST /api/send: 200"
     ):
         service.expect_requests(2, path="/api/send")
-
-
-def test_request_without_an_answer_has_no_status(call: Call, service: MessagingService) -> None:
-    """A request whose connection a fault has closed is logged, with null for its status."""
-    service.set_faults({"drop": 1})
-    with pytest.raises(requests.ConnectionError):
-        call("POST", "/api/send", SURVEY)
-    assert [each["status"] for each in service.requests(path="/api/send")] == [None]
 
 
 @pytest.mark.parametrize(
@@ -163,82 +133,3 @@ def test_log_is_bounded_and_ends_with_a_reset(call: Call, service: MessagingServ
     assert ids == [*range(ids[0], ids[0] + MOST_REQUESTS)]
     service.reset()
     assert call("GET", "/_sandbox/requests").json()["total"] == 0
-
-
-@pytest.mark.parametrize(
-    ("path", "place"), [("/api/send", "line 2, column 3"), ("/_sandbox/reply", "byte 12")]
-)
-def test_bad_json_is_shown_its_place(address: ServiceAddress, path: str, place: str) -> None:
-    """A body that is no JSON is refused with the place where it goes wrong."""
-    query = {"username": address.username, "api_key": address.api_key}
-    answer = requests.post(address.url + path, params=query, data='{"phone":\n  bad', timeout=60)
-    assert answer.status_code == 400
-    assert place in answer.text
-
-
-def answer_with_webhook(service: MessagingService, call: Call, webhook: str) -> None:
-    call("POST", "/api/send", {"phone": [PHONE], "questions": [{"text": "Why?", "webhook": webhook}]})
-    service.reply(PHONE, "calm")
-
-
-def wait_for_tries(service: MessagingService, state: str, count: int) -> dict[str, Any]:
-    while True:
-        (webhook,) = service.webhooks()
-        if webhook["tries"] >= count and webhook["state"] == state and webhook["last_problem"]:
-            return webhook
-
-
-class _Handler(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_arguments: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def answering(receiver: PatientServer) -> Iterator[None]:
-    """Let a receiver listen, and take whatever comes, be it a try that was due anyway."""
-    receiver.server_activate()
-    thread = threading.Thread(target=receiver.serve_forever, args=(0.02,))
-    thread.start()
-    try:
-        yield
-    finally:
-        receiver.shutdown()
-        thread.join()
-
-
-@pytest.mark.usefixtures("patient_webhooks")
-def test_failing_webhook_is_shown_and_sent_again(call: Call, service: MessagingService) -> None:
-    """A webhook that fails shows its tries and its problem, and can be sent again at once."""
-    with PatientServer(("127.0.0.1", 0), _Handler, bind_and_activate=False) as receiver:
-        # The port is taken, and nobody listens yet.
-        receiver.server_bind()
-        port = receiver.server_port
-        answer_with_webhook(service, call, f"http://127.0.0.1:{port}/hook?token=hidden")
-        webhook = wait_for_tries(service, "WAITING", 1)
-        assert webhook["last_problem"] == "the connection failed (ConnectionRefusedError)"
-        assert webhook["receiver"] == f"127.0.0.1:{port}"
-        assert webhook["next_try"]
-        assert "hidden" not in json.dumps(webhook)
-        with answering(receiver):
-            assert service.resend_webhooks(webhook["id"]) == 1
-            while not service.webhooks("DELIVERED"):
-                pass
-    assert service.webhooks("WAITING") == []
-
-
-@pytest.mark.parametrize(
-    "body", [{}, {"id": "3"}, {"id": True}, {"id": 2**63}, {"state": "WAITING"}, {"id": 1, "state": "FAILED"}]
-)
-def test_resending_says_what_it_takes(call: Call, body: dict[str, object]) -> None:
-    """A resend names one webhook by its id, or all failed ones; anything else is refused."""
-    assert call("POST", "/_sandbox/webhooks/resend", body).status_code == 400
-
-
-def test_webhook_states_are_those_that_exist(call: Call) -> None:
-    """An unknown state of webhooks is refused."""
-    assert call("GET", "/_sandbox/webhooks", state="LOST").status_code == 400

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -54,29 +53,6 @@ def test_signal_stops_the_service_cleanly(db: Path, number: signal.Signals) -> N
     assert [path.name for path in db.parent.iterdir()] == ["service.sqlite"]
 
 
-def test_service_runs_in_any_thread(db: Path) -> None:
-    """A service can be started and stopped outside the main thread, and leaves no thread behind."""
-    guids: list[str] = []
-
-    def run() -> None:
-        with running_service(db) as address:
-            guids.append(send(address, "+14155550101"))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join(60)
-    assert len(guids) == 1
-    assert [thread.name for thread in threading.enumerate()].count("sandbox-service") == 0
-
-
-def test_service_is_stopped_after_the_block(db: Path, kept_port: int) -> None:
-    """Nothing listens any more once the block is left, also after an error in it."""
-    with pytest.raises(KeyError), running_service(db, port=kept_port) as address:
-        raise KeyError
-    with pytest.raises(requests.ConnectionError):
-        requests.get(address.url, timeout=60)
-
-
 def test_service_says_nothing(
     db: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,13 +96,6 @@ def test_port_in_use_is_named(db: Path) -> None:
         f"cannot listen on 127.0.0.1 port {port}: Address already in use; is a sandbox served there already? "
         "Port 0 takes any free one"
     )
-
-
-def test_unknown_host_is_named(db: Path) -> None:
-    """A host that is no address of this machine is refused by name."""
-    with pytest.raises(SandboxError) as error, running_service(db, host="192.0.2.1"):
-        pass
-    assert str(error.value) == "cannot listen on 192.0.2.1 port 0: Cannot assign requested address"
 
 
 def test_busy_database_is_a_temporary_refusal(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:

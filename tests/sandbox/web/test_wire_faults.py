@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 from contextlib import contextmanager
 from datetime import timedelta
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode, urlsplit
 
@@ -149,33 +148,6 @@ def test_shuffled_list_has_everything_once(db: Path) -> None:
     assert shuffled != as_created
     assert sorted(shuffled, key=as_created.index) == as_created
     assert [len(page) for page in pages] == [2, 2, 1, 0]
-
-
-def test_faults_come_as_often_as_asked_for(db: Path) -> None:
-    """A fault with a probability befalls some of the sends; all of them are accepted."""
-    with faulty(db, "drop", rate=0.3) as (address, faults):
-        dropped = sum(not exchange(address, "POST", "/api/send", SEND) for _ in range(60))
-        assert list_stats(address)["meta"]["total_count"] == 60
-    assert faults.injected["drop"] == dropped
-    assert 5 < dropped < 35
-
-
-def test_latency_holds_every_request_of_the_api(db: Path) -> None:
-    """With a latency every answer of the API takes at least that long, and then it is as it should be."""
-    with running_service(db, faults=Faults(latency=timedelta(seconds=0.1))) as address:
-        started = monotonic()
-        assert list_stats(address)["meta"]["total_count"] == 0
-        assert monotonic() - started >= 0.1
-
-
-def test_magic_number_has_its_fault(db: Path) -> None:
-    """A number that stands for a fault meets it without one being asked for."""
-    with running_service(db) as address:
-        answer = exchange(
-            address, "POST", "/api/send", b'{"phone": ["+13025550151", "+14155550101"], "text": "Hello"}'
-        )
-        assert answer == b""
-        assert list_stats(address)["objects"][0]["sessions"][1]["to"] == "+14155550101"
 
 
 def test_service_stops_while_an_answer_is_late(db: Path) -> None:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import sqlite3
 import time
 from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Self
 
-from runner.sandbox import commits
 from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.webhooks.queue import count_webhooks
-from runner.sandbox.webhooks.sender import WebhookClient, WebhookSender
+from runner.sandbox.webhooks.sender import WebhookSender
+from tests.sandbox.serving import make_writer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
-
-    import pytest
 
     from runner.sandbox.service import Service
 
@@ -30,7 +27,7 @@ PATIENT = {"timeout": timedelta(minutes=5)}
 async def sending(service: Service, **options: Any) -> AsyncIterator[None]:
     """Run a sender while the block lasts."""
     stop = asyncio.Event()
-    task = asyncio.create_task(WebhookSender(service.store, **{**PATIENT, **options}).run(stop))
+    task = asyncio.create_task(WebhookSender(make_writer(service), **{**PATIENT, **options}).run(stop))
     try:
         yield
     finally:
@@ -132,48 +129,3 @@ def test_answer_after_a_reset_settles_nothing(db: Path, domain: Service, record:
 
         asyncio.run(run())
     assert count_webhooks(domain.store.connection) == {"WAITING": 1}
-
-
-def test_own_mistakes_count_as_tries(
-    domain: Service,
-    record: Callable[..., None],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A webhook that the sandbox itself cannot send is given up after its tries, and nothing is printed."""
-    record(domain, "127.0.0.1:9", "+14155550101")
-    monkeypatch.setattr(WebhookClient, "post", lambda *_: 1 / 0)
-    hasty = (timedelta(milliseconds=1),) * 2
-
-    async def run() -> None:
-        async with sending(domain, waits=hasty):
-            await reach(lambda: count_webhooks(domain.store.connection) == {"FAILED": 1})
-
-    asyncio.run(run())
-    problems = domain.store.connection.execute("SELECT tries, problem FROM webhook").fetchall()
-    assert problems == [(3, "the sandbox failed (ZeroDivisionError)")]
-    assert not caplog.records
-
-
-def test_outcome_is_written_once_the_store_is_free(
-    db: Path, domain: Service, record: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A webhook that is taken while another process holds the store counts as delivered when that lets go."""
-    # What could not be written by then would count as lost, for as long as ten minutes.
-    monkeypatch.setattr(commits, "PATIENCE_S", 60)
-    domain.store.wait_at_most(0.01)
-    with (
-        closing(socket.create_server(("127.0.0.1", 0))) as silent,
-        closing(sqlite3.connect(db, isolation_level=None)) as other,
-    ):
-        silent.settimeout(0)
-        record(domain, f"127.0.0.1:{silent.getsockname()[1]}", "+14155550101")
-
-        async def run() -> None:
-            async with sending(domain):
-                await answer_late(silent, lambda: other.execute("BEGIN IMMEDIATE"))
-                await asyncio.sleep(0.3)
-                other.execute("ROLLBACK")
-                await reach(lambda: count_webhooks(domain.store.connection) == {"DELIVERED": 1})
-
-        asyncio.run(run())

@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 from runner.sandbox.definition import read_send
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.records import RecordList
+from runner.sandbox.service import Service
 from runner.sandbox.web.server import running_service
 from runner.sandbox.webhooks.queue import count_webhooks
 from runner.sandbox.webhooks.sender import WebhookSender, sign
+from tests.sandbox.serving import make_writer
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from runner.sandbox.service import Service
     from runner.sandbox.store import Store
 
 ADA, BOB = "+14155550101", "+14155550102"
@@ -52,7 +53,7 @@ def send_webhooks(store: Store, count: int) -> None:
     async def run() -> None:
         stop = asyncio.Event()
         sending = asyncio.create_task(
-            WebhookSender(store, timeout=timedelta(minutes=1), waits=HASTY).run(stop)
+            WebhookSender(make_writer(Service(store)), timeout=timedelta(minutes=1), waits=HASTY).run(stop)
         )
         ends = time.monotonic() + 60
         while count_settled(store) < count and time.monotonic() < ends:  # noqa: ASYNC110  the store tells nobody

@@ -1,1 +1,0 @@
-"""Execution of work in this process, or by the workers of a cluster."""
