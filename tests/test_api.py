@@ -99,7 +99,8 @@ def test_the_whole_loop_prints_nothing(project: Project, capfd: pytest.CaptureFi
     assert project.validate().is_valid
     plan = project.plan()
     assert [(one.campaign.name, one.recipients_to_send) for one in plan] == [("pulse", 4)]
-    assert str(plan).startswith(f"## Plan\n\n{plan.summary}\n\n| campaign | message | to send |")
+    assert str(plan).startswith("## pulse → sandbox (campaigns/pulse.yaml)\n\n| message | rows |")
+    assert f"\n**{plan.summary}**\n" in str(plan)
     assert plan.summary == "To send to sandbox: 4 people now, 8 to 16 segments; 1 excluded, 1 duplicate."
     applied = project.apply(plan)
     assert [(one.name, one.sent, one.recipients_sent) for one in applied] == [("pulse", 4, 4)]
@@ -352,7 +353,7 @@ def test_the_loop_runs_without_click() -> None:
     assert len([line for line in EXAMPLES[0].splitlines() if line and not line.startswith("import")]) <= 10
     done = run_script(f"{BLOCK}{EXAMPLES[0]}\nprint(answers.num_rows, [c.sent for c in result])")
     assert done.stderr == ""
-    assert done.stdout.startswith("## Plan\n\nTo send to sandbox: 4 people now, 8 to 16 segments;")
+    assert done.stdout.startswith("## pulse → sandbox (campaigns/pulse.yaml)\n")
     assert "\n# pulse\n" in done.stdout
     assert done.stdout.endswith("4 [4]\n")
 
@@ -448,7 +449,7 @@ def test_what_notebooks_show_is_escaped(project: Project) -> None:
     text = SURVEY.replace("id: ask", 'id: "ask"').replace("tag: reason", 'tag: "<script>"')
     Path("campaigns/pulse.yaml").write_text(text, encoding="utf-8")
     html = project.plan()._repr_html_()
-    assert "<bdi>pulse</bdi></th><td><bdi>ask</bdi></td>" in html
+    assert "<h2><bdi>pulse → sandbox" in html
     project.apply(project.plan())
     project.simulate(response_rate=1.0)
     project.reconcile()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
-from runner.errors import ServiceError
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Intent, Outcome
@@ -217,98 +216,6 @@ def test_nothing_new_takes_no_results_request(survey: Survey) -> None:
     assert survey.connection.requests == {"/api/stats/": 1}
 
 
-def test_only_what_is_new_is_read(survey: Survey) -> None:
-    """Of many launches, those without news are not asked for their results."""
-    for phone in PHONES[:20]:
-        survey.launch(phone)
-    survey.answer(*PHONES[:20])
-    survey.reconcile()
-    survey.answer(PHONES[4], text="because")
-    asked = []
-    survey.connection.before_page = lambda path, query: asked.append((path, query))
-    assert survey.reconcile().new_results == 1
-    assert [query for path, query in asked if path == "/api/results"] == [
-        {"project_launch_guid": survey.guids[4], "limit": 100, "offset": 0, "format": "json"}
-    ]
-
-
-def test_many_launches_are_read_by_tag(survey: Survey) -> None:
-    """If every launch has news and few results, one list of the tag takes fewer requests than one each."""
-    for phone in PHONES[:30]:
-        survey.launch(phone)
-    survey.answer(*PHONES[:30])
-    assert survey.reconcile().new_results == 30
-    assert survey.connection.requests == {"/api/stats/": 1, "/api/results": 1}
-
-
-def test_a_list_that_grows_while_it_is_read_counts_nobody_twice(survey: Survey) -> None:
-    """Results that come between two pages shift the list; each is kept once, and the next time makes it whole."""
-    survey.launch(*PHONES)
-    survey.answer(*PHONES)
-    late = iter(PHONES)
-
-    def answer_meanwhile(path: str, query: dict[str, str | int]) -> None:
-        if path == "/api/results" and query["offset"]:
-            survey.answer(next(late), text="because")
-
-    survey.connection.before_page = answer_meanwhile
-    first = survey.reconcile()
-    assert first.expected_results == 200
-    assert len(set(survey.list_results())) == len(survey.list_results()) == first.results
-    survey.connection.before_page = lambda _path, _query: None
-    second = survey.reconcile()
-    assert second.results == second.expected_results == len(survey.list_results())
-    assert second.expected_results > 200
-
-
-def shift_pages(path: str, answer: Answer) -> Answer:
-    """Repeat the last records of each page at its end, as a list does that shifts between two pages."""
-    if path != "/api/results":
-        return answer
-    page: dict[str, Any] = json.loads(answer.body)
-    page["objects"] += page["objects"][-3:]
-    return Answer(answer.status, answer.headers, json.dumps(page).encode())
-
-
-def test_a_result_that_is_listed_twice_is_kept_once(survey: Survey) -> None:
-    """A result is known by its guid: a page that repeats some changes nothing."""
-    survey.launch(*PHONES[:50])
-    survey.answer(*PHONES[:50])
-    survey.connection.change = shift_pages
-    summary = survey.reconcile()
-    assert (summary.results, summary.expected_results) == (50, 50)
-
-
-def test_a_result_of_another_launch_is_left_out(survey: Survey) -> None:
-    """Results that were not asked for are not kept."""
-    survey.launch(PHONES[0])
-    survey.answer(PHONES[0])
-
-    def add_foreign(path: str, answer: Answer) -> Answer:
-        page: dict[str, Any] = json.loads(answer.body)
-        if path == "/api/results":
-            page["objects"] += [
-                {**page["objects"][0], "project_launch_guid": "another", "result_guid": "another"}
-            ]
-        return Answer(answer.status, answer.headers, json.dumps(page).encode())
-
-    survey.connection.change = add_foreign
-    assert survey.reconcile().results == 1
-
-
-def test_launches_of_others_are_left_out(survey: Survey) -> None:
-    """Launches under the same tag that the ledger doesn't know are not counted as ours."""
-    survey.launch(PHONES[0])
-    foreign = survey.launch(PHONES[1])
-    with survey.ledger.writing() as opened:
-        opened.exec_driver_sql(
-            "UPDATE launches SET state = 'rejected' WHERE project_launch_guid = ?", (foreign,)
-        )
-    survey.answer(*PHONES[:2])
-    summary = survey.reconcile()
-    assert (summary.launches, summary.results, summary.expected_results) == (1, 1, 1)
-
-
 def test_a_launch_that_the_service_does_not_list_is_named(survey: Survey) -> None:
     """A launch on record that the service doesn't list is found, by its guid."""
     survey.launch(PHONES[0])
@@ -319,24 +226,6 @@ def test_a_launch_that_the_service_does_not_list_is_named(survey: Survey) -> Non
         )
     summary = survey.reconcile()
     assert (summary.launches, summary.missing_launches) == (1, ["gone"])
-
-
-def test_what_was_read_before_a_failure_is_kept(survey: Survey) -> None:
-    """A service that fails half-way loses nothing of what came before; the next time goes on."""
-    survey.launch(*PHONES)
-    survey.answer(*PHONES)
-
-    def fail_later(path: str, answer: Answer) -> Answer:
-        is_second = survey.connection.requests["/api/results"] >= 2 and path == "/api/results"
-        return Answer(500, answer.headers, b"oops") if is_second else answer
-
-    survey.connection.change = fail_later
-    with pytest.raises(ServiceError, match=r"^the service refuses GET /api/results: HTTP 500: oops$"):
-        survey.reconcile()
-    assert len(survey.list_results()) == 100
-    survey.connection.change = lambda _path, answer: answer
-    summary = survey.reconcile()
-    assert (summary.results, summary.new_results) == (200, 100)
 
 
 def rewrite_replies(**words: str) -> Callable[[str, Answer], Answer]:

@@ -74,11 +74,6 @@ def is_text_encoding(name: str) -> bool:
     return True
 
 
-def is_utf8_name(name: str | None) -> bool:
-    """Return whether an encoding is UTF-8, which needs no name."""
-    return name is None or codecs.lookup(name).name in ("utf-8", "utf-8-sig")
-
-
 def choose_encoding(start: bytes, named: str | None) -> str:
     """Return a file's encoding, for `open`, by its first bytes; one that a person names is taken as given.
 
@@ -86,7 +81,8 @@ def choose_encoding(start: bytes, named: str | None) -> str:
     ASCII: each has one zero byte.
     """
     if named is not None:
-        return "utf-8-sig" if is_utf8_name(named) else codecs.lookup(named).name
+        found = codecs.lookup(named).name
+        return "utf-8-sig" if found == "utf-8" else found
     zeros = "".join("0" if byte == 0 else "x" for byte in start[:_SAMPLE])
     marked = next((name for mark, name in _MARKS if start.startswith(mark)), None)
     return marked or {"x0x0": "utf-16-le", "0x0x": "utf-16-be"}.get(zeros, "utf-8-sig")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 import phonenumbers
 
 from runner.audience.consent import UNSAID, ConsentRecord, RowConsent, fold_word, read_consent
-from runner.audience.encoding import is_utf8_name
 from runner.audience.findings import Findings, read_cell
 from runner.audience.phone import (
     PhoneProblem,
@@ -28,11 +26,10 @@ from runner.audience.phone import (
     read_country_code,
     read_mended,
 )
-from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table, read_table
+from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
-from runner.source.storage import open_binary
 from runner.timing.legal_hours import check_region
 from runner.timing.zone import NameProblem, check_zone, keeps_clock
 
@@ -44,7 +41,6 @@ if TYPE_CHECKING:
     from runner.campaign.model import Landlines, PhoneForm, RecipientSource
 
 
-_BEGINNING = 1 << 16
 _TITLE_ROWS = 20
 """The most rows of titles above a header."""
 _MOST_KEPT = 10_000
@@ -353,17 +349,8 @@ def open_source(source: FileRecipients, names: Collection[str]) -> Iterator[Tabl
 
 
 def read_header(source: FileRecipients) -> list[str]:
-    """Return the columns of an audience file by the names that templates use; none if it is wrong.
-
-    Only the file's beginning is read, if possible.
-    """
+    """Return the columns of an audience file by the names that templates use; none if it is wrong."""
     try:
-        if source.format == "csv" and is_utf8_name(source.encoding):
-            with open_binary(source.location) as stream:
-                start = stream.read(_BEGINNING)
-            with contextlib.suppress(UnicodeDecodeError, TableProblemError):
-                text = io.TextIOWrapper(io.BytesIO(start[: start.rfind(b"\n") + 1]), "utf-8-sig")
-                return list(filter(None, name_columns(read_table(source.path, text, source.location).header)))
         with open_source(source, ()) as table:
             return list(filter(None, name_columns(table.header)))
     except (OSError, TableProblemError):

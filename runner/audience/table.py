@@ -192,10 +192,10 @@ def open_table(file: Path, location: str | None = None, encoding: str | None = N
             file, 1, "csv-unreadable", f"this file cannot be read: {error.strerror}"
         ) from None
     with stream:
-        yield read_table(file, stream, where)
+        yield _read_table(file, stream, where)
 
 
-def read_table(file: Path, stream: TextIO, location: str) -> Table:
+def _read_table(file: Path, stream: TextIO, location: str) -> Table:
     """Return the table in a text that begins with its header; its rows are read on from the stream.
 
     Raises:

@@ -8,11 +8,11 @@ also takes the list of all tags: a service may list launches without theirs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runner.delivery.comparison import is_tagged
-from runner.ledger.model import format_moment
+from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.record.unsettled import count_known, list_known
 from runner.service.paging import list_launches
 from runner.source.normalize import normalize_guid
@@ -29,15 +29,6 @@ _ABOUT = timedelta(days=1)
 """The time before the moment in question from which a list has to show known launches."""
 MANY_LAUNCHES = 10_000
 """Launches under one tag, all older than the window, from which on a count that agrees is enough."""
-
-
-def parse_moment(text: str) -> datetime | None:
-    """Return a time of the service in UTC, which it writes without a suffix."""
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def write_moment(started: str, otherwise: str) -> str:

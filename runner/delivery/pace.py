@@ -104,14 +104,14 @@ _MOST_PAUSES = 5
 
 
 class Breaker:
-    """A circuit breaker that opens at `limit` failures in a row.
+    """A circuit breaker that opens at so many failures in a row as `limit` says.
 
     Launches are ordered by their starts. By their ends, a service with quick failures and slow successes
     would look dead while half of its answers are good.
     """
 
     def __init__(self, limit: int) -> None:
-        self._limit = limit
+        self.limit = limit
         self._lock = threading.Lock()
         self._started = 0
         # The length of each run of failures, at its first and its last number.
@@ -124,11 +124,6 @@ class Breaker:
         """Return a breaker that stays closed while one of the sends in flight may still succeed."""
         return cls(max(_FEWEST_FAILURES, concurrency))
 
-    @property
-    def limit(self) -> int:
-        """The failures in a row that open it."""
-        return self._limit
-
     def enter(self) -> int:
         """Return the number of a launch that is about to be sent."""
         with self._lock:
@@ -136,38 +131,25 @@ class Breaker:
             return self._started
 
     def observe(self, number: int, reply: SendReply) -> bool:
-        """Record the last answer to a launch numbered by `enter`; return whether it opens the breaker."""
-        if reply.is_busy:
-            return self.observe_pause(number)
-        if is_failure(reply):
-            return self.observe_failure(number)
-        self.observe_success(reply)
-        return False
+        """Record the last answer to a launch numbered by `enter`; return whether it opens the breaker.
 
-    def observe_failure(self, number: int) -> bool:
-        """Record a failure; return whether it opens the breaker."""
-        with self._lock:
-            before, after = self._runs.pop(number - 1, 0), self._runs.pop(number + 1, 0)
-            length = before + 1 + after
-            self._runs[number - before] = self._runs[number + after] = length
-        return length >= self._limit
-
-    def observe_pause(self, number: int) -> bool:
-        """Record a pause that the service asks for; return whether there were too many.
-
-        Answers to launches in flight at the first such answer are part of the same pause.
+        A service that asks for one pause after the other opens it, too; a success restarts their count.
         """
         with self._lock:
-            if number > self._paused_at:
-                self._pauses += 1
-                self._paused_at = self._started
-            return self._pauses >= _MOST_PAUSES
-
-    def observe_success(self, reply: SendReply) -> None:
-        """Record an answer that is no failure; a success restarts the count of pauses."""
-        if reply.outcome == "sent":
-            with self._lock:
+            if reply.is_busy:
+                # Answers to launches in flight at the first such answer are part of the same pause.
+                if number > self._paused_at:
+                    self._pauses += 1
+                    self._paused_at = self._started
+                return self._pauses >= _MOST_PAUSES
+            if is_failure(reply):
+                before, after = self._runs.pop(number - 1, 0), self._runs.pop(number + 1, 0)
+                length = before + 1 + after
+                self._runs[number - before] = self._runs[number + after] = length
+                return length >= self.limit
+            if reply.outcome == "sent":
                 self._pauses = 0
+            return False
 
 
 def is_failure(reply: SendReply) -> bool:

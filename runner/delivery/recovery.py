@@ -30,9 +30,9 @@ from runner.delivery.comparison import (
     judge_launches,
     may_have_tag,
 )
-from runner.delivery.launch_list import LaunchListing, ListReader, parse_moment, write_moment
+from runner.delivery.launch_list import LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
-from runner.ledger.model import LaunchRecord
+from runner.ledger.model import LaunchRecord, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.entry import add_recipients, enter_adopted
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed

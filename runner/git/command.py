@@ -272,7 +272,7 @@ def explain_refusal(refusal: str, complaint: str) -> str:
 def find_obstacle(answer: GitAnswer) -> str | None:
     """Return the ref of a remote that kept a push from creating one; None if there was none.
 
-    Git keeps refs as files: beside a branch `runner` there can be no branch `runner/record`.
+    Git keeps refs as files: beside a ref `refs/runner` there can be no `refs/runner/live`.
     """
     found = _IN_THE_WAY.search(answer.complaint)
     return found["ref"] if found else None

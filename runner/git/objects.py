@@ -1,8 +1,9 @@
-"""Git's objects, read from one process that answers many questions (`git cat-file --batch`)."""
+"""Git's objects: read from one process that answers many questions, and written by another one."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import threading
 import time
@@ -13,10 +14,13 @@ from runner.git.command import GitError
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Mapping, Sequence
 
     from runner.git.command import Git
 
 _BLOCK = 1 << 16
+_IDENTITY = "runner <runner@localhost>"
+"""An identity for commits on CI machines, where git knows no user."""
 _FOLDER = b"40000"
 _SUBMODULE = b"160000"
 
@@ -155,3 +159,42 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
+
+
+def write_commit(
+    git: Git,
+    files: Mapping[str, str],
+    parent: str | None,
+    texts: Sequence[str] = (),
+    message: str = "",
+    *,
+    is_whole: bool = False,
+) -> str:
+    """Write a commit, and new blobs (`texts`), which no ref leads to; return it.
+
+    Args:
+        git: commands in the repository.
+        files: blobs by path.
+        parent: the commit that it comes after; None for none.
+        texts: of the blobs that the repository lacks.
+        message: of the commit, whose author is no person.
+        is_whole: have no other files than these; otherwise those of the parent stay.
+
+    Raises:
+        GitError: it cannot be written.
+    """
+    draft = f"refs/runner-draft/{secrets.token_hex(8)}"
+    lines = [f"blob\ndata {len(text.encode())}\n{text}" for text in texts]
+    lines.append(f"commit {draft}\nmark :1\ncommitter {_IDENTITY} now\ndata {len(message)}\n{message}")
+    lines += [f"from {parent}"] if parent is not None else []
+    lines += ["deleteall"] if is_whole else []
+    lines += [f"M 100644 {blob} {_quote(name)}" for name, blob in sorted(files.items())]
+    nothing = "0" * len(next(iter(files.values())))
+    lines += ["", "get-mark :1", f"reset {draft}", f"from {nothing}", ""]
+    return git.run("fast-import", "--quiet", "--date-format=now", text="\n".join(lines) + "\n")
+
+
+def _quote(name: str) -> str:
+    """Return a path as git-fast-import(1) reads it."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -7,7 +7,6 @@ branch has moved on. Changes of both sides are united.
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING
 from runner.atomic_write import save_text
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
+from runner.git.objects import write_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
 TRIES = 8
-_DRAFTS = "refs/runner-draft"
 
 
 class RefusedPushError(GitError):
@@ -123,12 +122,12 @@ class Recorder:
             parent = tip or self.clone.read_head()
             changes = self.find_changes(parent)
             if not changes:
-                self._catch_up(parent, branch)
+                self._follow(parent, branch)
                 return Recorded()
             commit, message = self._make_commit(parent, changes)
             answer = push_commit(self.clone.git, remote, commit, branch)
             if answer.is_accepted:
-                return Recorded(commit, message, branch, is_followed=self._follow(commit, branch, changes))
+                return Recorded(commit, message, branch, is_followed=self._follow(commit, branch))
             if not answer.is_overtaken:
                 reason = answer.reason
                 break
@@ -163,16 +162,9 @@ class Recorder:
     def _make_commit(self, parent: str, changes: Sequence[RecordedFile]) -> tuple[str, str]:
         """Write a commit of these changes onto another one; return it and its message."""
         git, message = self.clone.git, self.describe(parent, changes)
-        draft, names = f"{_DRAFTS}/{secrets.token_hex(8)}", [change.path for change in changes]
-        blobs = self._store(changes)
-        quoted = (name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for name in names)
-        lines = [
-            f"commit {draft}\nmark :1\ncommitter runner <> now\ndata 0\nfrom {parent}",
-            *(f'M 100644 {blob} "{name}"' for blob, name in zip(blobs, quoted, strict=True)),
-            f"\nget-mark :1\nreset {draft}\nfrom {'0' * len(parent)}\n\n",
-        ]
+        blobs = dict(zip((change.path for change in changes), self._store(changes), strict=True))
         # Made without an index; the commit proper has the user's name, and a signature where that is usual.
-        files = git.run("fast-import", "--quiet", "--date-format=now", text="\n".join(lines))
+        files = write_commit(git, blobs, parent)
         options = ["-p", parent, *(["-S"] if self.signs else [])]
         made = git.run("commit-tree", f"{files}^{{tree}}", *options, text=message, environment=self.author)
         return made, message
@@ -184,32 +176,31 @@ class Recorder:
         listed = "".join(f"{change.path}\n" for change in changes)
         return self.clone.git.run("hash-object", "-w", "--stdin-paths", text=listed).split()
 
-    def _follow(self, commit: str, branch: str, changes: Sequence[RecordedFile]) -> bool:
-        """Move the clone on to a commit unless user changes would be lost; return whether it moved."""
+    def _follow(self, commit: str, branch: str) -> bool:
+        """Move the clone on to a commit unless user changes would be lost; return whether it moved.
+
+        Files that have changed here, and are in the commit, get what it says: after a run that was killed
+        after its push, or recording on another machine, they would stop `git pull`.
+        """
         if self.current not in (None, branch):
             return True  # another branch than the recorded one has nothing to follow
+        head = self.clone.read_head()
+        found = (self.attempt(file, partial(self._find_change_to, file, head, commit)) for file in self.files)
+        changes = [change for change in found if change is not None]
+        if not changes:
+            return True
         # Staged in any case, so that `git stash` takes it: a file in the way would stop `git pull`.
         self._stage(changes)
         # Keeps local changes, or else does nothing.
         return not self.clone.git.ask("merge", "--quiet", "--ff-only", "--no-verify", commit).status
 
-    def _catch_up(self, tip: str, branch: str) -> None:
-        """Follow a tip that contains everything here, if local files would stop `git pull`.
-
-        They do after a run that was killed after its push, and after recording on another machine.
-        """
-        head = self.clone.read_head()
-        found = (self.attempt(file, partial(self._find_known, file, head, tip)) for file in self.files)
-        changes = [change for change in found if change is not None]
-        if changes:
-            self._follow(tip, branch, changes)
-
-    def _find_known(self, file: Path, head: str, tip: str) -> RecordedFile | None:
-        """Return the tip's version of a file that has changed here; None if there is none."""
+    def _find_change_to(self, file: Path, head: str, commit: str) -> RecordedFile | None:
+        """Return a commit's version of a file that has changed here; None if there is none."""
         path = file.relative_to(self.clone.root).as_posix()
-        after = self.clone.read(tip, path)
-        is_changed = after is not None and self.clone.read(head, path) != read_text(file)
-        return RecordedFile(path, None, after) if after is not None and is_changed else None
+        after = self.clone.read(commit, path)
+        if after is None or self.clone.read(head, path) == read_text(file):
+            return None
+        return RecordedFile(path, None, after)
 
     def _stage(self, changes: Iterable[RecordedFile]) -> None:
         """Put the committed files into work tree and index."""

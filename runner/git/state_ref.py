@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote
@@ -24,7 +23,7 @@ from runner.git.command import (
     find_obstacle,
     hide_credentials,
 )
-from runner.git.objects import ObjectReader
+from runner.git.objects import ObjectReader, write_commit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 NAMESPACE = "refs/runner"
 TIMEOUT_S = 60.0
 """Time limit of one git command, in seconds: less than a lease lasts."""
-_IDENTITY = "runner <runner@localhost>"
-"""An identity for commits on CI machines, where git knows no user."""
-_SHA1_DIGITS, _SHA256_DIGITS = 40, 64
+_SHA256_DIGITS = 64
 _TRIES = 5
 _REJECTION = re.compile(r"^!\t[^\t]*\t(?:\[[^]]*\] )?\((?P<reason>.*)\)$", re.MULTILINE)
 _RACE = re.compile(r"stale info|cannot lock ref|failed to update ref|incorrect old value|fetch first")
@@ -82,12 +79,6 @@ def name_ref(target: str) -> str:
 def read_target(ref: str) -> str:
     """Return the target of a ref, by its full name."""
     return unquote(ref.removeprefix(f"{NAMESPACE}/"))
-
-
-def _quote(name: str) -> str:
-    """Return a path as git-fast-import(1) reads it."""
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 class StateRef:
@@ -221,18 +212,9 @@ class StateRef:
         Raises:
             GitError: it cannot be written.
         """
-        draft = f"{NAMESPACE}-draft/{secrets.token_hex(8)}"
         blobs = [blob for blob in dict.fromkeys(files.values()) if blob in self._waiting]
-        lines = [f"blob\ndata {len(self._waiting[blob].encode())}\n{self._waiting[blob]}" for blob in blobs]
-        message = f"State of {self.name}"
-        lines.append(f"commit {draft}\nmark :1\ncommitter {_IDENTITY} now\ndata {len(message)}\n{message}")
-        lines += [f"from {parent}"] if parent is not None else []
-        lines.append("deleteall")
-        lines += [f"M 100644 {blob} {_quote(name)}" for name, blob in sorted(files.items())]
-        nothing = "0" * (_SHA256_DIGITS if self._format == "sha256" else _SHA1_DIGITS)
-        lines += ["", "get-mark :1", f"reset {draft}", f"from {nothing}", ""]
-        text = "\n".join(lines) + "\n"
-        commit = self.git.run("fast-import", "--quiet", "--date-format=now", text=text)
+        texts = [self._waiting[blob] for blob in blobs]
+        commit = write_commit(self.git, files, parent, texts, f"State of {self.name}", is_whole=True)
         for blob in blobs:
             del self._waiting[blob]
         return commit

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 DEFAULT_API = "https://api.github.com"
 DEFAULT_SERVER = "https://github.com"
 _HELPER = '!f() { test "$1" = get && echo username=x-access-token && echo "password=$GITHUB_TOKEN"; }; f'
-_DEPENDABOT = "dependabot[bot]"
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
@@ -73,17 +72,9 @@ def read_github_job(environment: Mapping[str, str]) -> GitHubJob:
 
 
 def is_of_pull_request(environment: Mapping[str, str]) -> bool:
-    """Return whether a job runs for a pull request."""
-    return isinstance(_read_pull_request(environment), dict)
-
-
-def lacks_secrets(environment: Mapping[str, str]) -> bool:
-    """Return whether a job runs for a pull request that gets no secrets: a fork's, or one of Dependabot's."""
-    request = _read_pull_request(environment)
-    repositories = [look_up(request, side, "repo", "full_name") for side in ("head", "base")]
-    # A fork that was deleted meanwhile has no name any more.
-    is_from_fork = request is not None and repositories[0] != repositories[1]
-    return is_from_fork or environment.get("GITHUB_ACTOR") == _DEPENDABOT
+    """Return whether a job runs for a pull request, or for a merge request of GitLab."""
+    is_gitlab = bool(environment.get("CI_MERGE_REQUEST_IID"))
+    return is_gitlab or isinstance(_read_pull_request(environment), dict)
 
 
 def find_git_settings(environment: Mapping[str, str]) -> dict[str, str]:

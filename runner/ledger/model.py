@@ -250,6 +250,15 @@ def format_moment(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+def parse_moment(text: str) -> datetime | None:
+    """Return a time of the service in UTC, which it writes without a suffix; None if it cannot be read."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 def find_later_moment(at: str, latest: str | None) -> str:
     """Return a moment, or one just after `latest` if that is later: a clock set back undoes nothing."""
     if latest is None or latest < at:

@@ -282,19 +282,13 @@ class _Comparison:
         self.waiting.clear()
 
 
-@dataclass(slots=True)
-class _Example:
-    old: Wording
-    new: Wording
-    varies: bool
-
-
 class _Changes:
     """Counts of recipients by change, with one person's texts of each change that may be frequent."""
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
-        self._examples: dict[int, _Example] = {}
+        # One person's change, and whether the texts of others with the same change differ from theirs.
+        self._examples: dict[int, tuple[WordingChange, bool]] = {}
         self._memo: dict[tuple[int, str], int] = {}
 
     def add(self, launch: int, definition: dict[str, Any], payload: Payload) -> None:
@@ -308,18 +302,16 @@ class _Changes:
         self.counts[change] += 1
 
     def _enter(self, definition: dict[str, Any], payload: Payload) -> int:
-        found: WordingChange = compare_wordings(
-            word_definition(definition), word_definition(payload.definition)
-        )
+        found = compare_wordings(word_definition(definition), word_definition(payload.definition))
         change = found.key
-        example = self._examples.get(change)
+        example, _ = self._examples.get(change, (None, False))
         if example is None:
             # Texts of a forgotten example are no longer known.
-            self._examples[change] = _Example(found.old, found.new, varies=self.counts[change] > 0)
+            self._examples[change] = found, self.counts[change] > 0
             if len(self._examples) > 2 * _KEPT_EXAMPLES:
                 self._forget_rare()
-        elif (example.old, example.new) != (found.old, found.new):
-            example.varies = True
+        elif example != found:
+            self._examples[change] = example, True
         return change
 
     def _forget_rare(self) -> None:
@@ -333,6 +325,6 @@ class _Changes:
     def list_most(self, count: int) -> list[ChangeGroup]:
         ranked = sorted(self._examples.items(), key=lambda item: -self.counts[item[0]])[:count]
         return [
-            ChangeGroup(self.counts[change], example.old, example.new, example.varies)
-            for change, example in ranked
+            ChangeGroup(self.counts[change], example.old, example.new, varies)
+            for change, (example, varies) in ranked
         ]

@@ -30,7 +30,7 @@ class EarlierDecisions(TypedDict):
 
 
 class PlanDigests(TypedDict):
-    """What a saved plan is held to when it is applied.
+    """The digests that a saved plan must still have when it is applied.
 
     Attributes:
         campaign: of the campaign file.
@@ -56,7 +56,7 @@ class SavedOptions(Part, frozen=True):
 
 
 class AskedApproval(Part, frozen=True):
-    """What people are asked to approve, and whether they have.
+    """The approval that a plan needs, and its state.
 
     Attributes:
         status: how far the plan is covered.
@@ -73,7 +73,7 @@ class AskedApproval(Part, frozen=True):
 
 
 class SentNow(Part, frozen=True):
-    """What a plan sends.
+    """The messages that a plan sends.
 
     Attributes:
         people: each once, however many messages they get.
@@ -91,7 +91,7 @@ class SentNow(Part, frozen=True):
 
 
 class SentLater(Part, frozen=True):
-    """What later runs send, by what is known now.
+    """The messages that later runs send, by what is known now.
 
     Attributes:
         people: who get nothing now, each once.
@@ -109,7 +109,7 @@ class SentLater(Part, frozen=True):
 
 
 class CampaignOutlook(Part, frozen=True):
-    """What the campaign brings, now and later.
+    """The messages that a campaign sends, now and later.
 
     Attributes:
         now: what this plan sends.
@@ -182,7 +182,7 @@ class TextChange(Part, frozen=True):
 
 
 class PlanDifference(Part, frozen=True):
-    """What the recipients on record got, against what they would get now; each is counted once.
+    """The difference between the texts that recipients on record got and would get now; each is counted once.
 
     Attributes:
         unchanged: how many get what they got before, or would have got.

@@ -199,7 +199,6 @@ class MessagePlan(MessageCounts, frozen=True):
             not stop a follow-up after its first message.
         arms: recipients `to_send` by arm of an experiment's message.
         due: deferred recipients by due time.
-        reasons: reasons and remarks in words, with numbers of recipients; some have several.
         causes: recipients by their disposition and all their reasons, so that each is counted once.
         coming: later messages, by the reasons for the delay.
     """
@@ -208,9 +207,16 @@ class MessagePlan(MessageCounts, frozen=True):
     largest: dict[int, int] = field(default_factory=dict)
     arms: dict[str, int] = field(default_factory=dict)
     due: dict[Due, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)
     causes: dict[Cause, int] = field(default_factory=dict)
     coming: tuple[Coming, ...] = ()
+
+    @property
+    def reasons(self) -> Counter[str]:
+        """Reasons and remarks in words, with numbers of recipients; some have several."""
+        found = Counter[str]()
+        for (_, own), count in self.causes.items():
+            found.update(dict.fromkeys(own, count))
+        return found
 
     @property
     def next_due(self) -> datetime | None:
@@ -320,7 +326,7 @@ class CampaignPlan:
         """The number of deliveries that wait until replies are read."""
         if self.unread is None:
             return 0
-        return sum(message.reasons.get(self.unread.reason, 0) for message in self.messages)
+        return sum(message.reasons[self.unread.reason] for message in self.messages)
 
     def wait_for(self, unread: UnreadReplies) -> CampaignPlan:
         """Return the plan with all texts of now deferred until replies are read."""
@@ -330,7 +336,6 @@ class CampaignPlan:
                 to_send=0,
                 launches=0,
                 # Some may wait already: a plan can be made while replies are overdue.
-                reasons=Counter(message.reasons) + Counter({unread.reason: message.to_send}),
                 causes=_wait_for(message, unread.reason),
             )
             for message in self.messages

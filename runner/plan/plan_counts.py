@@ -129,16 +129,8 @@ class PlanTally:
             largest=dict(largest),
             arms={arm: count for arm, count in sorted(arms.items(), key=str) if arm is not None},
             due=dict(self._due),
-            reasons=self._count_reasons(),
             causes=dict(self._causes),
         )
-
-    def _count_reasons(self) -> dict[str, int]:
-        reasons: Counter[str] = Counter()
-        for (_, own), count in self._causes.items():
-            for reason in own:
-                reasons[reason] += count
-        return dict(reasons)
 
     def add_up_coming(
         self, compiled_message: CompiledMessage, per_send: int, *, lets_queue: bool, is_paused: bool

@@ -8,10 +8,11 @@ of the last 30 days once a day.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
+from runner.ledger.model import parse_moment
 from runner.ledger.people.replies import (
     AccountMark,
     find_owners,
@@ -19,8 +20,9 @@ from runner.ledger.people.replies import (
     settle_placed,
     write_account_mark,
 )
+from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
-from runner.reconcile.ingest import ResultIngest
+from runner.reconcile.ingest import ResultIngest, leave_out_strangers
 from runner.reconcile.missing_results import GuidSet
 from runner.reconcile.replies import ReplyScreen, read_replies
 from runner.service.paging import ListWalk, RecordedGuids
@@ -83,6 +85,7 @@ class AccountReading:
         """
         with self.ledger.reading() as connection:
             mark = read_account_mark(connection, self.key.target)
+            revision = read_version(connection).revision
         now = datetime.fromisoformat(self.at)
         is_whole = mark is None or now - mark.whole_at >= _WHOLE_EVERY
         first = self.client.read_results({}, 0)
@@ -92,6 +95,8 @@ class AccountReading:
             pages = 1 if is_whole else _PAGES_AGAIN
             known = None if is_whole or mark is None or mark.total is None else mark.total + just_read
             newest = self._read_since(first, since, pages, is_known=known == first.total_count) or newest
+            for context in self.contexts.values():
+                leave_out_strangers(context, revision)
         accepted = self.lacking if accept else min(self.lacking, 0 if mark is None else mark.accepted)
         self.lacking -= accepted
         if self.lacking:
@@ -195,7 +200,7 @@ def _iterate_newest(
 
 
 def _find_moments(page: Page[ResultRecord]) -> list[datetime | None]:
-    return [_read_moment(record.created) for record in page.records]
+    return [parse_moment(record.created) for record in page.records]
 
 
 def _find_span(page: Page[ResultRecord]) -> tuple[datetime, datetime] | None:
@@ -203,14 +208,6 @@ def _find_span(page: Page[ResultRecord]) -> tuple[datetime, datetime] | None:
     moments = _find_moments(page)
     known = [moment for moment in moments if moment is not None]
     return (min(known), max(known)) if known and len(known) == len(moments) else None
-
-
-def _read_moment(text: str) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _pick(records: Sequence[ResultRecord], guids: set[str]) -> list[ResultRecord]:

@@ -27,8 +27,10 @@ from runner.ledger.people.replies import (
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.results.readings import Reading
 from runner.ledger.results.reconciled import Removed
+from runner.ledger.results.result_feed import read_version
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import classify
+from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
 from runner.reconcile.missing_results import SHOWN, MissingResults, takes_tag
 from runner.reconcile.result_reading import ResultReading, sweep_results
@@ -46,24 +48,15 @@ if TYPE_CHECKING:
     from runner.service.model import Unreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Portions:
-    """Amounts that are read at a time.
-
-    Attributes:
-        swept: launches under one tag from which on its lists are read from end to end.
-        launches: the most launches whose results are compared at a time.
-        results: the most results that these have, unless it is a single launch.
-    """
-
-    swept: int = 2_000
-    launches: int = 10_000
-    results: int = 1_000_000
+SWEPT = 2_000
+"""Launches under one tag from which on its lists are read from end to end."""
+LAUNCHES = 10_000
+"""The most launches whose results are compared at a time."""
+RESULTS = 1_000_000
+"""The most results that these have, unless it is a single launch."""
 
 
-def reconcile_campaign(
-    context: ReconcileContext, portions: Portions | None = None, *, accept: bool = False
-) -> ReconcileSummary:
+def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> ReconcileSummary:
     """Bring one campaign's counts, results and opt-outs up to date.
 
     With `accept`, the service's lists are taken as complete, whatever it counts.
@@ -75,10 +68,10 @@ def reconcile_campaign(
     with context.ledger.writing() as connection:
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
-    portions = portions or Portions()
-    launches = LaunchReader(context, reading, portions.swept)
+        revision = read_version(connection).revision
+    launches = LaunchReader(context, reading, SWEPT)
     try:
-        return _Reconciliation(context, portions, reading, launches, replied).run(accept=accept)
+        return _Reconciliation(context, reading, launches, replied, revision).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -86,13 +79,16 @@ def reconcile_campaign(
 
 @dataclass(slots=True)
 class _Reconciliation:
-    """The reconciliation of one campaign; `replied` is the number of opt-outs by reply before it."""
+    """The reconciliation of one campaign.
+
+    `replied` is the number of opt-outs by reply before it, `revision` that of the results.
+    """
 
     context: ReconcileContext
-    portions: Portions
     reading: Reading
     launches: LaunchReader
     replied: int
+    revision: int
     _removed: Removed = field(default_factory=Removed, init=False)
     _unreadable: list[Unreadable] = field(default_factory=list, init=False)
     _lost: int = field(default=0, init=False)
@@ -103,7 +99,7 @@ class _Reconciliation:
         with self.context.ledger.reading() as connection:
             due = self.reading.count_due(connection, full=self.context.full)
         for tag, (count, listed) in due.items():
-            is_swept = count > self.portions.swept and not self.context.full
+            is_swept = count > SWEPT and not self.context.full
             if is_swept and takes_tag(count, listed):
                 sweep_results(self.context, tag)
             for missing in self._iterate_due(tag, listed):
@@ -111,6 +107,7 @@ class _Reconciliation:
                 self._removed = self._removed.add(removed)
                 self._unreadable += missing.unreadable
                 self._lost += missing.unreadable_count
+        leave_out_strangers(self.context, self.revision)
         # Last, and as of the start: a reconciled launch has all its answers known.
         return self._conclude(accept=accept)
 
@@ -128,14 +125,14 @@ class _Reconciliation:
 
     def _iterate_due(self, tag: str, listed: int) -> Iterator[MissingResults]:
         """Yield the launches under a tag whose results are to be read, some at a time."""
-        after, most = 0, self.portions.launches
+        after, most = 0, LAUNCHES
         while True:
             with self.context.ledger.reading() as connection:
                 due = self.reading.list_due(connection, tag, after, most, full=self.context.full)
             results = count = 0
             for one in due:
                 results += one.num_results or 0
-                if count and results > self.portions.results:
+                if count and results > RESULTS:
                     break
                 count += 1
             if not count:

@@ -13,10 +13,17 @@ from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
 from runner.ledger.results.readings import DueLaunch
-from runner.ledger.results.reconciled import find_held, find_texted, store_results
+from runner.ledger.results.reconciled import (
+    find_held,
+    find_texted,
+    list_untexted,
+    note_strangers,
+    store_results,
+)
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_replies
+from runner.service.model import StatRecord
 from runner.source.normalize import normalize
 
 if TYPE_CHECKING:
@@ -90,7 +97,7 @@ class ResultIngest:
         authored, lost = self._screen.place(self._read_replies(page))
         others, unheard = self._screen.place(one for one in self._read_replies(partial) if one.asks)
         strange = [one for one in (*authored, *others) if one.asks and self._screen.is_stranger(one.record)]
-        rows = self._note_strangers([(one, self._make_result(one.record)) for one in authored])
+        rows = [(one, self._make_result(one.record)) for one in authored]
         is_asked = any(one.asks for one in (*authored, *others))
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
@@ -127,22 +134,6 @@ class ResultIngest:
         with self.context.ledger.reading() as connection:
             texted = find_texted(connection, self.context.campaign_id, people)
         return [phone for phone, one in zip(phones, people, strict=True) if (launch_id, one) in texted]
-
-    def _note_strangers(
-        self, rows: Sequence[tuple[ReadReply, StoredResult | None]]
-    ) -> list[tuple[ReadReply, StoredResult | None]]:
-        """Return results as they are stored; those of phones that were sent nothing answer nothing."""
-        people = [row.participant for _, row in rows if row is not None]
-        with self.context.ledger.reading() as connection:
-            texted = find_texted(connection, self.context.campaign_id, people)
-        return [
-            (one, row._replace(non_answer="stranger"))
-            if row is not None
-            and (row.launch_id, row.participant) not in texted
-            and self._screen.is_unlisted(one.record)
-            else (one, row)
-            for one, row in rows
-        ]
 
     def _leave_out(self, records: Iterable[ResultRecord]) -> set[tuple[str, str]]:
         """Note results of forgotten people; return the names of those met for the first time."""
@@ -222,6 +213,28 @@ class ResultIngest:
             updated=record.updated,
             non_answer=self._find_non_answer(record),
         )
+
+
+def leave_out_strangers(context: ReconcileContext, since: int) -> None:
+    """Count results of phones that their launch was not sent to as no answers, from after a revision on.
+
+    They are those whose phone neither the record has, nor the service's own list, if that has everybody.
+
+    Raises:
+        ServiceError: the service cannot be asked.
+        LedgerError: the ledger cannot be used.
+    """
+    with context.ledger.reading() as connection:
+        found = list_untexted(connection, context.campaign_id, since)
+    strangers = []
+    for guid, results in found.items():
+        stat = context.client.read_stat(guid)
+        if isinstance(stat, StatRecord) and stat.is_whole and not stat.missing_counts:
+            people = set(map(context.key.fingerprint, stat.recipients))
+            strangers += [one for one in results if one.participant not in people]
+    if strangers:
+        with context.ledger.writing() as connection:
+            note_strangers(connection, strangers)
 
 
 def _name(record: ResultRecord) -> tuple[str, str]:

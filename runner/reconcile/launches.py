@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from runner.ledger.database import Ledger
+    from runner.ledger.files.suppressions import Source
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import AcceptedLaunch
     from runner.ledger.results.readings import Reading
@@ -148,50 +149,36 @@ class LaunchReader:
             store_starts(
                 connection, {number: stat.project_launch_start for number, (_, stat) in ours.items()}
             )
-            self._store_stopped(connection, [stat for _, stat in ours.values()])
-            self._store_sessions(connection, ours)
+            self._store_people(connection, ours)
             note_ends(connection, ours.values(), self.context.key.fingerprint)
 
-    def _store_stopped(self, connection: LedgerConnection, stats: Iterable[StatRecord]) -> None:
-        """Enter the people whose opt-out the service itself reports: it lists no result for it.
-
-        Earlier opt-outs are on the service's list already: they were not a reply to this launch.
-        """
-        stopped = [(stat, phone) for stat in stats for phone in stat.stopped]
-        if not stopped:
-            return
-        key = self.context.key
-        enter_key(connection, key)
-        forgotten = self.context.find_forgotten(connection, {phone for _, phone in stopped})
-        replies = [
-            OptOut(
-                key.fingerprint(phone),
-                stat.project_launch_guid,
-                "import" if phone in stat.blocked else "reply",
-                "confirmed",
-                self.context.at,
-            )
-            for stat, phone in stopped
-            if phone not in forgotten
-        ]
-        add_replies(connection, key.target, replies)
-
-    def _store_sessions(
+    def _store_people(
         self, connection: LedgerConnection, ours: Mapping[int, tuple[AcceptedLaunch, StatRecord]]
     ) -> None:
-        """Store the sessions of people who are not forgotten; of several of a person, the one still open."""
-        phones = {phone for _, stat in ours.values() for phone in stat.recipients}
+        """Store the sessions of people who are not forgotten, and opt-outs that the service itself reports.
+
+        It lists no result for these. Earlier ones are on its list already: they were not a reply to this
+        launch. Of several sessions of a person, the one still open is stored.
+        """
+        key, at = self.context.key, self.context.at
+        phones = {phone for _, stat in ours.values() for phone in (*stat.recipients, *stat.stopped)}
         forgotten = self.context.find_forgotten(connection, phones)
-        people = {phone: self.context.key.fingerprint(phone) for phone in phones - forgotten}
-        rows: dict[tuple[int, str], StoredSession] = {}
+        people = {phone: key.fingerprint(phone) for phone in phones - forgotten}
+        rows, replies = dict[tuple[int, str], StoredSession](), list[OptOut]()
         for number, (_, stat) in ours.items():
             stopped, blocked = frozenset(stat.stopped), frozenset(stat.blocked)
+            for phone in filter(people.__contains__, stat.stopped):
+                source: Source = "import" if phone in blocked else "reply"
+                replies.append(OptOut(people[phone], stat.project_launch_guid, source, "confirmed", at))
             for phone, status in zip(stat.recipients, stat.statuses, strict=True):
                 known = rows.get((number, phone))
                 if phone in people and (known is None or known.status == ENDED):
                     rows[number, phone] = StoredSession(
                         number, people[phone], status, phone in stopped, phone in blocked
                     )
+        if replies:
+            enter_key(connection, key)
+            add_replies(connection, key.target, replies)
         store_sessions(connection, list(rows.values()))
 
 

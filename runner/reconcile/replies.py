@@ -152,16 +152,10 @@ class ReplyScreen:
             ServiceError: the service cannot be asked.
         """
         phone = record.participant_phone_number
-        return not self.find_members(record.project_launch_guid, [phone]) and self.is_unlisted(record)
-
-    def is_unlisted(self, record: ResultRecord) -> bool:
-        """Return whether the service lists all people of a result's launch, and the result's phone is none.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        if self.find_members(record.project_launch_guid, [phone]):
+            return False
         people, is_whole = self._list_people(record)
-        return is_whole and record.participant_phone_number not in people
+        return is_whole and phone not in people
 
     def read_launch(self, guid: str) -> StatRecord | None:
         """Return a launch as the service lists it; None if it doesn't.

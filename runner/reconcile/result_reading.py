@@ -100,9 +100,15 @@ class ResultReading:
         total, length, most = 0, 0, 1
         wanted = self.missing.count_missing(filters)
         walk = ListWalk(partial(self._read_page, filters))
-        while self.missing.lacks(filters) and (pages := walk.read_pages(max(1, most))):
+        pages = walk.read_pages(most) if self.missing.lacks(filters) else []
+        while pages:
+            # Where much is new, fewer transactions, and the next pages are read meanwhile; a single page
+            # shows that nothing is.
+            most = min(2 * most, PAGES_AT_ONCE, -(-(wanted - total) // PAGE) - len(pages))
+            ahead = walk.read_ahead(most) if total and most > 0 else None
             found = self._store(pages)
             total += found
+            following = [] if ahead is None else ahead()
             for page in pages:
                 counted = page.total_count
                 if counted is not None and counted < length:
@@ -110,12 +116,14 @@ class ResultReading:
                     return total
                 self.missing.expect_listed(filters, page)
                 length = counted or length
-            # Where much is new, fewer transactions; a single page shows that nothing is.
-            most = min(2 * most, PAGES_AT_ONCE, -(-(wanted - total) // PAGE)) if found else 1
             if not found:
+                most = 1
                 walk.turn()
-            if walk.is_over and counted is not None:
+            if walk.is_over and not following and counted is not None:
                 self.missing.compare(filters, counted)
+            if not following and self.missing.lacks(filters):
+                following = walk.read_pages(max(1, most))
+            pages = following
         return total
 
     def _read_page(self, filters: dict[str, str], offset: int) -> Page[ResultRecord]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from runner.errors import ServiceError, UnusableListError
@@ -138,6 +140,20 @@ class ListWalk(Generic[Record]):
             if not pages:
                 raise
         return pages
+
+    def read_ahead(self, most: int) -> Callable[[], list[Page[Record]]]:
+        """Read pages in another thread, and return a function that waits for them, as `read_pages` does."""
+        ahead: Future[list[Page[Record]]] = Future()
+
+        def read() -> None:
+            try:
+                ahead.set_result(self.read_pages(most))
+            except BaseException as error:  # noqa: BLE001  for who waits
+                ahead.set_exception(error)
+
+        # A daemon: an interrupted process does not wait for the service's answer.
+        Thread(target=read, daemon=True).start()
+        return ahead.result
 
     def _read_forward(self) -> Page[Record]:
         page = self._read(self._low)

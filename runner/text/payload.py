@@ -7,7 +7,6 @@ launch. Problems of texts are reported once, those of rows row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.audience.audience import known_names
@@ -82,7 +81,8 @@ class _Prepared:
 class MessageRenderer:
     """A renderer of one message for its recipients.
 
-    Texts without variables are rendered once. Whole messages are cached by the values of their variables.
+    Texts without variables are rendered once. Whole messages are cached by the values of their variables, as
+    long as values repeat.
 
     Attributes:
         names: the variables that its texts refer to.
@@ -99,7 +99,8 @@ class MessageRenderer:
         self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
         self._ordered_names = tuple(sorted(self.names))
         self._prepared: _Prepared | None = None
-        self._render_cached = lru_cache(_MEMO_SIZE)(self._render_key)
+        self._memo: dict[tuple[Any, ...], Payload] | None = {}
+        self._hits = 0
 
     @property
     def renders_min(self) -> int:
@@ -129,13 +130,24 @@ class MessageRenderer:
             MissingVariablesError: a text needs variables that are missing.
             TemplateProblemError: a text cannot be rendered, or comes out empty.
         """
+        if self._memo is None:
+            return self._render(variables)
         key = tuple([variables.get(name) for name in self._ordered_names])
         # Other values may be lists, or equal without being the same, as `1`, `1.0` and `True`.
-        return self._render_cached(key) if _CACHED.issuperset(map(type, key)) else self._render(variables)
-
-    def _render_key(self, key: tuple[Any, ...]) -> Payload:
-        named = zip(self._ordered_names, key, strict=True)
-        return self._render({name: value for name, value in named if value is not None})
+        if not _CACHED.issuperset(map(type, key)):
+            return self._render(variables)
+        payload = self._memo.get(key)
+        if payload is not None:
+            self._hits += 1
+            return payload
+        if len(self._memo) == _MEMO_SIZE and self._hits < _MEMO_SIZE:
+            self._memo = None
+            return self._render(variables)
+        if len(self._memo) == _MEMO_SIZE:
+            self._memo.clear()
+            self._hits = 0
+        payload = self._memo[key] = self._render(variables)
+        return payload
 
     def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
         missing: dict[str, TemplateText] = {}

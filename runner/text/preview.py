@@ -46,7 +46,7 @@ _MEMO_SIZE = 1024
 
 
 class Turn(Part, frozen=True):
-    """What follows an answer.
+    """The continuation after an answer.
 
     Attributes:
         on: what is answered; `other_line` is a number that counts as the line of a response with another

@@ -149,7 +149,7 @@ class _Locality:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What decisions for this place are to be shown with."""
+        """The remarks that decisions for this place come with."""
         if self.unknown is None:
             return ()
         return (f"no rule known for {self.unknown}: `schedule` alone says when",)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from runner.wording import write_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 WIDTH = 480
@@ -39,6 +39,11 @@ class ChartMark:
     text: str
     interval: tuple[float, float] | None = None
 
+    @property
+    def ends(self) -> list[float]:
+        """Its value and the ends of its interval; none for an unknown value."""
+        return [] if self.value is None else [self.value, *(self.interval or ())]
+
 
 def plot_bars(
     marks: Sequence[ChartMark], name: str, write_value: Callable[[float], str] | None = None
@@ -49,14 +54,10 @@ def plot_bars(
     """
     labels = [_shorten(mark.label) for mark in marks]
     start = _GAP + _CHARACTER * max(map(len, labels), default=0)
-    ends = [(end, mark) for mark in marks for end in (mark.value, *(mark.interval or ())) if end]
-    scale = min(
-        (
-            (WIDTH - start - _GAP - _CHARACTER * (3 if write_value else len(mark.text))) / end
-            for end, mark in ends
-        ),
-        default=WIDTH,
-    )
+    ends = [(end, mark) for mark in marks for end in mark.ends if end]
+    texts = {mark: 3 if write_value else len(mark.text) for mark in marks}
+    room = WIDTH - start - _GAP
+    scale = min(((room - _CHARACTER * texts[mark]) / end for end, mark in ends), default=WIDTH)
     bottom, shapes = _ROW * len(marks), []
     if write_value:
         for tick in _choose_ticks(0, max((end for end, _ in ends), default=1)):
@@ -85,14 +86,12 @@ def plot_columns(labels: Sequence[str], parts: Mapping[str, Sequence[int]], name
     width = min(0.7 * plot.step, _WIDEST)
     shapes = [*plot.draw_axes()]
     for number in range(len(labels)):
-        below = 0
+        below, x = 0, plot.find_middle(number) - width / 2
         for kind, counts in parts.items():
             top, height = plot.place(below + counts[number]), plot.place(0) - plot.place(counts[number])
-            x = plot.find_middle(number) - width / 2
             shapes.append(_draw("rect", kind, x=x, y=top, width=width, height=height))
             below += counts[number]
-    said = [f"{label}: {count:,}" for label, count in zip(labels, sums, strict=True)]
-    return _frame(name, plot.place(0) + _AXIS, shapes, said)
+    return _frame(name, plot.height, shapes, _say(zip(labels, sums, strict=True)))
 
 
 def plot_parts(parts: Mapping[str, int], name: str) -> str:
@@ -101,7 +100,7 @@ def plot_parts(parts: Mapping[str, int], name: str) -> str:
     for kind, count in parts.items():
         shapes.append(_draw("rect", kind, x=left, y=0, width=count * scale, height=_ROW))
         left += count * scale
-    return _frame(name, _ROW, shapes, [f"{kind}: {count:,}" for kind, count in parts.items()])
+    return _frame(name, _ROW, shapes, _say(parts.items()))
 
 
 def plot_trend(
@@ -114,29 +113,29 @@ def plot_trend(
 
     `limits` are the lowest and highest possible value, where the axis ends at the latest.
     """
-    ends = [end for mark in marks if mark.value is not None for end in (mark.value, *(mark.interval or ()))]
-    lowest, highest = min(ends, default=0), max(ends, default=1)
-    room = (highest - lowest) / 10 or 0.1
-    low, high = max(limits[0], lowest - room), min(limits[1], highest + room)
+    ends = [end for mark in marks for end in mark.ends] or [0, 1]
+    room = (max(ends) - min(ends)) / 10 or 0.1
+    low, high = max(limits[0], min(ends) - room), min(limits[1], max(ends) + room)
     plot = _Plot([_shorten(mark.label) for mark in marks], low, high, write_value)
     shapes = [*plot.draw_axes()]
-    known = enumerate(marks)
-    for is_known, run in groupby(known, lambda numbered: numbered[1].value is not None):
-        points = [(plot.find_middle(number), plot.place(mark.value or 0), mark) for number, mark in run]
-        if not is_known:
-            continue
-        path = "L".join(f"{_fit(x)} {_fit(y)}" for x, y, _ in points)
-        shapes.append(_draw("path", "line part", d=f"M{path}"))
-        for x, y, mark in points:
+    points = [(plot.find_middle(number), mark) for number, mark in enumerate(marks)]
+    for is_known, run in groupby(points, lambda point: point[1].value is not None):
+        known = [(x, plot.place(mark.value or 0), mark) for x, mark in run if is_known]
+        if known:
+            path = "L".join(f"{_fit(x)} {_fit(y)}" for x, y, _ in known)
+            shapes.append(_draw("path", "line part", d=f"M{path}"))
+        for x, y, mark in known:
             if mark.interval:
                 bottom, top = (_fit(plot.place(end)) for end in mark.interval)
                 shapes.append(_draw("path", "whisker", d=f"M{_fit(x - 5)} {bottom}h10m-5 0V{top}m-5 0h10"))
             shapes.append(_draw("circle", "part", cx=x, cy=y, r=4))
-    return _frame(name, _GAP + _PLOT + _AXIS, shapes, _describe(marks))
+    return _frame(name, plot.height, shapes, _describe(marks))
 
 
 class _Plot:
     """The ground of a chart with a standing axis, and a place for each label."""
+
+    height = _GAP + _PLOT + _AXIS
 
     def __init__(
         self,
@@ -181,6 +180,10 @@ def _choose_ticks(low: float, high: float, least_step: float = 0) -> list[float]
 
 def _describe(marks: Sequence[ChartMark]) -> list[str]:
     return [f"{write_line(mark.label)}: {mark.text}" for mark in marks]
+
+
+def _say(counts: Iterable[tuple[str, int]]) -> list[str]:
+    return [f"{name}: {count:,}" for name, count in counts]
 
 
 def _frame(name: str, height: float, shapes: Sequence[str], said: Sequence[str]) -> str:

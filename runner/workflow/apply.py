@@ -1,15 +1,13 @@
-"""`runner apply`: sends plans exactly once and records that, or sends some texts to one's own phone."""
+"""`runner apply`: sends plans exactly once, and records that."""
 
 from __future__ import annotations
 
-import json
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, get_args
 
-from runner.audience.phone import mask_phone
 from runner.delivery.delivery_summary import TOO_LATE
 from runner.delivery.pace import Pace
 from runner.delivery.run import ENDED
@@ -28,21 +26,18 @@ from runner.errors import (
     LimitError,
     PausedError,
     PlanChangedError,
-    ServiceError,
     UnknownOutcomesError,
     UsageError,
 )
-from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
-from runner.wording import count_words
 from runner.workflow.approval_coverage import leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
 from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
 from runner.workflow.failures import Failures
-from runner.workflow.observer import note, warn
+from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import (
@@ -51,20 +46,16 @@ from runner.workflow.plans.planning import (
     leave_out_paused,
     leave_out_refused,
     leave_out_waiting,
-    plan_campaigns,
 )
 from runner.workflow.plans.saved import RENEWAL, digest_plans
-from runner.workflow.records.phones import parse_phones
 from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_remote import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from runner.ledger.model import Run
-    from runner.ledger.record.campaign_record import Record
-    from runner.plan.model import PlannedLaunch
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.failures import Failure
     from runner.workflow.plans.planning import PlanResult
@@ -80,9 +71,6 @@ MOST_CONCURRENT = 1024
 _SHOWN_DETAILS = 5
 MOST_APART_S = 300.0
 """Seconds by which the service's clock may differ where hours or dates matter, as in Kerberos (RFC 4120)."""
-TRIALS = 3
-"""Launches tried of each message and arm; one more if a later one is larger."""
-TAG_SUFFIX = "-test"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +245,7 @@ def apply_campaigns(
         RunnerError: nothing can be sent, or the run could not go on; what was sent is recorded.
     """
     saved = options.saved
-    scope, workspace, plan_options = _prepare(scope, options)
+    scope, workspace, plan_options = prepare_run(scope, options)
     cluster = _choose_cluster(scope, workspace)
     with (
         workspace.open_ledger() as opened,
@@ -288,7 +276,7 @@ def apply_campaigns(
     return _conclude(runs, run, is_settled=options.settle_only)
 
 
-def _prepare(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, PlanOptions]:
+def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, PlanOptions]:
     """Return the scope, workspace and plan options of a run."""
     saved, only, limit = options.saved, options.only, options.limit
     _refuse_nonsense(scope, options)
@@ -469,79 +457,3 @@ def _find_exit_code(runs: Sequence[CampaignRun]) -> int:
     if any(run.summary.has_failures for run in runs):
         return PARTLY_DONE if any(run.summary.count("sent") for run in runs) else 1
     return 0
-
-
-def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable[[str], None]) -> None:
-    """Send the first recipients' texts of each message and arm to one's own phone, and record nothing.
-
-    The text with the most segments comes first, to show cuts and splits. Deferred and delivered texts are
-    included. The launches' tags end in `-test`, to stay out of results. As in `runner plan`, the record is
-    only read: no lock, no settling. `approve` gets a summary, and raises to refuse.
-
-    Raises:
-        UsageError: `phone` is invalid.
-        LimitError: the phone's owner opted out, or may have; or no recipient is left to take texts from.
-        ServiceError: the service did not take a launch.
-    """
-    scope, workspace, plan_options = _prepare(scope, options)
-    (own,) = parse_phones([phone])
-    anytime = replace(plan_options, ignore_time=True)
-    with workspace.open_ledger_for_reading() as opened:
-        reader = PlanContextReader(workspace, opened, workspace.now())
-        planned = plan_campaigns(
-            workspace, scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
-        )
-    _refuse_opted_out(planned, own)
-    launches = [launch for item in planned for launch in choose_launches(item.planner.iterate_launches())]
-    if not launches:
-        raise LimitError(
-            "--test-to: no recipient is left whose texts could be tried: nothing was sent",
-            hint="`runner plan` says what keeps them from being texted",
-        )
-    what = f"{count_words(len(launches), 'test launch', 'test launches')} to {mask_phone(own)}"
-    approve(what)
-    _send_to(workspace, launches, own)
-    if not scope.quiet:
-        note(f"Sent {what}; nothing was recorded.")
-
-
-def _send_to(workspace: Workspace, launches: Iterable[PlannedLaunch], own: str) -> None:
-    with workspace.open_service() as (client, _):
-        for launch in launches:
-            definition = {**launch.payload.definition, "tag": launch.message.tag + TAG_SUFFIX}
-            reply = client.send(json.dumps(definition, ensure_ascii=False), [own])
-            if reply.outcome != "sent":
-                raise ServiceError(f"the test launch of {launch.message.id} was not accepted: {reply.detail}")
-
-
-def _as_if_new(record: Record) -> Record:
-    """Return a record without deliveries, so that delivered messages are sampled, too."""
-    return replace(record, deliveries=RecordedDeliveries({}, {}))
-
-
-def _refuse_opted_out(planned: Iterable[PlanResult], phone: str) -> None:
-    for item in planned:
-        suppressions = item.context.suppressions
-        found = suppressions.find(phone) if suppressions is not None else None
-        if found is not None:
-            how = "opted out" if found == "confirmed" else "may have opted out"
-            raise LimitError(
-                f"--test-to: whoever has {mask_phone(phone)} {how} on {item.plan.target}: nothing was sent",
-                hint="name a phone of your own; `runner optouts remove` is for who wants to be texted again",
-            )
-
-
-def choose_launches(launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
-    """Yield the launches to try: the largest of each message and arm, then the first ones."""
-    first: dict[tuple[str, str | None], list[PlannedLaunch]] = {}
-    largest: dict[tuple[str, str | None], PlannedLaunch] = {}
-    for launch in launches:
-        kind = launch.message.id, launch.arm
-        some = first.setdefault(kind, [])
-        if len(some) < TRIALS:
-            some.append(launch)
-        if kind not in largest or launch.payload.segments_max > largest[kind].payload.segments_max:
-            largest[kind] = launch
-    for kind, some in first.items():
-        yield largest[kind]
-        yield from (launch for launch in some if launch is not largest[kind])

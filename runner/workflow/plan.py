@@ -14,7 +14,7 @@ from runner.ledger.model import format_moment
 from runner.ledger.record.unsettled import count_known
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
-from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
+from runner.view.blocks import Items, Sentence
 from runner.view.html import write_html
 from runner.view.markdown import write_markdown
 from runner.wording import count_words
@@ -26,6 +26,7 @@ from runner.workflow.observer import note, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import Differences, find_differences, list_changed
 from runner.workflow.plans.names import RecordNames
+from runner.workflow.plans.plan_blocks import show_differences, show_plans
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
 from runner.workflow.plans.summary import summary_line
@@ -43,12 +44,11 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
     from runner.workflow.approval_coverage import Coverage
     from runner.workflow.failures import Failure
-    from runner.workflow.plans.planning import PlanMaker, PlanResult
+    from runner.workflow.plans.planning import BeginPlanning, PlanResult
     from runner.workflow.review.reviewers import Asking
     from runner.workflow.workspace.clustering import ClusterSettings
 
 _LIVE = ("RUNNER_BASE_URL", "RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_TARGET")
-_COLUMNS = ("to_send", "launches", "segments", "already_sent", "deferred", "excluded", "unresolved")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,19 +169,22 @@ class ProjectPlan(Described):
         """Return the plan as HTML for notebooks."""
         return write_html(self._blocks)
 
+    def show(self, *, is_detailed: bool = False) -> list[Block]:
+        """Return the plan as blocks; its sum comes last, before differences."""
+        if not self.planned:
+            return [Sentence(self.summary)]
+        blocks = list(show_plans(self.planned, is_detailed=is_detailed))
+        if self.changed:
+            names = ", ".join(self.changed)
+            told = f"Changed since it was sent: {names}. `runner plan --diff` shows how."
+            blocks.insert(-1, Sentence(told, "notice"))
+        return [*blocks, *show_differences(self.differences)]
+
     @property
     def _blocks(self) -> list[Block]:
-        rows = [
-            [item.campaign.name, message.id, *(getattr(message, column) for column in _COLUMNS)]
-            for item in self.planned
-            for message in item.plan.messages
-        ]
-        remarks = [f"{item.campaign.name}: {text}" for item in self.planned for text in item.plan.refusals]
-        remarks += [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
+        remarks = [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
         remarks += [f"Plan digest: {self.digest}"] if self.digest else []
-        counts = (name.replace("_", " ") for name in _COLUMNS)
-        table = TableBlock(("campaign", Column("message", "text"), *counts), rows)
-        return [Section("Plan", [Sentence(self.summary), table, Items(remarks)])]
+        return [*self.show(), Items(remarks)]
 
 
 class DueMessage(NamedTuple):
@@ -266,7 +269,7 @@ class _Planning:
                 partial(workspace.read_record, opened, counts_only=self.settings is not None),
                 reader,
                 failures,
-                maker=self._open_maker(stack, opened, reader),
+                begin=self._find_planning(stack, opened, reader),
                 names=RecordNames(workspace, opened),
             )
             is_compared = wishes.with_differences
@@ -295,8 +298,10 @@ class _Planning:
             _manifest=manifest,
         )
 
-    def _open_maker(self, stack: ExitStack, ledger: Ledger, reader: PlanContextReader) -> PlanMaker | None:
-        """Return the maker of plans on a cluster; None to plan in this process."""
+    def _find_planning(
+        self, stack: ExitStack, ledger: Ledger, reader: PlanContextReader
+    ) -> BeginPlanning | None:
+        """Return the beginning of planning on a cluster; None to plan in this process."""
         if self.settings is None:
             return None
         # Imported here: optional, and slow to import.
@@ -312,7 +317,7 @@ class _Planning:
             keeps_launches=False,
             environment=self.settings.environment,
             quiet=self.scope.quiet,
-        )
+        ).begin
 
     def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None) -> None:
         """Save the plans if requested."""

@@ -69,7 +69,7 @@ class PreviewedConversation(Part, frozen=True):
 
 
 class PreviewRemark(Part, frozen=True):
-    """What is true of all recipients of a message or arm.
+    """Findings about all recipients of a message or arm.
 
     Attributes:
         message: the message's id.

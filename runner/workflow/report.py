@@ -154,7 +154,8 @@ def _copy_results(
         refusals.results,
     )
     if subject.needs_members:
-        load_reached(engine, sendings.iterate_reached(connection, campaign_id, ids))
+        asked = sendings.iterate_asked(connection, campaign_id, ids)
+        load_reached(engine, ((one.message, one.participant) for one in asked))
     if subject.files:
         load_asked(engine, sendings.iterate_asked(connection, campaign_id, ids), refusals.people)
     return gather_facts(connection, campaign, subject.target, subject.outlines, campaign_id, refusals)

@@ -1,53 +1,30 @@
-"""A new campaign repository: its files, the runner that its CI installs, and the values still missing.
-
-The runner is named by its commit or hash, as in PEP 610's `direct_url.json`: anybody may register a bare name
-on a package index.
-"""
+"""A new campaign repository: its files, the runner that its CI installs, and the values still missing."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass, field
-from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree
 from runner.github.workflows import make_slug, name_workflow, place_workflow
 from runner.service.target import LIVE, require_safe_url
-from runner.source.json_schema import schema_text
 from runner.source.storage import shipped_folder
+from runner.workflow.requirement import NAME, PACKAGE, Pin, UnknownOriginError, find_pin, parse_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from importlib.metadata import Distribution
+    from collections.abc import Iterator, Sequence
 
 
-NAME = "sms-campaign-runner"
-FOLDER = ".github/runner"
-"""The folder for a copy of the file that the program was installed from."""
-_COMMIT = r"(?:[0-9a-f]{40}|[0-9a-f]{64})"
-_REQUIREMENT = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[A-Za-z0-9._,-]+\])? @ "
-    rf"(?:git\+(?P<git>(?:https|ssh)://[^\s#]+)@{_COMMIT}(?:#subdirectory=[^\s#&]+)?"
-    r"|(?P<file>https://[^\s#]+) --hash=sha256:[0-9a-f]{64})"
-)
-_SHORT_FORM = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
-"""As in `git@example.com:acme/runner.git`."""
-_LOST = "another copy of runner runs than the one that is installed"
-
-_PACKAGE = Path(__file__).resolve().parent.parent
-_STARTER = _PACKAGE / "starter"
+_STARTER = PACKAGE / "starter"
 """The folder with the files of a new repository."""
 _RENAMED = {name: f".{name}" for name in ("gitattributes", "gitignore")}
+_DEPENDABOT = "dependabot.yml"
 """Files shipped under another name, since their own would take effect in this repository."""
 EXAMPLE = "campaigns/first-order.yaml"
-_SCHEMA = "campaigns/campaign.schema.json"
-"""What the first line of the example names, for editors."""
 TARGETS = "campaigns/targets.yaml"
 _REQUIREMENTS, _LOCK, _OWNERS = ".github/requirements.txt", ".github/requirements.lock", ".github/CODEOWNERS"
 _OWNER = re.compile(r"@[\w.-]+(?:/[\w.-]+)?|[^\s@#\\]+@[^\s@#\\]+")
@@ -61,9 +38,6 @@ Fill in {_REQUIREMENTS}: it does not name the runner yet
 
 _REQUIREMENT_WORDS = "# The runner that CI installs, named so that nobody else can supply it.\n"
 _OWNER_WORDS = "# Who has to agree to what CI runs, and to where texts go.\n"
-_NO_OWNER_WORDS = (
-    f"{_OWNER_WORDS}# Nobody yet: name them here, or have it written: runner init --owner @ORG/TEAM\n"
-)
 
 BRANCH = "main"
 """The branch that the workflows send from."""
@@ -196,152 +170,6 @@ def _make_repository(folder: Path) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class _Pin:
-    """A requirement that names this program by its content.
-
-    Attributes:
-        line: the requirement in pip's syntax.
-        files: contents of files that it names, by path from the repository's top.
-    """
-
-    line: str
-    files: Mapping[str, bytes] = field(default_factory=dict)
-
-
-class _UnknownOriginError(Exception):
-    """The program's origin is unknown or of no use to CI; the text gives the reason."""
-
-
-def _parse_requirement(text: str) -> _Pin:
-    """Return a requirement that a person has written.
-
-    Raises:
-        UsageError: somebody else could supply the package, or the requirement contains a password.
-    """
-    found = _REQUIREMENT.fullmatch(" ".join(text.split()))
-    if found is None:
-        raise UsageError(
-            "--requirement does not name runner by its content: anybody may own a name, and branches and "
-            "tags can be moved",
-            hint=f"'{NAME} @ git+https://HOST/PATH@COMMIT' with the whole commit, or "
-            f"'{NAME} @ https://HOST/FILE.whl --hash=sha256:DIGEST'",
-        )
-    parts = urlsplit(found["git"] or found["file"])
-    if parts.password is not None or (parts.username and parts.scheme == "https"):
-        raise UsageError(
-            "the address in --requirement has a password in it, which would be committed",
-            hint="take it out; CI can get it from git's own settings",
-        )
-    return _Pin(found[0])
-
-
-def _find_pin() -> _Pin:
-    """Return the requirement that installs the running program in CI.
-
-    Raises:
-        _UnknownOriginError: there is none.
-    """
-    try:
-        installed = distribution(NAME)
-    except PackageNotFoundError:
-        raise _UnknownOriginError("runner is not installed here, but runs from a folder") from None
-    text = installed.read_text("direct_url.json")
-    if text is None:
-        _require_running(installed)
-        raise _UnknownOriginError("runner was installed by its name alone, which anybody may own on an index")
-    try:
-        origin = json.loads(text)
-        url = str(origin["url"])
-    except (ValueError, LookupError, TypeError):
-        raise _UnknownOriginError("direct_url.json of the installed runner cannot be read") from None
-    if origin.get("dir_info", {}).get("editable"):
-        return _pin_checkout(Path(_find_path(url)))
-    _require_running(installed)
-    if "vcs_info" in origin:
-        commit = str(origin["vcs_info"].get("commit_id"))
-        return _pin_commit(url, commit, origin.get("subdirectory"))
-    if "archive_info" in origin:
-        return _pin_file(url, origin["archive_info"])
-    raise _UnknownOriginError("runner was installed from a folder, which may have changed since")
-
-
-def _require_running(installed: Distribution) -> None:
-    if Path(str(installed.locate_file(_PACKAGE.name))).resolve() != _PACKAGE:
-        raise _UnknownOriginError(_LOST)
-
-
-def _pin_commit(url: str, commit: str, subdirectory: str | None = None) -> _Pin:
-    address = _find_public_address(url)
-    if address is None:
-        raise _UnknownOriginError("runner came from a git repository on this machine, which CI cannot reach")
-    within = f"#subdirectory={subdirectory}" if subdirectory else ""
-    return _Pin(f"{NAME} @ git+{address}@{commit}{within}")
-
-
-def _find_public_address(url: str) -> str | None:
-    """Return an address that other machines can use, without credentials; None if there is none."""
-    if (short := _SHORT_FORM.fullmatch(url)) is not None:
-        # Forges serve both, and a job has no key for ssh.
-        return f"https://{short['host']}/{short['path']}"
-    parts = urlsplit(url)
-    if parts.scheme not in {"https", "ssh"} or not parts.hostname:
-        return None
-    host = parts.netloc.rpartition("@")[2]
-    # ssh needs a user, who is no secret.
-    user = f"{parts.username}@" if parts.scheme == "ssh" and parts.username else ""
-    return urlunsplit((parts.scheme, user + host, parts.path, "", ""))
-
-
-def _pin_file(url: str, info: Mapping[str, Any]) -> _Pin:
-    digest = info.get("hashes", {}).get("sha256") or str(info.get("hash", "")).removeprefix("sha256=")
-    parts = urlsplit(url)
-    if parts.scheme == "https" and re.fullmatch(r"[0-9a-f]{64}", digest):
-        address = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-        return _Pin(f"{NAME} @ {address} --hash=sha256:{digest}")
-    file = Path(_find_path(url))
-    if not digest:
-        # pip notes none before its version 23.1.
-        raise _UnknownOriginError(
-            "the installer noted no hash of the file that runner was installed from: update pip, and install "
-            f"{file.name} again with `--force-reinstall`"
-        )
-    try:
-        content = file.read_bytes()
-    except OSError:
-        raise _UnknownOriginError(f"the file that runner was installed from is gone: {file.name}") from None
-    if sha256(content).hexdigest() != digest:
-        raise _UnknownOriginError(f"the file that runner was installed from has changed since: {file.name}")
-    kept = f"{FOLDER}/{file.name}"
-    return _Pin(f"./{kept} --hash=sha256:{digest}", {kept: content})
-
-
-def _pin_checkout(checkout: Path) -> _Pin:
-    if _PACKAGE.parent != checkout.resolve():
-        raise _UnknownOriginError(_LOST)
-    git = Git(checkout)
-    try:
-        if git.run("status", "--porcelain"):
-            raise _UnknownOriginError("the checkout that runner runs from has changes that are not committed")
-        remotes = git.run("remote").splitlines()
-        remote = "origin" if "origin" in remotes else next(iter(remotes), None)
-        if remote is None:
-            raise _UnknownOriginError("the checkout that runner runs from has no remote")
-        commit = git.run("rev-parse", "HEAD")
-        if not git.run("branch", "--remotes", "--list", f"{remote}/*", "--contains", commit):
-            raise _UnknownOriginError("the checkout that runner runs from has commits that are not pushed")
-        # As written: git's substitutions on this machine hold only here.
-        url = git.run("config", "--get", f"remote.{remote}.url")
-        within = git.run("rev-parse", "--show-prefix").rstrip("/")
-    except GitError:
-        raise _UnknownOriginError("git does not say what the checkout is that runner runs from") from None
-    return _pin_commit(url, commit, within)
-
-
-def _find_path(url: str) -> str:
-    return unquote(urlsplit(url).path)
-
-
 @dataclass(slots=True)
 class _Files:
     """Files to write, by paths from the repository's top.
@@ -395,6 +223,11 @@ def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[
         if file.is_file():
             name = file.relative_to(_STARTER).as_posix()
             content = _read_shipped(file)
+            if name == _DEPENDABOT:
+                # One that is there is its owner's: it may have more in it.
+                if not (place.top / ".github" / name).exists():
+                    yield f".github/{name}", content
+                continue
             if name == EXAMPLE and not place.is_top:
                 # Names of campaigns are unique in the repository.
                 content = content.replace(
@@ -406,9 +239,6 @@ def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[
         text = _read_shipped(shipped_folder(".github/workflows") / f"campaigns-{kind}.yml")
         placed = text if place.is_top else place_workflow(text.decode(), place.below).encode()
         yield name_workflow(kind, place.below), placed
-    if not (place.top / place.below / _SCHEMA).exists():
-        # One that is there may be of another version, and is its owner's.
-        yield str(place.below / _SCHEMA), schema_text("campaign").encode()
     yield _LOCK, _read_shipped(shipped_folder(".github") / Path(_LOCK).name)
     if base_url is not None:
         yield str(place.below / TARGETS), _write_targets(base_url).encode()
@@ -421,8 +251,8 @@ def _add_requirement(files: _Files, place: StarterPlace, requirement: str | None
     if requirement is None and file.is_file() and file.read_bytes() != draft:
         return
     try:
-        pin = _find_pin() if requirement is None else _parse_requirement(requirement)
-    except _UnknownOriginError as error:
+        pin = find_pin() if requirement is None else parse_requirement(requirement)
+    except UnknownOriginError as error:
         files.contents[_REQUIREMENTS] = draft
         files.missing.append(
             f"say which runner CI installs: `{_ASK_FOR_REQUIREMENT}`, from your own repository, or "
@@ -434,7 +264,7 @@ def _add_requirement(files: _Files, place: StarterPlace, requirement: str | None
     files.drafts[_REQUIREMENTS] = draft
 
 
-def _write_requirement(pin: _Pin) -> bytes:
+def _write_requirement(pin: Pin) -> bytes:
     return f"{_REQUIREMENT_WORDS}{pin.line}\n".encode()
 
 
@@ -443,22 +273,18 @@ def _add_owners(files: _Files, place: StarterPlace, owners: Sequence[str]) -> No
     folder = "" if place.is_top else f"{place.below}/".replace(" ", "\\ ")
     patterns = ("/.github/", f"/{folder}**/targets.yaml")
     named = [f"{pattern} {' '.join(owners or ('@ORG/TEAM',))}" for pattern in patterns]
-    draft = _NO_OWNER_WORDS + "".join(f"# {line} @ORG/TEAM\n" for line in patterns)
     # GitHub only reads the first of these.
     places = (_OWNERS, "CODEOWNERS", "docs/CODEOWNERS")
     name = next((name for name in places if (place.top / name).is_file()), None)
-    found = draft if name is None else (place.top / name).read_text(encoding="utf-8", errors="replace")
-    if found != draft:
+    if name is not None:
+        found = (place.top / name).read_text(encoding="utf-8", errors="replace")
         known = {line.split("@")[0].rstrip() for line in found.splitlines()}
         new = [line for line, pattern in zip(named, patterns, strict=True) if pattern not in known]
         if new:
             files.missing.append(f"add to {name}, which is there already: {'; '.join(new)}")
-        return
-    files.drafts[_OWNERS] = draft.encode()
-    if owners:
+    elif owners:
         files.contents[_OWNERS] = "".join((_OWNER_WORDS, *(f"{line}\n" for line in named))).encode()
     else:
-        files.contents[_OWNERS] = draft.encode()
         files.missing.append(
             "say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`"
         )

@@ -64,7 +64,7 @@ def draw_national(draw: st.DrawFn) -> tuple[str, str]:
     return given[start : start + length] or "0", region
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(draw_national())
 def test_national_numbers_are_what_the_library_makes_of_them(given: tuple[str, str]) -> None:
     """What is expanded at once is what the library would make of it, and valid."""

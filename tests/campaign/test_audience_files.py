@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.campaign.load import load_campaign
+from runner.cli.main import run as run_command
 from runner.source.diagnostic import Problems
 from runner.source.storage import is_below, stamp_file
 
@@ -170,21 +170,13 @@ def test_a_change_at_a_url_is_noticed(bucket: str) -> None:
     assert stamp_file(f"{bucket}/x.csv") is None
 
 
-def test_without_fsspec_it_says_what_to_install(folder: Path) -> None:
+def test_without_fsspec_it_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """URLs need an extra: without it the campaign's file says what to install."""
     (folder / "campaign.yaml").write_text(YAML.format("memory://bucket/a.csv"), encoding="utf-8")
-    script = (
-        "import sys; sys.modules['fsspec'] = None\n"
-        "from runner.cli.main import run; sys.exit(run(['validate', 'campaign.yaml', *sys.argv[1:]]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, "--allow-path", "memory://bucket"],
-        cwd=folder,
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert (
-        "campaign.yaml:3:10: error: memory://bucket/a.csv needs fsspec, which is not installed" in done.stdout
-    )
-    assert "install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`" in done.stdout
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    run_command(["validate", str(folder / "campaign.yaml"), "--allow-path", "memory://bucket"])
+    said = capsys.readouterr().out
+    assert ":3:10: error: memory://bucket/a.csv needs fsspec, which is not installed" in said
+    assert "install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`" in said

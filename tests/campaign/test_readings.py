@@ -32,8 +32,9 @@ AMBIGUOUS = "it is two numbers"
 def read(written: str, region: str | None) -> str:
     """Return a phone in E.164 form, or the reason for which it is refused."""
     found = read_mended(mend(written).text, region)
-    problem = found if isinstance(found, PhoneProblem) else found.doubt
-    return problem.reason if problem else found.phone
+    if isinstance(found, PhoneProblem):
+        return found.reason
+    return found.doubt.reason if found.doubt else found.phone
 
 
 DIGITS_ARE_READ_BOTH_WAYS: list[tuple[str | None, str, str]] = [
@@ -222,9 +223,10 @@ def check_corpus(count: int, seed: int) -> None:
         for way, written in enumerate(write_ways(phone, region)):
             for by in (region, None):
                 found = read_mended(mend(written).text, by)
-                is_refused = isinstance(found, PhoneProblem) or found.doubt is not None
-                assert is_refused or found.phone == today, (phone, written, by, found)
-                assert way > 3 or by is None or not is_refused, (phone, written, by, found)
+                if isinstance(found, PhoneProblem) or found.doubt is not None:
+                    assert way > 3 or by is None, (phone, written, by, found)
+                else:
+                    assert found.phone == today, (phone, written, by, found)
             listed = read_mended(mend(written).text, region)
             assert not isinstance(listed, PhoneProblem), (phone, written, listed)
             assert today in (listed.phone, *listed.others), (phone, written, listed)
@@ -235,4 +237,4 @@ def check_corpus(count: int, seed: int) -> None:
 
 def test_mobiles_of_sixty_countries_in_six_ways() -> None:
     """Nobody else is texted, whatever way a mobile is written, and nobody is lost from a list."""
-    check_corpus(400, 1)
+    check_corpus(150, 1)

@@ -70,7 +70,7 @@ def test_launches_that_a_lost_machine_reserved_hold_people(
         "| coffee | campaigns/coffee.yaml | ask | 3 | 1 | about to be sent, and no answer proves whether it was |\n"
         in body
     )
-    assert "`runner resolve --target live --state-remote origin` lists them" in body
+    assert "`runner resolve --target live` lists them" in body
     with state.hold(holder, "run 2", lambda _: False, timeout_s=0, settle_s=0, quiet=True):
         alert(run, github, here, "--state-remote", "origin")
     body = github.issues[0]["body"]

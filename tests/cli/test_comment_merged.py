@@ -14,7 +14,7 @@ from runner.plan.approval import Amount, Approval, ApprovalRequest
 from runner.service.target import choose_target
 from runner.workflow.approval_coverage import ApprovalStore
 from tests.cli.test_settling import LOCKFILE, edit_ledger
-from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
+from tests.forge.github_server import TOKEN, GitHub, running_github
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -174,38 +174,13 @@ def test_without_a_merged_pull_request_the_summary_has_it(run: Run, folder: Path
     )
 
 
-@pytest.mark.parametrize(
-    ("variables", "reason"),
-    [
-        ({"GITHUB_SHA": ""}, "GITHUB_SHA doesn't say which commit this job is for"),
-        ({"GITHUB_SHA": "main"}, "GITHUB_SHA doesn't say which commit this job is for"),
-        ({"GITHUB_REPOSITORY": ""}, "this is no job of GitHub"),
-        (
-            {"GITHUB_TOKEN": ""},
-            "there is no GITHUB_TOKEN: hand it to the step with `env: {GITHUB_TOKEN: ${{ github.token }}}`",
-        ),
-    ],
-)
-def test_a_job_that_cannot_comment_says_why(
-    run: Run, folder: Path, github: GitHub, variables: dict[str, str], reason: str
-) -> None:
+def test_a_job_that_cannot_comment_says_why(run: Run, folder: Path, github: GitHub) -> None:
     """What is missing is named, and is no failure."""
-    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder) | variables)
+    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder, GITHUB_SHA="main"))
     assert done.returncode == 0
-    assert done.stderr == f"Warning: No comment: {reason}. The job's summary has everything\n"
-
-
-def test_without_rights_nothing_fails(run: Run, folder: Path, github: GitHub) -> None:
-    """A token that may not see commits, or not comment, costs a warning."""
-    refused = "Resource not accessible by integration"
-    github.faults.append(Fault("GET", "/commits", 403, refused, times=1))
-    github.faults.append(Fault("POST", "/comments", 403, refused))
-    for _ in range(2):
-        done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
-        assert (done.returncode, done.stderr) == (
-            0,
-            f"Warning: No comment: the token has no right to (403: {refused}). The job's summary has everything\n",
-        )
+    assert done.stderr == (
+        "Warning: No comment: GITHUB_SHA doesn't say which commit this job is for. The job's summary has everything\n"
+    )
 
 
 def test_a_broken_neighbour_is_told_of(run: Run, folder: Path, github: GitHub) -> None:
@@ -217,14 +192,6 @@ def test_a_broken_neighbour_is_told_of(run: Run, folder: Path, github: GitHub) -
     body = read_comment(github)
     assert "| pulse | ask | 4 | 4 |\n" in body
     assert "| campaigns/@&#8203;ada.yaml | campaigns/@&#8203;ada.yaml: 4 errors |  |\n" in body
-
-
-def test_campaigns_of_which_none_is_valid(run: Run, folder: Path, github: GitHub) -> None:
-    """The errors are commented, and the command fails as `runner ci comment` does."""
-    (folder / "campaigns/pulse.yaml").write_text("version: 2\n", encoding="utf-8")
-    done = run("ci", "comment", "--merged", cwd=folder, env=job(github, folder))
-    assert done.returncode == 1
-    assert read_comment(github).startswith(f"{MARKER}\n### Invalid campaigns → sandbox\n")
 
 
 @pytest.mark.slow

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.output.plan import show_differences
 from runner.cli.output.screen import show_blocks
 from runner.plan.model import PlanOptions
 from runner.view.markdown import write_markdown
 from runner.workflow.documents import describe_plans, show_more
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import find_differences
+from runner.workflow.plans.plan_blocks import show_differences
 from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.workspace import Workspace

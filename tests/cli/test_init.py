@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.source.json_schema import schema_text
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,15 +19,13 @@ REQUIREMENT = "sms-campaign-runner @ git+https://git.example.com/acme/runner.git
 KNOWN = ("--owner", "@acme/texting", "--requirement", REQUIREMENT)
 FILES = [
     ".gitattributes",
-    ".github/CODEOWNERS",
+    ".github/dependabot.yml",
     ".github/requirements.lock",
     ".github/requirements.txt",
     ".github/workflows/campaigns-review.yml",
     ".github/workflows/campaigns-send.yml",
     ".gitignore",
-    "README.md",
     "campaigns/audience/first-orders.csv",
-    "campaigns/campaign.schema.json",
     "campaigns/first-order.yaml",
 ]
 
@@ -49,11 +45,11 @@ def list_files(folder: Path) -> list[str]:
 
 def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path) -> None:
     """What is written is listed, and what comes next is said."""
-    done = run("init", "acme", *KNOWN, cwd=tmp_path)
+    done = run("init", "acme", "--requirement", REQUIREMENT, cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout == (
-        "Wrote 11 files to acme:\n"
+        "Wrote 9 files to acme:\n"
         + "".join(f"  {name}\n" for name in FILES)
         + "Created a git repository on the branch main.\n"
         "\n"
@@ -61,23 +57,13 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
         "  in acme, look around, on the sandbox: `runner plan`, `runner preview campaigns/first-order.yaml`\n"
         "  where it is night, texts wait for the morning: `runner sandbox clock next` goes there\n"
         "  say where the service is: `runner init --base-url URL`; until then nothing is sent for real\n"
+        "  say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`\n"
         "  commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`\n"
-        "  there, make the settings that README.md lists: secrets, and who may send\n"
+        "  there, make the settings that `runner ci --help` lists: secrets, and who may send\n"
         "  once, before the first job: `runner ci start --target live`, so that it does not wait for minutes\n"
     )
     assert list_files(tmp_path / "acme") == FILES
     assert (tmp_path / "acme/.git/HEAD").read_text() == "ref: refs/heads/main\n"
-
-
-def test_editors_find_the_schema(run: Run, tmp_path: Path) -> None:
-    """The example's first line names a file that is there; another version of it stays."""
-    run("init", cwd=tmp_path)
-    first = (tmp_path / "campaigns/first-order.yaml").read_text(encoding="utf-8").splitlines()[0]
-    named = tmp_path / "campaigns" / first.removeprefix("# yaml-language-server: $schema=")
-    assert named.read_text(encoding="utf-8") == schema_text("campaign")
-    named.write_text("{}", encoding="utf-8")
-    assert run("init", cwd=tmp_path).returncode == 0
-    assert named.read_text(encoding="utf-8") == "{}"
 
 
 def test_the_example_is_valid_and_works_on_the_sandbox(run: Run, tmp_path: Path) -> None:
@@ -132,7 +118,7 @@ def test_the_address_can_be_said_later(run: Run, tmp_path: Path) -> None:
 
 def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
     """All that is in the way is named, and nothing is written."""
-    (tmp_path / "README.md").write_text("Ours.\n")
+    (tmp_path / ".gitignore").write_text("ours\n")
     (tmp_path / ".github").write_text("a file where a folder should be\n")
     (tmp_path / "campaigns").mkdir()
     (tmp_path / "campaigns/first-order.yaml").symlink_to("nowhere.yaml")
@@ -141,15 +127,15 @@ def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
     assert done.stderr == (
         "Error: nothing was written to .: these are there already, and say something else\n"
         "  keep them and choose another folder, or move them away:\n"
-        "    .github/CODEOWNERS\n"
+        "    .github/dependabot.yml\n"
         "    .github/requirements.lock\n"
         "    .github/requirements.txt\n"
         "    .github/workflows/campaigns-review.yml\n"
         "    .github/workflows/campaigns-send.yml\n"
-        "    README.md\n"
+        "    .gitignore\n"
         "    campaigns/first-order.yaml\n"
     )
-    assert list_files(tmp_path) == [".github", "README.md"]
+    assert list_files(tmp_path) == [".github", ".gitignore"]
     assert not (tmp_path / ".git").exists()
 
 
@@ -189,12 +175,7 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
     assert (
         "  say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`\n"
     ) in first.stdout
-    assert (tmp_path / "acme/.github/CODEOWNERS").read_text(encoding="utf-8") == (
-        "# Who has to agree to what CI runs, and to where texts go.\n"
-        "# Nobody yet: name them here, or have it written: runner init --owner @ORG/TEAM\n"
-        "# /.github/ @ORG/TEAM\n"
-        "# /**/targets.yaml @ORG/TEAM\n"
-    )
+    assert not (tmp_path / "acme/.github/CODEOWNERS").exists()
     second = run("init", "acme", "--owner", "@acme/texting", "--owner", "bob@example.com", cwd=tmp_path)
     assert second.stdout.startswith("Wrote 1 file to acme:\n  .github/CODEOWNERS\n")
     owners = tmp_path / "acme/.github/CODEOWNERS"
@@ -302,17 +283,16 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     first = run("init", "teams/x", *KNOWN, cwd=top)
     assert (first.returncode, first.stderr) == (0, "")
     assert first.stdout.startswith(
-        "Wrote 11 files to .:\n"
+        "Wrote 10 files to .:\n"
         "  .github/CODEOWNERS\n"
+        "  .github/dependabot.yml\n"
         "  .github/requirements.lock\n"
         "  .github/requirements.txt\n"
         "  .github/workflows/campaigns-review-teams--x.yml\n"
         "  .github/workflows/campaigns-send-teams--x.yml\n"
         "  teams/x/.gitattributes\n"
         "  teams/x/.gitignore\n"
-        "  teams/x/README.md\n"
         "  teams/x/campaigns/audience/first-orders.csv\n"
-        "  teams/x/campaigns/campaign.schema.json\n"
         "  teams/x/campaigns/first-order.yaml\n"
         "\nNext:\n  in teams/x, look around"
     )
@@ -320,7 +300,7 @@ def test_folders_of_a_repository_have_workflows_of_their_own_at_its_top(run: Run
     second = run("init", "--base-url", "https://sms.example.com", cwd=top / "teams/für uns")
     assert (second.returncode, second.stderr) == (0, "")
     assert second.stdout.startswith(
-        "Wrote 9 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
+        "Wrote 7 files to ../..:\n  .github/workflows/campaigns-review-teams--f_r_uns-"
     )
     assert "  teams/für uns/campaigns/targets.yaml\n\nNext:\n  look around, on" in second.stdout
     assert (

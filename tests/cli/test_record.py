@@ -14,7 +14,8 @@ import pytest
 
 from runner.git.clone import Clone
 from runner.git.command import Git, GitError
-from runner.git.lease import STATE_FILE, Clocks, GitLeaseTerms, State, dump_state, hold_lease
+from runner.git.lease import Clocks, GitLeaseTerms, hold_lease
+from runner.git.ref_state import STATE_FILE, State, dump_state
 from runner.git.state_ref import StateRef
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
 from runner.ledger.files.sealed import sign

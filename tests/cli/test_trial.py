@@ -12,7 +12,7 @@ from runner.campaign.model import Message
 from runner.plan.model import PlannedLaunch
 from runner.source.diagnostic import Position
 from runner.text.payload import Payload
-from runner.workflow.apply import choose_launches
+from runner.workflow.trial import choose_launches
 
 if TYPE_CHECKING:
     import subprocess

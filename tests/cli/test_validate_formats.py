@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from runner.cli.output.problems import annotation, list_annotations, list_unannotated
+from runner.cli.output.problems import annotation, list_annotations
 from runner.cli.output.sarif import sarif_text
 from runner.github.job_summary import SUMMARY_BYTES, append_summary, cut_summary, summary_room
 from runner.source.diagnostic import Diagnostic, Problems
@@ -35,19 +35,19 @@ def problems_of(kinds: int = 1, **counts: int) -> Problems:
 
 def test_annotations_come_gravest_first() -> None:
     """Errors are annotated before warnings and notes, wherever they stand."""
-    commands = [line.split(" ")[0] for line in list_annotations(problems_of(note=1, warning=1, error=1))]
+    commands = [line.split(" ")[0] for line in list_annotations(problems_of(note=1, warning=1, error=1))[0]]
     assert commands == ["::error", "::warning", "::notice"]
 
 
 def test_annotations_are_rolled_up_beyond_what_is_shown() -> None:
     """Of more than ten errors, the tenth annotation counts the rest; the log lists those that are kept."""
     problems = problems_of(error=30, warning=10)
-    lines = list(list_annotations(problems))
+    lines, left = list_annotations(problems)
     assert [line.split(" ")[0] for line in lines] == ["::error"] * 10 + ["::warning"] * 10
     assert lines[9] == (
         "::error title=21 more errors::21 more errors: the job's summary and the step's log list them"
     )
-    assert [one.line for one in list_unannotated(problems)] == list(range(10, 21))
+    assert [one.line for one in left] == list(range(10, 21))
 
 
 def test_an_annotation_steers_no_terminal() -> None:

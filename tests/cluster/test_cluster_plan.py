@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from runner.campaign.model import Campaign
-    from runner.cluster.dask_engine import Cluster
     from runner.execution import Executor
     from runner.plan.model import CampaignPlan, PlannedLaunch
 
@@ -365,23 +364,6 @@ def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campa
             return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), partitions, out=out)
 
         require_equal(planner, request, tmp_path / f"{limit}")
-
-
-@pytest.mark.slow
-def test_a_real_cluster_plans_what_one_process_plans(
-    campaign: Callable[..., Campaign], tmp_path: Path, local_cluster: Cluster
-) -> None:
-    """Worker processes come to the same plan, from files."""
-    table = make_rows(500).replace(",\n", ",Someone\n")
-    yaml = LACKING.format(more="").replace("vars: {}", "vars: {name: Yan}")
-    loaded = campaign(yaml, people=BAD_ROWS.splitlines()[0] + "\n", more=table, out="phone\n")
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), PlanContext(NOON))
-
-    def request(partitions: int) -> PlanRequest:
-        out = SharedFolder(str(tmp_path / "scratch" / "set"))
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, out=out)
-
-    require_equal(planner, request, tmp_path / "scratch", workers=local_cluster)
 
 
 @given(number=st.integers(1, 10**15), power=st.integers(0, 9))

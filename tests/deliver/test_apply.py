@@ -179,31 +179,6 @@ def test_a_busy_service_gets_everything_in_one_run(
     assert_each_once(faulty, phones)
 
 
-def test_a_service_that_asks_for_an_hour_ends_the_run(repository: Repository, faulty: FaultyService) -> None:
-    """A pause beyond what a run waits for ends it, and the user hears how long it would have been."""
-    phones = repository.write_campaign(5)
-    faulty.decide = lambda number, _: (
-        {"status": 429, "accepts": False, "headers": {"Retry-After": "3600"}, "body": b""}
-        if number == 3
-        else {}
-    )
-    applied = repository.apply(*JSON, *ONE_BY_ONE)
-    assert applied.code == 1
-    assert len(faulty.requests) == 3
-    assert applied.err == (
-        "Warning: pulse: the run was ended, every further send would fail too: "
-        "HTTP 429; it asks to be left alone for 3,600 s\n"
-    )
-    assert repository.query("SELECT state FROM launches ORDER BY id")[:3] == [
-        ("sent",),
-        ("sent",),
-        ("not_sent",),
-    ]
-    faulty.behave({})
-    assert repository.apply().code == 0
-    assert_each_once(faulty, phones)
-
-
 def test_a_service_in_trouble_ends_the_run(repository: Repository, faulty: FaultyService) -> None:
     """A row of failures ends the run before the whole audience is in doubt."""
     phones = repository.write_campaign(60)

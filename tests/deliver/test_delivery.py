@@ -268,13 +268,6 @@ def test_a_row_of_failures_ends_the_run(
     assert final.status == reply.status
 
 
-def test_refused_launches_do_not_end_the_run(make_delivery: Deliver, file: Path) -> None:
-    """However many launches are refused for what they say, the others are sent."""
-    refused = SendReply("rejected", detail="HTTP 422", status=422)
-    run_recording(make_delivery, lambda _number: refused, 20, breaker=Breaker(3))
-    assert read_states(file) == ["rejected"] * 20
-
-
 def test_a_run_that_ends_lets_nobody_wait(make_delivery: Deliver, file: Path) -> None:
     """When one launch ends the run, those that wait for their next try end theirs."""
     refused = SendReply("rejected", detail="HTTP 403", status=403, is_final_for_run=True)

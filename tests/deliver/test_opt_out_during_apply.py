@@ -65,28 +65,6 @@ def test_whoever_opts_out_during_the_run_is_not_texted(repository: Repository, f
 
 
 @pytest.mark.slow
-def test_an_intent_does_not_outlast_an_opt_out(repository: Repository, faulty: FaultyService) -> None:
-    """At one text a second, who opts out behind their intent is not texted, and the others of the launch are."""
-    phones = write_paced_campaign(repository, 6, per_send=3)
-    text = repository.campaign.read_text(encoding="utf-8")
-    repository.campaign.write_text(text.replace("rate: 50/s", "rate: 1/s"), encoding="utf-8")
-    faulty.decide = opt_out_at(1, repository, phones[4])
-    applied = repository.apply("--concurrency", "1", "--quiet")
-    assert (applied.code, applied.err) == (0, "")
-    assert applied.out == "pulse: 5 recipients texted in 2 launches, 1 recipient opted out meanwhile.\n"
-    assert [request.data["phone"] for request in faulty.requests] == [
-        [*phones[:3]],
-        [phones[3], phones[5]],
-    ]
-    assert repository.query("SELECT state, recipients FROM launches ORDER BY id") == [
-        ("sent", 3),
-        ("not_sent", 3),
-        ("sent", 2),
-    ]
-    assert repository.apply("--format", "json").campaign["recipients_sent"] == 0
-
-
-@pytest.mark.slow
 def test_the_json_counts_them(repository: Repository, faulty: FaultyService) -> None:
     """They are counted as `opted_out`, and as nothing else; launches of several go without them."""
     phones = write_paced_campaign(repository, 9, per_send=3)

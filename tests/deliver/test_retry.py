@@ -105,11 +105,6 @@ def test_what_stands_is_not_tried_again(reply: SendReply) -> None:
     assert attempts.moments == [0.0]
 
 
-def test_an_unknown_outcome_ends_the_tries() -> None:
-    """A launch whose first try has not left and whose second is unclear is unclear."""
-    assert Attempts([NOT_SENT, UNKNOWN]).run() is UNKNOWN
-
-
 def test_waits_grow_and_are_capped() -> None:
     """Without jitter the waits double up to the cap, and the tries are counted."""
     attempts = Attempts([NOT_SENT] * 8, policy=RetryPolicy(tries=8, base_s=0.5, cap_s=5.0))

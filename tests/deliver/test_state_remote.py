@@ -26,6 +26,8 @@ from runner.service.connection import Connection
 from runner.service.paging import list_launches
 from runner.service.target import Credentials, Target
 from runner.workflow.delivery.remote_intents import iterate_groups
+from runner.workflow.scope import Scope
+from runner.workflow.workspace.state_remote import StateRemote
 from tests.deliver.conftest import PATIENCE_S
 from tests.deliver.machines import (
     REF,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 
 SHORT = ("--state-lease", "6")
 """A lease that a test can wait for; a busy machine has to renew it in time."""
+SQLITE = "sqlite:///ledger.sqlite"
 PATIENT = ("--lock-timeout", "10m")
 """Outlasts a lease of two minutes, which passes at once on a leaping clock."""
 
@@ -582,3 +585,53 @@ def test_a_person_makes_the_ref(world: World, faulty: FaultyService) -> None:
     done = machine.run("apply", "--auto-approve", "--settle-window", "1m")
     assert (done.returncode, done.stderr) == (0, "")
     assert_everybody_once(world, faulty)
+
+
+@pytest.mark.parametrize(
+    ("url", "given", "setting", "ledger", "has_origin", "expected"),
+    [
+        ("https://sms.example.com", None, None, SQLITE, True, REF),
+        ("https://sms.example.com", None, None, SQLITE, False, None),
+        ("https://sms.example.com", None, None, "postgresql://host/db", True, None),
+        ("https://sms.example.com", None, "none", SQLITE, True, None),
+        ("https://sms.example.com", "none", "origin", SQLITE, True, None),
+        ("http://127.0.0.1:9", None, None, SQLITE, True, None),
+        ("http://127.0.0.1:9", None, "origin", SQLITE, True, REF),
+    ],
+)
+def test_a_target_on_another_machine_has_the_ref_by_default(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    given: str | None,
+    setting: str | None,
+    ledger: str,
+    expected: str | None,
+    *,
+    has_origin: bool,
+) -> None:
+    """Where the repository has a remote `origin` and no ledger is shared, unless a person says otherwise."""
+    machine = world.clone("first")
+    if not has_origin:
+        machine.git.run("remote", "remove", "origin")
+    monkeypatch.chdir(machine.folder)
+    state = StateRemote.choose(Scope(state_remote=given), Target("live", url, state_remote=setting), ledger)
+    assert (state and state.ref.name) == expected
+
+
+def test_a_ref_that_was_lost_does_not_begin_with_trust(world: World, faulty: FaultyService) -> None:
+    """What only the lost ref had was sent under another tag: the next run finds it, and holds its people."""
+    first, second = world.clone("first"), world.clone("second")
+    first.apply("--limit", "2")
+    first.run("optouts", "add", world.phones[-1])
+    world.commit(first)
+    first.campaign.write_text(first.campaign.read_text().replace("tag: pulse-2026", "tag: other"))
+    first.apply("--limit", "1")
+    Git(world.remote).run("update-ref", "-d", REF)
+    second.git.run("pull", "--quiet", "origin", "main")
+    assert second.run("ci", "start", "--target", "live").stdout == f"Made {REF} on origin.\n"
+    # Nobody has to send for the next machine to know who opted out.
+    assert world.list_files() == ["live.suppressions.json", "state.json"]
+    done = second.apply()
+    assert (done.returncode, len(faulty.accepted), set(faulty.accepted.values())) == (4, 5, {1})
+    assert "pulse.lock.json" in world.list_files()

@@ -14,7 +14,7 @@ from runner.github.comments import (
     keep_trying,
     write_marker,
 )
-from runner.github.job import NoJobError, lacks_secrets, read_github_job
+from runner.github.job import NoJobError, read_github_job
 from runner.github.rest import (
     ACTIONS_BOT,
     RefusedError,
@@ -253,16 +253,6 @@ def test_an_event_of_another_shape(github: GitHub, tmp_path: Path, event: str) -
     environment = github.job(tmp_path)
     (tmp_path / "event.json").write_text(event, encoding="utf-8")
     assert read_github_job(environment).number == 0
-
-
-def test_jobs_without_secrets_are_known(github: GitHub, tmp_path: Path) -> None:
-    """A head from another repository, or from one that is gone, gets no secrets, nor does Dependabot."""
-    assert not lacks_secrets(github.job(tmp_path))
-    fork = {"head": {"sha": HEAD, "repo": {"full_name": "mallory/campaigns"}}}
-    assert lacks_secrets(github.job(tmp_path, event=fork))
-    assert lacks_secrets(github.job(tmp_path, event={"head": {"sha": HEAD, "repo": None}}))
-    assert lacks_secrets(github.job(tmp_path, GITHUB_ACTOR="dependabot[bot]"))
-    assert not lacks_secrets({})
 
 
 def test_lengths_and_addresses() -> None:

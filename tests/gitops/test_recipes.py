@@ -128,6 +128,7 @@ class GitLab:
         git(self._folder, "clone", "--quiet", self._remote, str(clone))
         git(clone, "checkout", "--quiet", "--detach", ref)
         for file, content in self._artifacts.items() if "needs" in job else ():
+            (clone / file).parent.mkdir(parents=True, exist_ok=True)
             (clone / file).write_bytes(content)
         first, second, *before = job.get("before_script", self._recipe["default"]["before_script"])
         # These are run for real in test_installing.py.
@@ -138,15 +139,16 @@ class GitLab:
         output = run_script([*before, *job["script"]], clone, given, code=code)
         for line in job.get("after_script", []):
             run_script([line], clone, given)
-        paths = [clone / path for path in job.get("artifacts", {}).get("paths", [])]
-        assert all(path.exists() for path in paths)
-        self._artifacts = {path.name: path.read_bytes() for path in paths if path.is_file()}
+        for folder in (clone / path for path in job.get("artifacts", {}).get("paths", [])):
+            files = [path for path in folder.rglob("*") if path.is_file()]
+            self._artifacts = {path.relative_to(clone).as_posix(): path.read_bytes() for path in files}
         return output
 
     def _without_secrets(self) -> dict[str, str]:
         """Return what a merge request's job has: protected variables are for protected branches."""
         secrets = {"RUNNER_USERNAME", "RUNNER_API_KEY", "RUNNER_STATE_KEY"}
-        return {name: value for name, value in self._environment.items() if name not in secrets}
+        kept = {name: value for name, value in self._environment.items() if name not in secrets}
+        return kept | {"CI_MERGE_REQUEST_IID": "7", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main"}
 
 
 def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
@@ -159,19 +161,18 @@ def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
     leave_free_ref(clone)
     gitlab = GitLab(clone.parent, git(clone, "remote", "get-url", "origin"), environment)
     reviewed = gitlab.run("review")
-    assert "Valid: 1 campaign" in reviewed
-    assert "To send to sandbox: 2 people now, " in reviewed
+    assert "**1 campaign · 2 recipients to send · 2 launches · 2 segments · 0 errors**" in reviewed
 
     planned = gitlab.run("send", code=5, ref="main~1")
     assert "coffee is not approved: nothing was approved yet" in planned
-    sent = gitlab.run("ci", "approve")
+    sent = gitlab.run("approve")
     assert "coffee: 2 recipients texted in 2 launches." in sent
     recorded = git(clone.parent / "remote.git", "log", "-1", "--format=%B", "main")
     assert {"Run: https://gitlab.example/acme/texts/-/jobs/9", "Triggered-By: ada"} <= {
         *recorded.splitlines()
     }
-    assert "coffee: nothing sent." in gitlab.run("send")
-    assert gitlab.run("review") == reviewed
+    assert "\nNothing to send.\n" in gitlab.run("send")
+    assert "**1 campaign · 0 texts to send · 0 errors**" in gitlab.run("review")
 
 
 def test_the_recipe_for_cron_sends_what_somebody_has_approved(
@@ -182,7 +183,7 @@ def test_the_recipe_for_cron_sends_what_somebody_has_approved(
     environment["RUNNER_TARGET"] = "live"
     planned = run_script(script, clone, environment, code=5)
     assert "coffee is not approved: nothing was approved yet" in planned
-    run_script(["runner ci approve --plan plan.json --by ada"], clone, environment)
+    run_script(["runner ci approve --plan .runner/ci/plan/plan.json --by ada"], clone, environment)
     sent = run_script(script, clone, environment)
     assert "coffee: 2 recipients texted in 2 launches." in sent
     assert git(clone, "log", "-1", "--format=%s", "origin/main") == "Record 2 texts of coffee on live"
@@ -209,11 +210,16 @@ def test_cron_sends_nothing_from_old_files(clone: Path, environment: dict[str, s
     assert not list((clone / "campaigns").glob("*.lock.json"))
 
 
-def test_cron_hears_a_pause_that_waits_to_be_merged(clone: Path, environment: dict[str, str]) -> None:
-    """On a protected main it stands on the branch for records alone; the plan knows it, and the job goes well."""
-    environment["RUNNER_TARGET"] = "live"
+def test_cron_hears_a_pause_that_main_does_not_have(clone: Path, environment: dict[str, str]) -> None:
+    """Where main is protected, it is on the state remote; the plan knows it, and the job goes well."""
+    environment |= {"RUNNER_TARGET": "live", "RUNNER_STATE_REMOTE": "origin"}
+    leave_free_ref(clone)
     run_script(read_recipe("cron.md", "send.sh").splitlines(), clone, environment, code=5)
-    run_script(["runner ci approve --plan plan.json --by ada", "runner ci record"], clone, environment)
+    run_script(
+        ["runner ci approve --plan .runner/ci/plan/plan.json --by ada", "runner ci record"],
+        clone,
+        environment,
+    )
     hook = clone.parent / "remote.git/hooks/pre-receive"
     hook.write_text("#!/bin/sh\nwhile read o n ref; do [ $ref = refs/heads/main ] && exit 1; done; exit 0\n")
     hook.chmod(0o755)

@@ -220,14 +220,6 @@ def test_a_recipient_of_another_run_stops_the_whole_group(ledger: Ledger) -> Non
         assert count_states(connection, campaign_id) == {("ask", "intent"): 1}
 
 
-def test_another_messages_recipient_is_free(ledger: Ledger) -> None:
-    """The same person gets each message of a campaign once."""
-    with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse")
-        add_intents(connection, campaign_id, [make_intent("ask", {"a"}), make_intent("nudge", {"a"})], AT)
-        assert read_known(connection, campaign_id).unresolved == {"ask": {"a"}, "nudge": {"a"}}
-
-
 def test_several_launches_are_freed_at_once(ledger: Ledger) -> None:
     """The recipients of all launches that reached nobody are free again, however many end together."""
     with ledger.writing() as connection:

@@ -107,6 +107,12 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
             "could not be written: No such file or directory. Nothing was sent",
             "make the folder writable, with some room on its disk, then run the same command again",
         ),
+        (
+            lambda: require_writable(folder),
+            folder,
+            "could not be written: it is a folder. Nothing was sent",
+            "move the folder away, then run the same command again",
+        ),
         (lambda: read_text(file), file, "is not UTF-8", RESTORE),
         (lambda: read_text(folder), folder, "cannot be read: Is a directory", RESTORE),
     ]

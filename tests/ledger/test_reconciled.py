@@ -14,7 +14,6 @@ from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.report_model import PartialCount, SessionRow
-from runner.ledger.results.readings import Reading
 from runner.ledger.results.reconciled import (
     read_totals,
     store_results,
@@ -25,7 +24,6 @@ from runner.ledger.results.result_feed import iterate_feed, read_version
 from runner.ledger.results.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
 from runner.ledger.tables import launches
 from runner.ledger.target_key import enter_key
-from tests.ledger.conftest import AT
 from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
@@ -58,24 +56,6 @@ def test_any_answer_can_be_kept(
     with ledger.reading() as connection:
         (row,) = iterate_feed(connection, 1, -1)
     assert (row.answer, row.response) == (kept, kept)
-
-
-@pytest.mark.parametrize("start", ["2026-11-20T12:00:00", "a\0b", "half \ud83d pair"])
-def test_any_counts_can_be_kept(
-    ledger: Ledger,
-    deliver: Callable[..., list[int]],
-    make_record: Callable[..., LaunchRecord],
-    start: str,
-) -> None:
-    """A launch's start and counts are kept whatever the service writes for its start."""
-    (launch_id,) = deliver(make_record("a", 101))
-    with ledger.writing() as connection:
-        store_starts(connection, {launch_id: start})
-        reading = Reading.begin(connection, 1, AT)
-        reading.store(connection, [LaunchStats(launch_id, 1, 2, 3, 4, 5, 6, 7)], {launch_id: {}})
-        reading.keep_counts(connection, AT)
-    with ledger.reading() as connection:
-        assert read_totals(connection, 1)["ask"].results == 7
 
 
 def test_a_sum_that_leaves_launches_out_is_no_total(

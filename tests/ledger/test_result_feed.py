@@ -10,7 +10,7 @@ from runner.ledger.model import StoredResult
 from runner.ledger.people.forgotten import forget_person
 from runner.ledger.record.renaming import rename_messages
 from runner.ledger.report_model import FeedRow
-from runner.ledger.results.reconciled import find_held, store_results, store_starts
+from runner.ledger.results.reconciled import store_results, store_starts
 from runner.ledger.results.result_feed import (
     begin_revision,
     find_mark,
@@ -153,18 +153,6 @@ def test_a_start_that_is_known_before_results_renews_nothing(ledger: Ledger, lau
     assert version_of(ledger).edition != renewed
 
 
-def test_a_start_of_a_launch_without_results_renews_nothing(
-    ledger: Ledger, launch_id: int, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """A new launch is no reason to copy everything again."""
-    store(ledger, make_result(launch_id, "a"))
-    (new,) = deliver(make_record("b", 103))
-    before = version_of(ledger)
-    store_start(ledger, {new: "2026-11-20T09:00:00"})
-    store_start(ledger, {})
-    assert version_of(ledger) == before
-
-
 def test_a_renamed_message_renews_the_edition(ledger: Ledger, launch_id: int) -> None:
     """Copied rows have the old id; a rename that moves nothing leaves them as they are."""
     store(ledger, make_result(launch_id, "a"))
@@ -197,12 +185,3 @@ def test_renewing_needs_no_edition_before(ledger: Ledger) -> None:
     with ledger.writing() as connection:
         renew_edition(connection)
     assert version_of(ledger) == version_of(ledger)
-
-
-def test_held_results_are_found(ledger: Ledger, launch_id: int) -> None:
-    """Of launch and guid both count."""
-    store(ledger, make_result(launch_id, "a"), make_result(launch_id, "b"))
-    asked = {(launch_id, "a"), (launch_id, "c"), (launch_id + 1, "b")}
-    with ledger.reading() as connection:
-        assert find_held(connection, asked) == {(launch_id, "a")}
-        assert find_held(connection, set()) == set()

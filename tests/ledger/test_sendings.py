@@ -100,7 +100,7 @@ def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
         gone = KEY.fingerprint("+14155550105")
         connection.execute(update(deliveries).where(deliveries.c.fingerprint == gone).values(released=True))
     with ledger.reading() as connection:
-        found = list(sendings.iterate_reached(connection, 1, RENAMED))
+        found = [(one.message, one.participant) for one in sendings.iterate_asked(connection, 1, RENAMED)]
     numbers = (101, 102, 103, 104, 106)
     assert sorted(found) == sorted(("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers)
     assert len(sent) == 4

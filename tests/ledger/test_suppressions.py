@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.errors import LedgerError, RunnerError, SuppressionsError
-from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, parse_book
+from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import add_opt_outs, add_replies, remove_opt_out
 from runner.ledger.people.suppressions import (
@@ -187,13 +187,3 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(ledger: Ledger, tmp_path
         save_suppressions(connection, tmp_path / "full/live.suppressions.json", KEY)
     assert caught.value.message == f"{tmp_path}/full/live.suppressions.json cannot be written: File exists"
     assert caught.value.hint == "the ledger has everything: run the same command again when this is mended"
-
-
-def test_a_written_file_is_sealed_throughout(ledger: Ledger, tmp_path: Path) -> None:
-    """The key tells that nobody else wrote any of it."""
-    file, keyed = tmp_path / "live.suppressions.json", TargetKey.of("live", STATE_KEY)
-    with ledger.writing() as connection:
-        enter_key(connection, keyed)
-        add_opt_outs(connection, keyed, [ADA, BOB], "person", EARLY)
-        save_suppressions(connection, file, keyed)
-    assert len(parse_book(file, file.read_text(encoding="utf-8"), keyed).entries) == 2

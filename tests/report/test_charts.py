@@ -19,7 +19,7 @@ from runner.view.charts import (
     plot_trend,
 )
 from tests.report.odd_reports import build_empty
-from tests.report.sample import START, build_breakdown, build_survey, build_text, replace
+from tests.report.sample import START, build_breakdown, build_text, replace
 from tests.report.sample_questions import build_questions
 
 MARKS = (ChartMark("Sent <b>", 100, "100 & more"), ChartMark("Answered", 40, "40"))
@@ -138,14 +138,3 @@ def test_days_without_anything_are_time_all_the_same() -> None:
     far = (near[0], Day(date(2027, 1, 1), 0, 1, 1))
     assert "01-02" in next(draw_days(near)).svg
     assert "01-02" not in next(draw_days(far)).svg
-
-
-def test_the_funnel_begins_with_the_audience() -> None:
-    """Audience, sent, answered, and who reached the end, with their shares."""
-    texts = [node.text for node in read(next(draw_funnel(build_survey())).svg).iter("text")]
-    assert [text for text in texts if text and text[0].isdigit()] == [
-        "1,060",
-        "994",
-        "402 (40.4 % of sent)",
-        "301 (74.9 % of these)",
-    ]

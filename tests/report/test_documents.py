@@ -19,10 +19,7 @@ from runner.document import round_exactly
 from runner.report.documents.formats import COLUMNS, WRITERS, round_ends
 from runner.report.documents.index import write_index
 from runner.report.documents.wording import (
-    write_footer,
     write_headline,
-    write_percent,
-    write_score,
 )
 from runner.view.markdown import draw_bar
 from tests.report.odd_reports import build_empty
@@ -78,13 +75,6 @@ def test_documents_are_a_function_of_their_input(name: str, sample_report: Campa
         first = write(sample_report)
     with freeze_time("2031-12-31", real_asyncio=True):
         assert write(sample_report) == first
-
-
-@pytest.mark.parametrize("name", WRITERS)
-@pytest.mark.parametrize("sent", [0, 3])
-def test_an_empty_report_can_be_written(name: str, sent: int) -> None:
-    """Where nothing was sent or answered there is a document all the same."""
-    assert "pulse" in WRITERS[name][1](build_empty(sent))
 
 
 def test_the_json_document_is_what_the_schema_says(sample_report: CampaignReport) -> None:
@@ -185,19 +175,6 @@ def test_a_simulation_says_so(name: str, sample_report: CampaignReport) -> None:
     assert notice not in write(sample_report)
 
 
-@pytest.mark.parametrize("name", ["md", "html"])
-def test_discrepancies_stand_before_the_figures(name: str, sample_report: CampaignReport) -> None:
-    """What does not add up is said before any message's figures."""
-    text = WRITERS[name][1](sample_report)
-    assert 0 < text.index("Results that the service counts") < text.index("Recipients")
-
-
-def test_a_footer_says_as_of_when(sample_report: CampaignReport) -> None:
-    """The footer names the target and the time of the oldest figures."""
-    assert write_footer(sample_report) == "Target live, reconciled 2026-11-24 14:00 UTC."
-    assert write_footer(build_empty(1)) == "Target live, not reconciled yet."
-
-
 def test_the_page_needs_nothing_else(sample_report: CampaignReport) -> None:
     """The page loads nothing, runs nothing, links to the jobs that sent alone, and knows dark, paper, phones."""
     page = WRITERS["html"][1](sample_report)
@@ -222,24 +199,6 @@ def test_rounding_is_exact(number: Fraction, places: int) -> None:
 def test_intervals_are_stored_without_a_minus_before_nothing() -> None:
     """Both ends have four places, and an end that rounds to nothing has no sign."""
     assert str(round_ends((-0.00001, 1 / 3))) == "(0.0, 0.3333)"
-
-
-@pytest.mark.parametrize(
-    ("rate", "text"),
-    [(Fraction(1, 2000), "0.1 %"), (Fraction(1), "100.0 %"), (Fraction(412, 1024), "40.2 %"), (None, "–")],
-)
-def test_percentages_have_one_decimal(rate: Fraction | None, text: str) -> None:
-    """A rate is written in percent with one decimal; an undefined one as a dash."""
-    assert write_percent(rate) == text
-
-
-@pytest.mark.parametrize(
-    ("score", "text"),
-    [(Fraction(95, 3), "+31.7"), (Fraction(-100), "-100.0"), (Fraction(-1, 99), "+0.0")],
-)
-def test_scores_have_a_sign(score: Fraction, text: str) -> None:
-    """A Net Promoter Score is written with its sign, and never as minus nothing."""
-    assert write_score(score) == text
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,7 @@ from runner.report.documents.findings import (
     write_audience,
     write_holdout,
     write_opt_outs,
-    write_p_value,
     write_suppressed,
-    write_texts,
-    write_times,
-    write_turnout,
     write_verdict,
 )
 from runner.report.documents.page import write_html, write_markdown
@@ -38,9 +34,7 @@ from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
 from runner.report.model import Audience, Caveat, CountedArm, Sessions, VariantAnalysis, Volume
 from runner.report.scores import net_promoter_score
 from tests.report.counted import report_rows
-from tests.report.odd_reports import build_empty
 from tests.report.sample import (
-    NO_TIMES,
     START,
     build_breakdown,
     build_sample,
@@ -152,15 +146,6 @@ def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: Ca
 
 
 @pytest.mark.parametrize(
-    ("p_value", "text"),
-    [(None, ""), (0.0167, "0.017"), (0.001, "0.001"), (1e-9, "below 0.001"), (1.0, "1.000")],
-)
-def test_a_p_value_has_three_decimals(p_value: float | None, text: str) -> None:
-    """A tiny one is said to be below what three decimals show."""
-    assert write_p_value(p_value) == text
-
-
-@pytest.mark.parametrize(
     ("volume", "queued", "sentences"),
     [
         (Volume(7, 7, 7), 0, ["7 renders, as forecast."]),
@@ -213,36 +198,6 @@ def test_small_groups_are_counted_not_shown() -> None:
     assert write_suppressed(replace(breakdown, groups=(), suppressed=0)) == "Nobody was texted yet."
 
 
-def test_times_are_said_as_people_do() -> None:
-    """Half and nine in ten; nothing where nobody answered."""
-    times = build_survey().time_to_first_answer
-    said = "Half of those who answered gave their first answer within 12 min 20 s, nine in ten within 5 h 10 min."
-    assert write_times(times, "gave their first answer") == said
-    assert write_times(NO_TIMES, "gave their first answer") == ""
-    assert write_times(None, "gave their first answer") == ""
-
-
-def test_the_holdout_is_said() -> None:
-    """Who was not texted, and why; nothing without a holdout."""
-    audience = Audience(START, 1000, 50, (Caveat("control_group", 50),))
-    assert write_holdout(audience) == (
-        "Control group: 50 people (5.0 % of the audience) were not texted, drawn by lot, so that what they do can be "
-        "compared with what the others do."
-    )
-    assert write_holdout(replace(audience, control_group=0)) == ""
-
-
-def test_opt_outs_are_said_of_what_was_sent() -> None:
-    """Replies that wait for a decision stand beside them; a message that was not sent has none to say."""
-    survey, opted_out = build_survey(), "14 people opted out (1.4 % of those texted)"
-    assert write_opt_outs(survey) == f"{opted_out}; 2 doubtful replies wait for a decision."
-    assert write_opt_outs(replace(survey, doubtful=1)) == (
-        f"{opted_out}; 1 doubtful reply waits for a decision."
-    )
-    assert write_opt_outs(replace(survey, doubtful=0)) == f"{opted_out}."
-    assert write_opt_outs(build_empty(0).messages[0]) == ""
-
-
 def test_opt_outs_that_are_not_known_are_no_zero() -> None:
     """Where some launches were not read, so it says of opt-outs and of doubtful replies."""
     known = {"opt_outs": PartialCount(3, 1), "doubtful": PartialCount(0, 1)}
@@ -257,20 +212,6 @@ def test_opt_outs_that_are_not_known_are_no_zero() -> None:
     assert write_opt_outs(survey) == (
         "How many opted out: not known (3 in 1 of 2 launches); how many doubtful replies wait for a decision: "
         "not known (0 in 1 of 2 launches)."
-    )
-
-
-def test_a_question_says_who_was_asked_and_who_stopped() -> None:
-    """Asked, answered, and broken off; of a question that the campaign does not have, only the answers."""
-    nps, *_, reason = build_questions()
-    assert write_turnout(nps) == "982 asked, 402 answered (40.9 %); 31 of them stopped here."
-    assert write_turnout(reason) == "254 asked, 214 answered (84.3 %)."
-    stranger = replace(nps, asked=None, answer_rate=None)
-    assert write_turnout(stranger) == "402 answered; the campaign does not have this question."
-    assert write_texts(reason) == "214 answers: half have at most 38 characters, the longest has 160."
-    assert write_texts(nps) == ""
-    assert write_texts(replace(reason, scale="number")) == (
-        "214 answers are no number, and not in the mean: half have at most 38 characters, the longest has 160."
     )
 
 
@@ -299,15 +240,6 @@ def test_few_answers_make_no_large_figure(answers: int, sentence: str, note: str
     assert (line, tile.figure, tile.note) == (sentence, "–", note)
     assert f"\n{line}\n" in write_markdown(report)
     assert '<p class="strong"><bdi>NPS' not in write_html(report)
-
-
-def test_ten_answers_make_a_figure() -> None:
-    """From ten on a score stands for itself, with its interval."""
-    report, line, tile = show_score(10)
-    assert not line.endswith("too few to go by.")
-    assert tile.figure == "+100.0"
-    assert f"\n**{line}**\n" in write_markdown(report)
-    assert '<p class="strong"><bdi>NPS' in write_html(report)
 
 
 def show_score(answers: int) -> tuple[CampaignReport, str, Tile]:
@@ -352,25 +284,11 @@ def test_an_audience_that_is_not_known_is_said_not_to_be() -> None:
     assert write_holdout(None) == ""
 
 
-def test_the_funnel_leaves_out_what_did_not_happen() -> None:
-    """A text that asks nothing has recipients, sent and ended."""
-    table = tabulate_funnel(replace(build_text("nudge", 5, START), opt_outs=0))
-    assert [row[0] for row in table.rows] == ["Recipients", "Sent", "Ended"]
-
-
 def test_a_reason_that_is_not_known_keeps_its_name() -> None:
     """Reasons of the plan have names for people; a new one has the plan's."""
     audience = Audience(START, 10, 0, (Caveat("capped", 2), Caveat("new_rule", 1)))
     names = [row[0] for row in tabulate_reserved(audience).rows]
     assert names == ["Texted as often as allowed", "new_rule"]
-
-
-def test_groups_have_their_scores() -> None:
-    """A column for each scored question, its interval with it; a tag that says the same is not repeated."""
-    table = tabulate_groups("city", build_breakdown().groups, "by city")
-    assert [column.name for column in table.heads][-2:] == ["NPS", "CSAT service"]
-    assert table.rows[0][-2:] == ("+34.0 (+23.8 to +43.9)", "68.8 % (61.0–75.0 %)")
-    assert not tabulate_groups("city", (), "by city").rows
 
 
 def test_a_group_s_score_of_few_answers_says_of_how_many() -> None:
@@ -382,14 +300,3 @@ def test_a_group_s_score_of_few_answers_says_of_how_many() -> None:
     )
     table = tabulate_groups("Arm", [replace(first, scores=(one, none))], "by arm")
     assert table.rows[0][-2:] == ("+100.0 (1 answer)", "–")
-
-
-def test_tiles_say_how_sure_they_are() -> None:
-    """A figure that is an estimate has its interval."""
-    tiles = {tile.name: (tile.figure, tile.note) for tile in list_tiles(build_survey())}
-    assert tiles["Response"] == ("40.4 %", "95 % interval 37.4–43.5 %")
-    assert tiles["NPS"] == ("+27.6", "95 % interval +19.9 to +35.0")
-    assert tiles["CSAT service"] == ("69.5 %", "95 % interval 64.7–74.0 %")
-    assert tiles["Mean visits"] == ("4.00", "95 % interval 3.50 to 4.50")
-    assert tiles["Cost"] == ("33.91", "US dollars, 3,391 renders")
-    assert [tile.name for tile in list_tiles(build_text("nudge", 5, START))] == ["Sent", "Opt-outs"]

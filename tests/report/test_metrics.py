@@ -17,7 +17,7 @@ from runner.report.facts import (
     SessionFacts,
     WayOutline,
 )
-from runner.report.model import CampaignReport, Dispositions, MessageReport, Sessions
+from runner.report.model import CampaignReport, Dispositions, MessageReport
 from runner.report.question_model import TimeSummary
 from tests.report.counted import make_row, report_rows
 from tests.report.sample import replace
@@ -91,14 +91,6 @@ def test_times_to_answer_follow_the_order_of_each_arm() -> None:
     first, second = report_of(MessageOutline("ask", "tag", (FIRST, SECOND), ways), TOTALS, *rows).questions
     times = [question.time_to_answer for question in (first, second)]
     assert times == [TimeSummary(2, Fraction(10), Fraction(10)), TimeSummary(2, Fraction(20), Fraction(20))]
-
-
-def test_recipients_are_sent_and_unresolved() -> None:
-    """Refused recipients are counted apart, and rates stand on what was sent."""
-    message = report_of(SURVEY, replace(TOTALS, unresolved=3, rejected=4), make_row("p", "first", "Yes"))
-    assert (message.recipients, message.sent, message.unresolved, message.rejected) == (13, 10, 3, 4)
-    assert message.response_rate == Fraction(1, 10)
-    assert message.sessions == Sessions(queued=0, active=0, complete=10)
 
 
 def test_where_question_orders_begin_changes_no_figure() -> None:
@@ -214,14 +206,6 @@ def test_nothing_sent_leaves_rates_undefined(outline: MessageOutline) -> None:
     assert [question.answer_rate for question in message.questions] == [None] * len(outline.questions)
     assert {row.share for question in message.questions for row in question.distribution} <= {None}
     assert message.discrepancies == ()
-
-
-def test_no_answers_make_a_rate_of_zero() -> None:
-    """Who was sent to and did not answer makes a response rate of 0, and no completion rate."""
-    message = report_of(SURVEY, TOTALS)
-    assert (message.response_rate, message.completion_rate) == (Fraction(0), None)
-    assert message.response_rate_interval is not None
-    assert list(message.response_rate_interval) == pytest.approx([0, 0.2775], abs=5e-5)
 
 
 @pytest.mark.parametrize(

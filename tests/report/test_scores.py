@@ -140,12 +140,6 @@ def test_middles_are_those_of_the_statistics_module(numbers: list[Fraction]) -> 
     assert summary.counted == len(numbers)
 
 
-def test_middles_of_nothing_are_undefined() -> None:
-    """Without numbers there is neither mean nor median."""
-    assert summarise_numbers({}).mean is None
-    assert summarise_numbers({}).median is None
-
-
 def count_nps(promoters: int, passives: int, detractors: int) -> NetPromoterScore:
     return net_promoter_score({Fraction(10): promoters, Fraction(7): passives, Fraction(0): detractors})
 

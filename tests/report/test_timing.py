@@ -26,15 +26,6 @@ def test_quantiles_are_those_of_the_statistics_module(values: list[int]) -> None
     assert [quantile(histogram, Fraction(tenth, 10)) for tenth in range(1, 10)] == deciles
 
 
-@pytest.mark.parametrize(
-    ("share", "value"), [("0", "15"), ("1/4", "20"), ("2/5", "29"), ("1/2", "35"), ("1", "50")]
-)
-def test_quantiles_of_five_values(share: str, value: str) -> None:
-    """Of 15, 20, 35, 40 and 50, the 40 % quantile lies six tenths of the way from 20 to 35."""
-    histogram = Counter([15, 20, 35, 40, 50])
-    assert quantile(histogram, Fraction(share)) == Fraction(value)
-
-
 @given(times, st.fractions(0, 1), st.fractions(0, 1))
 @settings(max_examples=30)
 def test_quantiles_rise_from_the_lowest_to_the_highest(values: list[int], a: Fraction, b: Fraction) -> None:
@@ -44,12 +35,6 @@ def test_quantiles_rise_from_the_lowest_to_the_highest(values: list[int], a: Fra
     assert low is not None
     assert high is not None
     assert min(values) <= low <= high <= max(values)
-
-
-def test_values_that_did_not_occur_do_not_count() -> None:
-    """A histogram with empty bars is that without them."""
-    assert quantile({1: 0, 5: 2, 7: 0, 9: 1, 11: 0}, Fraction(3, 4)) == 7
-    assert quantile({1: 0}, Fraction(1, 2)) is None
 
 
 @pytest.mark.parametrize("share", [Fraction(-1, 10), Fraction(11, 10)])

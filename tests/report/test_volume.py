@@ -50,14 +50,6 @@ def test_a_price_that_is_one_is_shared_out(text: str | None, cost: Fraction | No
     assert (volume.plan_share, volume.cost_usd) == (Fraction(25, 1000), cost)
 
 
-def test_without_a_plan_there_is_no_cost() -> None:
-    """A service that was never asked, and a plan of no renders, cost nothing that could be told."""
-    outline = outline_of(WayOutline("", (FIRST,)))
-    for price in (None, ServicePlan("gold", "12.50", 0, 0)):
-        volume = measure_volume(outline, TOTALS, {"": 10}, {}, (), price)
-        assert (volume.plan_share, volume.cost_usd) == (None, None)
-
-
 def test_the_forecast_adds_up_the_arms() -> None:
     """Introduction and first question at least; at most every question and the conclusion."""
     outline = outline_of(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.report.documents.index import draw_waves, find_waves, tabulate_waves, write_change, write_index
+from runner.report.documents.index import find_waves, write_change, write_index
 from runner.report.model import PooledScore, ScorePart
 from tests.report.odd_reports import build_empty
-from tests.report.sample import START, build_sample, build_text, build_wave, replace
+from tests.report.sample import build_sample, build_wave, replace
 from tests.report.sample_questions import SCORES
 
 if TYPE_CHECKING:
@@ -121,20 +121,6 @@ def test_other_scores_change_in_their_own_unit() -> None:
     )
 
 
-def test_a_trend_has_a_chart_and_its_figures(waves: tuple[CampaignReport, ...]) -> None:
-    """The chart has a dot and whiskers for each wave, and the table beside it the figures."""
-    (trend,) = find_waves(waves)
-    chart = draw_waves(trend)
-    assert chart.count("<circle") == chart.count('class="whisker"') == 4
-    assert tabulate_waves(trend).rows[-1] == (
-        "customer-pulse-2026q4",
-        "2026-11-18",
-        "+27.6",
-        "+19.9 to +35.0",
-        "402",
-    )
-
-
 def test_the_index_has_the_latest_first(waves: tuple[CampaignReport, ...]) -> None:
     """Campaigns that were not sent come last, and those without a page of their own have no link."""
     page = write_index((*waves, build_empty(0)), {"customer-pulse-2026q3": "reports/q3.html?a=1&b=2"})
@@ -144,18 +130,6 @@ def test_the_index_has_the_latest_first(waves: tuple[CampaignReport, ...]) -> No
     assert page.count("<a href=") == 1
     assert '<a href="reports/q3.html?a=1&amp;b=2">' in page
     assert "not sent yet" in page
-
-
-def test_the_index_is_a_function_of_its_input(waves: tuple[CampaignReport, ...]) -> None:
-    """The order of the reports does not matter, and nothing else does."""
-    assert write_index(waves, {}) == write_index(waves[::-1], {})
-
-
-def test_an_index_of_nothing_is_a_page() -> None:
-    """No campaigns, and campaigns that ask nothing, are shown as that."""
-    assert "<h1><bdi>0 campaigns</bdi></h1>" in write_index((), {})
-    text = replace(build_sample(), messages=(build_text("nudge", 5, START),))
-    assert "<h1><bdi>1 campaign</bdi></h1>" in write_index((text,), {})
 
 
 def test_an_index_with_a_simulation_says_so(waves: tuple[CampaignReport, ...]) -> None:

@@ -96,21 +96,6 @@ def test_words_that_say_nothing_are_left_out() -> None:
     ]
 
 
-def test_nothing_has_no_words() -> None:
-    """No texts have no words, and a limit of 0 lists none."""
-    assert count_words("", people=0) == {}
-    assert list_frequent({}) == ()
-    assert list_frequent({"staff": 5}, limit=0) == ()
-
-
 def test_stop_words_are_words() -> None:
     """Every stop word is one that counting could come upon; another would be of no use."""
     assert set(count_words(" ".join(STOP_WORDS))) == STOP_WORDS
-
-
-@given(st.dictionaries(st.text(min_size=1), st.integers(1, 20)), st.integers(0, 10))
-@settings(max_examples=30)
-def test_order_of_counting_does_not_matter(counts: dict[str, int], limit: int) -> None:
-    """The same counts in another order give the same list."""
-    backwards = dict(reversed(counts.items()))
-    assert list_frequent(counts, limit) == list_frequent(backwards, limit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.git.lease import STATE_FILE, State, dump_state
+from runner.git.ref_state import STATE_FILE, State, dump_state
 from runner.git.state_ref import StateRef
 
 if TYPE_CHECKING:

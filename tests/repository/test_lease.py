@@ -12,17 +12,8 @@ import pytest
 
 from runner.errors import RunLockedError
 from runner.git.command import Git
-from runner.git.lease import (
-    STATE_FILE,
-    Clocks,
-    GitLeaseTerms,
-    Holder,
-    LeasePatience,
-    State,
-    dump_state,
-    hold_lease,
-    read_state,
-)
+from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
+from runner.git.ref_state import STATE_FILE, Holder, State, dump_state, read_state
 from runner.git.state_ref import StateRef, StateRefError
 from tests.repository.free_ref import leave_free_ref
 

@@ -144,13 +144,3 @@ def test_a_stop_ends_the_waiting() -> None:
         client.count_launches("pulse")
     assert caught.value.message == "the service refuses GET /api/stats/: HTTP 503"
     assert len(wait.waits) == 1
-
-
-def test_a_send_is_never_made_again() -> None:
-    """What was sent may have been passed on: a POST is one POST."""
-    wait = Waiting()
-    with serving([write_answer(503, b"", "Retry-After: 1"), LIST], wait) as client:
-        client.send('{"text": "Hello"}', ["+14155550101"])
-        # The list is still to come.
-        assert client.count_launches("pulse") == 3
-    assert wait.waits == []

@@ -201,18 +201,6 @@ def test_threads_get_their_own_answers(connect: Connect) -> None:
         assert server.connections <= 32
 
 
-def test_threads_get_their_own_answers_over_tls(
-    connect: Connect, context: ssl.SSLContext, bundle: str
-) -> None:
-    """The same holds where each connection has secrets of its own."""
-    with WireServer(echo, context) as server:
-        connection = connect(server.port, scheme="https", verify=bundle)
-        pairs = post_in_threads(connection, threads=8, requests=20)
-        assert len(pairs) == 8 * 20
-        assert [pair for pair in pairs if pair[0] != pair[1]] == []
-        assert server.connections <= 8
-
-
 def test_a_connection_with_bytes_left_over_is_not_used_again(connect: Connect) -> None:
     """What a service sends beyond its answer is never taken for the next one's answer."""
 

@@ -140,38 +140,6 @@ def test_a_launch_that_is_not_known_is_none(client: ServiceClient, service: List
     assert client.read_stat("gone") is None
 
 
-def test_a_list_that_grows_is_read_to_its_new_end(
-    client: ServiceClient, service: ListService, make_result: Make
-) -> None:
-    """Records that come while the list is read are read too, at whichever end they come."""
-    service.records = [make_result(number) for number in range(30)]
-    service.page_size = 10
-    new = iter(range(100, 104))
-
-    def grow() -> None:
-        number = next(new, None)
-        if number is not None:
-            service.records.insert(0 if number % 2 else len(service.records), make_result(number))
-
-    service.on_page = grow
-    found = {record.result_guid for record in read_results(client)}
-    assert {f"result-{number}" for number in range(30)} <= found
-    assert {"result-100", "result-102"} <= found
-
-
-def test_a_list_that_shrinks_ends(client: ServiceClient, service: ListService, make_result: Make) -> None:
-    """A list that promises more than it gives ends with its empty page."""
-    service.records = [make_result(1)]
-
-    def promise(page: dict[str, Any]) -> dict[str, Any]:
-        page["meta"]["total_count"] = 1000
-        return page
-
-    service.change_page = promise
-    assert len(read_results(client)) == 1
-    assert len(service.queries) == 2
-
-
 @pytest.mark.parametrize(
     "field", ["result_guid", "participant_phone_number", "project_launch_guid", "result_response"]
 )
@@ -362,21 +330,6 @@ def test_a_page_that_is_none_is_refused(
     with pytest.raises(ServiceError) as caught:
         client.read_stats("pulse", 0)
     assert caught.value.message == f"the service's answer to GET /api/stats/ has no usable {field}"
-
-
-@pytest.mark.parametrize("meta", [None, {}, {"total_count": None}])
-def test_a_list_may_leave_out_how_long_it_is(
-    client: ServiceClient, service: ListService, make_result: Make, meta: dict[str, Any] | None
-) -> None:
-    """A list that doesn't say how long it is is read until a page is empty; its length stays unknown."""
-    service.records = [make_result(number) for number in range(250)]
-    service.change_page = lambda page: {**page, "meta": meta}
-    assert [record.result_guid for record in read_results(client)] == [
-        r["result_guid"] for r in service.records
-    ]
-    assert [query["offset"] for _, query in service.queries] == ["0", "100", "200", "250"]
-    assert client.read_results({}, 0).total_count is None
-    assert client.count_launches("pulse-2026") is None
 
 
 def test_lists_and_records_are_asked_for_as_json(

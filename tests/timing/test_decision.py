@@ -205,7 +205,7 @@ PLANS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(PLANS, PHONES, MOMENTS, st.lists(st.integers(0, 10_000), max_size=4))
 def test_nobody_is_texted_outside_hours_in_any_zone_they_may_be_in(
     plan: Schedule, phone: str, moment: datetime, steps: list[int]

@@ -29,7 +29,7 @@ def list_numbers() -> list[phonenumbers.PhoneNumber]:
                 continue
             found.append(example)
             digits = str(example.national_number)
-            for _ in range(20 if code in MANY_ZONES else 2):
+            for _ in range(8 if code in MANY_ZONES else 1):
                 kept = chance.randrange(1, len(digits))
                 tail = "".join(chance.choices("0123456789", k=len(digits) - kept))
                 number = phonenumbers.PhoneNumber(code, int(digits[:kept] + tail))
@@ -54,13 +54,13 @@ def test_zones_are_those_of_the_library() -> None:
         else:
             assert set(find_zones(phone)) == expected, phone[:6]
         compared += 1
-    assert compared > 2500
+    assert compared > 1000
 
 
 def test_zones_in_north_america_hold_all_of_the_library_s() -> None:
     """There they may be more: of an exchange that it does not know, the library tells most people's."""
     numbers = [number for number in list_numbers() if number.country_code == 1]
-    assert len(numbers) > 1000
+    assert len(numbers) > 400
     more = set()
     for number in numbers:
         phone = phonenumbers.format_number(number, PhoneNumberFormat.E164)

@@ -16,9 +16,10 @@ from runner.errors import UsageError
 from runner.reasons import LEFT
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.wording import count_words
-from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns, try_texts
+from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, apply_campaigns
 from runner.workflow.delivery.campaign_run import interrupt_run
 from runner.workflow.plans.saved import read_saved_plan
+from runner.workflow.trial import try_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -94,5 +94,5 @@ def _iterate_next(folder: Path, missing: Sequence[str], *, is_new: bool) -> Iter
         yield "say where the service is: `runner init --base-url URL`; until then nothing is sent for real"
     yield from missing
     yield "commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`"
-    yield "there, make the settings that README.md lists: secrets, and who may send"
+    yield "there, make the settings that `runner ci --help` lists: secrets, and who may send"
     yield "once, before the first job: `runner ci start --target live`, so that it does not wait for minutes"

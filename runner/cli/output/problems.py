@@ -23,7 +23,7 @@ from runner.workflow.failures import write_problem_table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from runner.source.diagnostic import Diagnostic, Problems, Severity
+    from runner.source.diagnostic import Diagnostic, Problems
     from runner.workflow.validate import Validation
 
 SHOWN_OF_A_SEVERITY = 10
@@ -34,7 +34,7 @@ https://github.com/orgs/community/discussions/26680 those of a step.
 """
 LONGEST = 4096
 """Characters of a message; actions/runner, `ExecutionContext.cs`, cuts it off there."""
-_LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "note": "notice"}
+_LEVELS: dict[str, str] = {"error": "error", "warning": "warning", "note": "notice"}
 """GitHub's words for severities in a workflow command."""
 _SHOWN = {".yaml", ".yml", ".j2"}
 """Endings of files whose lines are shown."""
@@ -122,35 +122,25 @@ def problems_markdown(problems: Problems, files: int) -> str:
     return text
 
 
-def list_annotations(problems: Problems) -> Iterator[str]:
-    """Yield the workflow commands that annotate problems: errors first, then warnings, then notes.
+def list_annotations(problems: Problems) -> tuple[list[str], list[Diagnostic]]:
+    """Return the workflow commands that annotate problems, and the kept problems that these only count.
 
-    If a severity has more problems than are shown, its last annotation counts the others.
+    Errors come first, then warnings, then notes. If a severity has more problems than are shown, its last
+    annotation counts the others.
     """
-    counts = _count_severities(problems)
-    for severity in _LEVELS:
-        found = [diagnostic for diagnostic in problems if diagnostic.severity == severity]
-        total = counts[severity]
-        if total <= SHOWN_OF_A_SEVERITY:
-            yield from _annotate(found)
-        else:
-            shown = found[: SHOWN_OF_A_SEVERITY - 1]
-            yield from _annotate(shown)
-            yield _roll_up(severity, total - len(shown))
-
-
-def list_unannotated(problems: Problems) -> list[Diagnostic]:
-    """Return the kept problems that `list_annotations` only counts."""
-    counts = _count_severities(problems)
+    totals = {"error": problems.error_count, "warning": problems.warning_count, "note": problems.note_count}
+    commands: list[str] = []
     left: list[Diagnostic] = []
-    for severity in _LEVELS:
-        if counts[severity] > SHOWN_OF_A_SEVERITY:
-            left += [one for one in problems if one.severity == severity][SHOWN_OF_A_SEVERITY - 1 :]
-    return left
-
-
-def _count_severities(problems: Problems) -> dict[Severity, int]:
-    return {"error": problems.error_count, "warning": problems.warning_count, "note": problems.note_count}
+    for severity, total in totals.items():
+        found = [diagnostic for diagnostic in problems if diagnostic.severity == severity]
+        shown = len(found) if total <= SHOWN_OF_A_SEVERITY else SHOWN_OF_A_SEVERITY - 1
+        commands += (annotation(one, workspace_path(one.file)) for one in found[:shown])
+        left += found[shown:]
+        if total > shown:
+            words = count_words(total - shown, f"more {severity}")
+            message = f"{words}: the job's summary and the step's log list them"
+            commands.append(_command(_LEVELS[severity], {"title": words}, message))
+    return commands, left
 
 
 def annotation(diagnostic: Diagnostic, file: str) -> str:
@@ -161,11 +151,6 @@ def annotation(diagnostic: Diagnostic, file: str) -> str:
     message = diagnostic.message + (f"\n{diagnostic.hint}" if diagnostic.hint else "")
     place = {"file": file, "line": str(diagnostic.line), "col": str(diagnostic.column)}
     return _command(_LEVELS[diagnostic.severity], place | {"title": diagnostic.code}, message)
-
-
-def job_warning(title: str, message: str) -> str:
-    """Return a workflow command that puts a warning on a job's page, without a file."""
-    return _command("warning", {"title": title}, message)
 
 
 def job_notice(title: str, message: str) -> str:
@@ -180,20 +165,6 @@ def workspace_path(file: Path) -> str:
     if workspace and absolute.is_relative_to(workspace):
         return absolute.relative_to(workspace).as_posix()
     return show_path(file)
-
-
-def _annotate(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
-    for diagnostic in diagnostics:
-        yield annotation(diagnostic, workspace_path(diagnostic.file))
-
-
-def _roll_up(severity: Severity, count: int) -> str:
-    words = {"error": "more error", "warning": "more warning", "note": "more note"}[severity]
-    return _command(
-        _LEVELS[severity],
-        {"title": count_words(count, words)},
-        f"{count_words(count, words)}: the job's summary and the step's log list them",
-    )
 
 
 def _command(level: str, properties: dict[str, str], message: str) -> str:
@@ -218,9 +189,10 @@ def write_markdown(found: Validation) -> None:
 
 def write_github(found: Validation) -> None:
     """Write annotations, the problems beyond their number, and a summary of the job."""
-    for command in list_annotations(found.problems):
+    commands, left = list_annotations(found.problems)
+    for command in commands:
         print_command(command)
-    for line in _human_lines(list_unannotated(found.problems)):
+    for line in _human_lines(left):
         print_text(line)
     append_summary(problems_markdown(found.problems, len(found.files)))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
 
-from runner.atomic_write import drafting, remove_leftovers
+from runner.atomic_write import save_text
 from runner.cli.encoding import fit_html, fit_json, leads_to_file, print_text
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
     from runner.report.model import CampaignReport
 
-_NEW_FILE = 0o666
 _FITTING = {".json": fit_json, ".html": fit_html}
 
 if TYPE_CHECKING:
@@ -81,24 +79,12 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
     """Write a document whole or not at all: half of a report looks like one."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(file)
-        with drafting(file) as (stream, draft):
-            # Without the mark Excel takes a CSV file for one of another encoding.
-            stream.write(f"{BOM}{text}" if file.suffix == ".csv" else text)
-            stream.flush()
-            draft.chmod(_NEW_FILE & ~_read_umask())
-            draft.replace(file)
+        # Without the mark Excel takes a CSV file for one of another encoding.
+        save_text(file, f"{BOM}{text}" if file.suffix == ".csv" else text)
     except OSError as error:
         raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
     if not quiet:
         note(f"Wrote {file}")
-
-
-def _read_umask() -> int:
-    """Return the umask of this process, which can only be read by setting it."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
 
 
 def _read_template(file: Path) -> ReportDocument:

@@ -153,7 +153,7 @@ def remove_lingering(connection: Connection, campaign_id: int, campaign: str) ->
 
 @dataclass(frozen=True, slots=True)
 class ForgottenCampaign:
-    """What was removed of a campaign's record.
+    """The parts of a campaign's record that were removed.
 
     Attributes:
         target: the target's name.

@@ -21,6 +21,7 @@ from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.record.deliveries import find_record, read_known
 from runner.ledger.record.renaming import enter_under_names, rename_messages, require_current_ids
 from runner.ledger.record.reservations import absorb_reservations, add_reserved, list_unknown
+from runner.ledger.record.unsettled import reopen_rejected
 from runner.ledger.tables import deliveries, launches
 from runner.ledger.target_key import enter_key
 
@@ -245,12 +246,18 @@ def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:
 
 
 def enter_record(
-    ledger: Ledger, identity: Identity, reserved: Collection[Reservation] = (), *, counts_only: bool = False
+    ledger: Ledger,
+    identity: Identity,
+    reserved: Collection[Reservation] = (),
+    *,
+    counts_only: bool = False,
+    reopens_rejected: bool = False,
 ) -> Record:
     """Return the record of a campaign, entered under its current names if it is new or renamed.
 
     `reserved` has launches of other machines, which are entered: this run must hold the state remote. With
-    `counts_only`, only counts and digests of the deliveries are read.
+    `counts_only`, only counts and digests of the deliveries are read. With `reopens_rejected`, rejected
+    launches become unresolved (`unsettled.reopen_rejected`).
 
     Raises:
         LockfileError: as for `read_record`; or the ledger cannot keep what the lockfile leaves out.
@@ -259,6 +266,8 @@ def enter_record(
     known: RecordedDeliveries | RecordSummary
     with ledger.writing() as connection:
         campaign_id = _enter(connection, ledger, identity, reserved)
+        if reopens_rejected:
+            reopen_rejected(connection, campaign_id)
         known = (
             summarize_deliveries(connection, campaign_id)
             if counts_only

@@ -279,8 +279,8 @@ def correct_guids(connection: Connection, campaign_id: int, guids: Mapping[int, 
         )
 
 
-def reopen_rejected(connection: Connection, campaign_id: int) -> int:
-    """Hold the people of rejected launches until lists prove that these were not sent; return their number.
+def reopen_rejected(connection: Connection, campaign_id: int) -> None:
+    """Hold the people of rejected launches until lists prove that these were not sent.
 
     A gateway may reject what the service has accepted. People whom another launch has since are left out.
     """
@@ -292,7 +292,6 @@ def reopen_rejected(connection: Connection, campaign_id: int) -> int:
     for group in divide(found, _GROUP):
         connection.execute(update(deliveries).where(deliveries.c.launch_id.in_(group)).values(released=False))
         connection.execute(update(launches).where(launches.c.id.in_(group)).values(state="unknown"))
-    return len(found)
 
 
 def adopt_launch(connection: Connection, launch_id: int, guid: str, at: str) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sqlalchemy import Connection, Insert, case, delete, exists, func, or_, select, update
+from sqlalchemy import Connection, Insert, and_, case, delete, exists, func, or_, select, update
 
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import insert_into, insert_or_update
-from runner.ledger.model import StoredResult, StoredSession, format_moment
+from runner.ledger.model import StoredResult, StoredSession, format_moment, parse_moment
 from runner.ledger.record.deliveries import count_states
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.report_model import MessageTotals, PartialCount
@@ -81,7 +80,7 @@ def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
 
     They are known before a launch has results.
     """
-    for group in map(dict, divide(((key, _read_start(start)) for key, start in starts.items()), _GROUP)):
+    for group in map(dict, divide(((key, _write_start(start)) for key, start in starts.items()), _GROUP)):
         known_start = launch_stats.c.project_launch_start
         query = select(launch_stats.c.launch_id, known_start).where(launch_stats.c.launch_id.in_(group))
         known = {row.launch_id: row.project_launch_start for row in connection.execute(query)}
@@ -111,6 +110,45 @@ def find_texted(
     }
 
 
+class Untexted(NamedTuple):
+    """A result of somebody whom its launch is not known to have been sent to."""
+
+    project_launch_guid: str
+    launch_id: int
+    result_guid: str
+    participant: str
+
+
+def list_untexted(connection: Connection, campaign_id: int, since: int) -> dict[str, list[Untexted]]:
+    """Return such results of a campaign from after a revision on, by `project_launch_guid`."""
+    is_theirs = and_(
+        deliveries.c.campaign_id == launches.c.campaign_id,
+        deliveries.c.message == launches.c.message,
+        deliveries.c.fingerprint == results.c.participant,
+        deliveries.c.launch_id == launches.c.id,
+        deliveries.c.released.is_(False),
+    )
+    columns = launches.c.project_launch_guid, launches.c.id, results.c.result_guid, results.c.participant
+    query = (
+        select(*columns)
+        .join(results, results.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id, results.c.revision > since)
+        .where(results.c.non_answer == "", ~exists().where(is_theirs))
+    )
+    found: dict[str, list[Untexted]] = {}
+    for row in connection.execute(query):
+        found.setdefault(row[0], []).append(Untexted._make(row))
+    return found
+
+
+def note_strangers(connection: Connection, strangers: Iterable[Untexted]) -> None:
+    """Note results as no answers, since their launch was not sent to who gave them."""
+    changed = {"non_answer": "stranger", "revision": begin_revision(connection)}
+    for one in strangers:
+        is_it = and_(results.c.launch_id == one.launch_id, results.c.result_guid == one.result_guid)
+        connection.execute(update(results).where(is_it).values(changed))
+
+
 def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[tuple[int, str]]:
     """Return those of some results, some hundreds at most, that are in the ledger."""
     if not keys:
@@ -122,16 +160,10 @@ def find_held(connection: Connection, keys: Collection[tuple[int, str]]) -> set[
     return {(row.launch_id, row.result_guid) for row in connection.execute(query)}.intersection(keys)
 
 
-def _read_start(text: str) -> str:
-    """Return a time of the service as sortable text; empty if it is invalid.
-
-    A time without a zone is in UTC.
-    """
-    try:
-        moment = datetime.fromisoformat(text)
-        return format_moment(moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment)
-    except (ValueError, OverflowError):
-        return ""
+def _write_start(text: str) -> str:
+    """Return a time of the service as sortable text; empty if it is invalid."""
+    moment = parse_moment(text)
+    return "" if moment is None else format_moment(moment)
 
 
 def clean(text: str) -> str:

@@ -146,40 +146,25 @@ def count_sent_by_day(
     return [SentRow(*key, recipients) for key, recipients in sorted(counted.items())]
 
 
-def iterate_reached(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    """Yield the message id and the fingerprint of every recipient of an accepted launch, unordered."""
-    query = select_reached(campaign_id).execution_options(yield_per=_PORTION)
-    for message, fingerprint in connection.execute(query):
-        yield message_ids.get(message, message), fingerprint
-
-
-def select_reached(campaign_id: int) -> Select[Any]:
-    """Return the query for the recorded message id and the fingerprint of a campaign's recipients."""
-    return (
-        select(launches.c.message, deliveries.c.fingerprint)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.state == "sent",
-            deliveries.c.released.is_(False),
-        )
-    )
-
-
 def iterate_asked(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Iterator[AskedRow]:
     """Yield every recipient of an accepted launch, unordered."""
     query = (
-        select_reached(campaign_id)
-        .add_columns(
+        select(
+            launches.c.message,
+            deliveries.c.fingerprint,
             func.coalesce(launches.c.arm, ""),
             func.coalesce(launch_stats.c.project_launch_start, launches.c.outcome_at, ""),
             case((launch_stats.c.reconciled_at.is_(None), "0"), else_="1"),
         )
+        .join(launches, launches.c.id == deliveries.c.launch_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state == "sent",
+            deliveries.c.released.is_(False),
+        )
     )
     for message, *rest in connection.execute(query.execution_options(yield_per=_PORTION)):
         yield AskedRow(message_ids.get(message, message), *rest)

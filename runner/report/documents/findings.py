@@ -24,7 +24,7 @@ from runner.view.blocks import ListItem
 from runner.wording import count_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from runner.report.model import (
         ArmDifference,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         MessageReport,
         PooledScore,
         VariantAnalysis,
-        Volume,
     )
     from runner.report.question_model import QuestionReport, Score, TimeSummary
 
@@ -80,22 +79,12 @@ def caution(counted: int) -> str:
     return f"{count_words(counted, 'answer')}, too few to go by" if counted < FEW_ANSWERS else ""
 
 
-def _hedge(sentence: str, counted: int) -> str:
-    """Return the sentence of a score, with a caution when it rests on few answers."""
-    return f"{sentence.removesuffix('.')}: too few to go by." if counted < FEW_ANSWERS else sentence
-
-
 def _write_pooled(score: PooledScore) -> Iterator[str]:
     """Yield the campaign's one score, with the messages that it is pooled over."""
-    names = _join_names(part.message for part in score.parts)
+    *others, last = (part.message for part in score.parts)
+    names = f"{', '.join(others)} and {last}" if others else last
     for sentence in list_scores(score.question):
         yield f"{score.question.tag}, each person’s latest answer to {names}: {sentence}"
-
-
-def _join_names(names: Iterable[str]) -> str:
-    """Return names as a list in words: `ask`, `ask and nudge`, `ask, nudge and last`."""
-    *others, last = names
-    return f"{', '.join(others)} and {last}" if others else last
 
 
 def list_scores(question: QuestionReport) -> Iterator[str]:
@@ -106,8 +95,8 @@ def list_scores(question: QuestionReport) -> Iterator[str]:
             yield f"{form.label}: no answers yet."
             continue
         interval = f" (95 % interval {form.write_range(score.interval)})" if score.interval else ""
-        said = f"{form.label} {form.write(score.value)}{interval}{_write_basis(question, score)}."
-        yield _hedge(said, score.counted)
+        hedge = ": too few to go by" if score.counted < FEW_ANSWERS else ""
+        yield f"{form.label} {form.write(score.value)}{interval}{_write_basis(question, score)}{hedge}."
 
 
 def is_freeform(question: QuestionReport) -> bool:
@@ -194,16 +183,11 @@ def list_volume(message: MessageReport) -> Iterator[str]:
     else:
         yield f"{renders}, within the forecast of {forecast}."
     share = "" if volume.plan_share is None else f"{write_percent(volume.plan_share)} of the service’s plan"
-    cost = f"{write_cost(volume)} of its price" if volume.cost_usd else ""
+    cost = f"{write_number(volume.cost_usd)} US dollars of its price" if volume.cost_usd else ""
     if share or cost:
         yield f"Together the renders are {', '.join(filter(None, (share, cost)))}."
     if volume.asked_again is not None:
         yield f"{count_words(volume.asked_again, 'render')} asked a question again after an invalid answer."
-
-
-def write_cost(volume: Volume) -> str:
-    """Return what renders cost: `33.91 US dollars`."""
-    return f"{write_number(volume.cost_usd)} US dollars"
 
 
 def write_opt_outs(message: MessageReport) -> str:

@@ -8,37 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.report.documents import charts, tables
-from runner.report.documents.findings import (
-    AAPOR_NOTE,
-    FREEFORM_NOTE,
-    has_few_answers,
-    is_freeform,
-    list_explanations,
-    list_findings,
-    list_scores,
-    list_volume,
-    write_analysis,
-    write_audience,
-    write_holdout,
-    write_non_answers,
-    write_opt_outs,
-    write_suppressed,
-    write_texts,
-    write_times,
-    write_turnout,
-    write_verdict,
-    write_volume,
-)
-from runner.report.documents.wording import (
-    SIMULATION_NOTE,
-    list_warnings,
-    write_footer,
-    write_headline,
-    write_message_headline,
-    write_sending_time,
-    write_untraced,
-)
+from runner.report.documents import charts, findings, tables, wording
 from runner.view import html, markdown
 from runner.view.blocks import Beside, Items, Section, Sentence, Tiles
 from runner.wording import count_words, escape_markdown
@@ -64,7 +34,7 @@ def write_html(report: CampaignReport) -> str:
         "Campaign report",
         list(_show_findings(report)),
         list(_show_campaign(report)),
-        write_footer(report),
+        wording.write_footer(report),
     )
 
 
@@ -73,18 +43,18 @@ def write_markdown(report: CampaignReport) -> str:
     blocks = [*_show_findings(report), *_show_campaign(report)]
     title, footer = (
         f"# {escape_markdown(report.campaign)}\n\n",
-        f"\n---\n\n{escape_markdown(write_footer(report))}\n",
+        f"\n---\n\n{escape_markdown(wording.write_footer(report))}\n",
     )
     room = LONGEST - len(title) - len(footer)
     return title + markdown.write_markdown(blocks, most_rows=MOST_ROWS, longest=room) + footer
 
 
 def _show_findings(report: CampaignReport) -> Iterator[Block]:
-    yield Sentence(write_headline(report), "strong")
-    yield Items(list(list_findings(report)))
+    yield Sentence(wording.write_headline(report), "strong")
+    yield Items(list(findings.list_findings(report)))
     if report.is_simulated:
-        yield Sentence(SIMULATION_NOTE, "notice")
-    warnings = list(list_warnings(report))
+        yield Sentence(wording.SIMULATION_NOTE, "notice")
+    warnings = list(wording.list_warnings(report))
     left = len(warnings) - _MOST_WARNINGS
     more = [f"and {count_words(left, 'more warning')}"] if left > 0 else []
     yield Items([*warnings[:_MOST_WARNINGS], *more], "The figures do not add up")
@@ -93,27 +63,27 @@ def _show_findings(report: CampaignReport) -> Iterator[Block]:
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     for message in report.messages:
         yield Section(message.id, list(_show_message(report, message)))
-    untraced = list(_say(write_untraced(report)))
+    untraced = list(_say(wording.write_untraced(report)))
     if report.runs or untraced:
         yield Section("How it was sent", [tables.tabulate_runs(report.runs), *untraced])
-    yield Section("How to read this", [Items(list(list_explanations(report)))], is_folded=True)
+    yield Section("How to read this", [Items(list(findings.list_explanations(report)))], is_folded=True)
 
 
 def _show_message(report: CampaignReport, message: MessageReport) -> Iterator[Block]:
     if len(report.messages) > 1:
-        yield Sentence(write_message_headline(message, is_simulated=report.is_simulated))
+        yield Sentence(wording.write_message_headline(message, is_simulated=report.is_simulated))
     yield Tiles(list(tables.list_tiles(message)))
     left: list[Block] = list(charts.draw_funnel(message))
     if message.sent:
-        left += _say(write_audience(message.audience), write_holdout(message.audience))
+        left += _say(findings.write_audience(message.audience), findings.write_holdout(message.audience))
     if message.audience:
         left.append(tables.tabulate_reserved(message.audience))
-    left += _say(write_sending_time(message), write_volume(message))
+    left += _say(wording.write_sending_time(message), findings.write_volume(message))
     yield Beside([tables.tabulate_funnel(message)], left)
     for question in message.questions:
         yield Section(question.text, list(_show_question(question)))
     if message.questions:
-        said = _say(write_times(message.time_to_first_answer, "gave their first answer"))
+        said = _say(findings.write_times(message.time_to_first_answer, "gave their first answer"))
         yield Section(
             "How far people came, and how fast", [*said, tables.tabulate_questions(message.questions)]
         )
@@ -122,21 +92,27 @@ def _show_message(report: CampaignReport, message: MessageReport) -> Iterator[Bl
         table = tables.tabulate_days(message.days)
         yield Section("Over time", [Beside(drawn, [table]) if drawn else table])
     yield from _show_groups(message)
-    sentences = (write_opt_outs(message), write_non_answers(message), *list_volume(message))
+    sentences = (
+        findings.write_opt_outs(message),
+        findings.write_non_answers(message),
+        *findings.list_volume(message),
+    )
     yield Section("Opt-outs, renders and cost", list(_say(*sentences, style="")))
     if message.dispositions and message.response_rates:
         counts = tables.tabulate_dispositions(message.dispositions)
         rates = Beside([counts], [tables.tabulate_rates(message.response_rates)])
         title = "Response rates as the survey field defines them (AAPOR)"
-        yield Section(title, [Sentence(AAPOR_NOTE, "quiet"), rates], is_folded=True)
+        yield Section(title, [Sentence(findings.AAPOR_NOTE, "quiet"), rates], is_folded=True)
 
 
 def _show_question(question: QuestionReport) -> Iterator[Block]:
     shown = question.shown
-    yield Sentence(f"{question.tag}: {write_turnout(question)}".removeprefix(": "), "quiet")
-    for score in list_scores(shown):
-        yield Sentence(score, "" if has_few_answers(shown) else "strong")
-    yield from _say(FREEFORM_NOTE if is_freeform(shown) else "", write_texts(shown))
+    yield Sentence(f"{question.tag}: {findings.write_turnout(question)}".removeprefix(": "), "quiet")
+    for score in findings.list_scores(shown):
+        yield Sentence(score, "" if findings.has_few_answers(shown) else "strong")
+    yield from _say(
+        findings.FREEFORM_NOTE if findings.is_freeform(shown) else "", findings.write_texts(shown)
+    )
     drawn, table = list(charts.draw_nps(shown.nps)), tables.tabulate_responses(shown)
     yield Beside(drawn, [table]) if drawn else table
     yield tables.tabulate_words(shown)
@@ -145,9 +121,11 @@ def _show_question(question: QuestionReport) -> Iterator[Block]:
 def _show_groups(message: MessageReport) -> Iterator[Block]:
     experiment = message.experiment
     if experiment and message.questions:
-        blocks: list[Block] = [Sentence(write_verdict(one), "strong") for one in experiment.differences]
+        blocks: list[Block] = [
+            Sentence(findings.write_verdict(one), "strong") for one in experiment.differences
+        ]
         if experiment.analysis:
-            blocks.append(Sentence(write_analysis(experiment.analysis)))
+            blocks.append(Sentence(findings.write_analysis(experiment.analysis)))
         if experiment.differences:
             drawn = list(charts.draw_groups(experiment.arms))
             blocks.append(Beside(drawn, [tables.tabulate_differences(experiment)]))
@@ -156,7 +134,7 @@ def _show_groups(message: MessageReport) -> Iterator[Block]:
     for breakdown in message.breakdowns:
         chart = charts.draw_groups(breakdown.groups)
         table = tables.tabulate_groups(breakdown.column, breakdown.groups, "How each group responded")
-        yield Section(f"By {breakdown.column}", [*chart, table, *_say(write_suppressed(breakdown))])
+        yield Section(f"By {breakdown.column}", [*chart, table, *_say(findings.write_suppressed(breakdown))])
 
 
 def _say(*sentences: str, style: Style = "quiet") -> Iterator[Block]:

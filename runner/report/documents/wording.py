@@ -238,29 +238,19 @@ def format_duration(seconds: Fraction) -> str:
     The smaller unit is rounded, half away from zero, and left out if it is 0: `3 min`, `1 d`. Less than half
     a second is `0 s`. A negative duration, of clocks that disagree, has a minus.
     """
-    whole = _round_smaller_unit(abs(seconds))
-    parts = []
-    rest = whole
+    whole = 0
+    # The rounded value chooses the units: 3,599.6 s is an hour.
+    for step_s, limit_s in ((1, _HOUR_S), (_MINUTE_S, _DAY_S), (_HOUR_S, inf)):
+        whole = int(round_exactly(abs(seconds) / step_s, 0)) * step_s
+        if whole < limit_s:
+            break
+    parts, rest = [], whole
     for unit_s, sign in _UNITS:
         count, rest = divmod(rest, unit_s)
         if count:
             parts.append(f"{count:,} {sign}")
     minus = "−" if seconds < 0 and whole else ""
     return minus + (" ".join(parts) or "0 s")
-
-
-def _round_smaller_unit(seconds: Fraction) -> int:
-    """Return whole seconds that come to two units at most."""
-    # The rounded value chooses the units: 3,599.6 s is an hour.
-    for step_s, limit_s in ((1, _HOUR_S), (_MINUTE_S, _DAY_S)):
-        rounded = _round_to(seconds, step_s)
-        if rounded < limit_s:
-            return rounded
-    return _round_to(seconds, _HOUR_S)
-
-
-def _round_to(seconds: Fraction, step_s: int) -> int:
-    return int(round_exactly(seconds / step_s, 0)) * step_s
 
 
 def store_number(number: Fraction | None) -> float | None:

@@ -17,7 +17,7 @@ from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
 from runner.ledger.record.unexplained import has_unexplained
-from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled, reopen_rejected
+from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
 from runner.wording import count_words
@@ -127,11 +127,8 @@ class ApplySession:
             InterruptedRunError: the run was stopped while settling.
         """
         self._lock(campaign)
-        record = self.enter(campaign, counts_only=counts_only)
-        campaign_id, _ = record.require_entered()
-        with self.ledger.writing() as connection:
-            reopened = reopen_rejected(connection, campaign_id)
-        if not reopened and not record.is_unclear():
+        record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
+        if not record.is_unclear():
             return record
         found = self.settle(campaign, record)
         self._note_adopted(campaign, len(found.adopted))
@@ -141,9 +138,13 @@ class ApplySession:
             raise interrupt_run()
         return self.enter(campaign, counts_only=counts_only)
 
-    def enter(self, campaign: Campaign, *, counts_only: bool = False) -> Record:
-        """Fill the ledger from a held campaign's lockfile; return the record."""
-        record = self.workspace.enter_record(self.ledger, campaign, counts_only=counts_only)
+    def enter(
+        self, campaign: Campaign, *, counts_only: bool = False, reopens_rejected: bool = False
+    ) -> Record:
+        """Enter a held campaign's record, and return it, as `campaign_record.enter_record` does."""
+        record = self.workspace.enter_record(
+            self.ledger, campaign, counts_only=counts_only, reopens_rejected=reopens_rejected
+        )
         self._records[campaign.name] = record
         return record
 
@@ -194,7 +195,7 @@ class ApplySession:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign, item.record)
-        is_late, may_be_lost = self._is_over, self._may_be_lost(subject)
+        is_late, (may_be_lost, _) = self._is_over, self._find_doubts(subject)
         found = self._look(campaign, item.record, subject)
         if found.is_surprising:
             self._surprised.add(campaign.name)
@@ -223,33 +224,23 @@ class ApplySession:
         """True if everything sent before this run must be listed by now."""
         return time.monotonic() - self._began >= self._window_s
 
-    def _may_be_lost(self, subject: ListedCampaign) -> bool:
-        """Return whether an unknown run may have been lost.
+    def _find_doubts(self, subject: ListedCampaign) -> tuple[bool, bool]:
+        """Return whether an unknown run may have been lost, and whether the ledger may lack launches.
 
-        A ledger without a run of the campaign may be new; a record shared by all machines would have the run.
+        A ledger without a run of the campaign may be new, and one that has just lacked launches of the
+        lockfile may lack more; a record shared by all machines would have them.
         """
         if subject.is_embedded or self.workspace.state is not None:
-            return False
+            return False, False
         with self.ledger.reading() as connection:
-            return not was_planned(connection, subject.campaign_id, is_shared=self.ledger.file is None)
-
-    def _may_be_behind(self, subject: ListedCampaign) -> bool:
-        """Return whether the ledger is new, or has just lacked launches of the lockfile.
-
-        So it is where the state remote has no record of the campaign yet: it may have been made anew.
-        """
-        if subject.is_embedded:
-            return False
-        if self.workspace.state is not None:
-            return not self.remote_intents.has_record(subject.campaign)
-        with self.ledger.reading() as connection:
-            lacked = is_behind(connection, subject.campaign_id)
-        return lacked or self._may_be_lost(subject)
+            is_shared = self.ledger.file is None
+            is_new = not was_planned(connection, subject.campaign_id, is_shared=is_shared)
+            return is_new, is_new or is_behind(connection, subject.campaign_id)
 
     def _look(self, campaign: Campaign, record: CampaignRecord, subject: ListedCampaign) -> LostLaunches:
         with self.ledger.reading() as connection:
             recorded = list_tags(connection, subject.campaign_id)
-        has_gaps = not recorded or self._may_be_behind(subject)
+        has_gaps = not recorded or self._find_doubts(subject)[1]
         found = self.recover(campaign, record).find_lost(
             partial(self._find_payloads, campaign), _list_tags(campaign, recorded), is_behind=has_gaps
         )

@@ -14,11 +14,12 @@ from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.suppressions import compose_suppressions
+from runner.ledger.record.campaign_record import Identity, enter_head, enter_record
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.lockfiles import compose_lockfile
 from runner.ledger.record.reservations import list_open
 from runner.ledger.results.runs import find_runs
-from runner.workflow.campaigns import show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import note, warn
 from runner.workflow.workspace.workspace import describe_this_run, utc_now
 
@@ -28,8 +29,9 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Run
-    from runner.ledger.record.campaign_record import CampaignRecord, Identity
+    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.plan.model import PlannedLaunch
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.workspace.state_remote import StateRemote
@@ -143,15 +145,36 @@ class RemoteIntents:
         ledger and lockfile are complete, and the next run looks up the reservations. The run must hold the
         campaign's lock.
         """
+        self._keep(self._workspace.identify(campaign), record)
+
+    def enter_all(self, key: TargetKey | None = None) -> None:
+        """Enter what the remote has reserved for any campaign; `key` is None for the present one.
+
+        Raises:
+            RunnerError: it cannot be read.
+        """
+        for name in self._state.list_campaigns() if self._state is not None else ():
+            reserved = self._state.list_reservations([name], key) if self._state is not None else []
+            enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
+
+    def keep_all(self) -> None:
+        """Bring the records of all campaigns that the remote has there again, as `keep` does."""
+        for name in self._state.list_campaigns() if self._state is not None else ():
+            identity = self._identify(name)
+            self._keep(identity, enter_head(self._ledger, identity))
+
+    def _identify(self, name: str, key: TargetKey | None = None) -> Identity:
+        return Identity(name, DEFAULT_FOLDER / f"{name}.yaml", key or self._workspace.key)
+
+    def _keep(self, identity: Identity, record: CampaignRecord) -> None:
         if self._state is None or not self._is_held:
             return
-        identity = self._workspace.identify(campaign)
-        self._begun.discard(campaign.name)
+        self._begun.discard(identity.name)
         try:
             self._write(self._state, identity, record, (), is_needed=self._state.has(identity.names))
         except RunnerError as error:
             self._state.is_behind = True
-            warn(f"{campaign.name}: the record could not be brought to {self._state.ref}: {error.message}")
+            warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
             note(
                 f"  the ledger and {show_path(identity.lockfile)} have everything: commit and push the "
                 "lockfile, or run the same command again here. Until then other machines ask the service"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
     from runner.workflow.observer import Progress
-    from runner.workflow.plans.planning import NameCheck
+    from runner.workflow.plans.planning import MakePlan, NameCheck
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
     from runner.workflow.workspace.workspace import Workspace
@@ -75,7 +75,7 @@ class Stages:
 
 @dataclass(slots=True)
 class ClusterPlanning:
-    """A `PlanMaker` on a cluster.
+    """Planning on a cluster.
 
     All workers must reach `folder`. `ledger` is None if there is none yet. With `keeps_launches` the launches
     are written to the folder; `environment` has the workers' ledger and key.
@@ -92,9 +92,10 @@ class ClusterPlanning:
     quiet: bool
     _partitions: int = field(default=0, init=False)
 
-    def begin(self, campaigns: Sequence[Campaign]) -> None:
-        """Split the audiences of all campaigns into the same partitions."""
+    def begin(self, campaigns: Sequence[Campaign]) -> MakePlan:
+        """Split the audiences of all campaigns into the same partitions; return what plans each."""
         self._partitions = choose_partitions(campaigns)
+        return self.make_plan
 
     def make_plan(
         self,
@@ -185,7 +186,7 @@ class ClusterPlans:
         """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
         cluster, folder = self._open_cluster()
         find_record = self.session.enter if is_held else self.session.enter_settled
-        maker = ClusterPlanning(
+        planning = ClusterPlanning(
             self.session.workspace,
             self.session.ledger,
             reader,
@@ -202,7 +203,7 @@ class ClusterPlans:
             partial(find_record, counts_only=True),
             reader,
             self.failures,
-            maker=maker,
+            begin=planning.begin,
             names=self.names,
         )
 

@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
+    MakePlan = Callable[
+        [Campaign, Record, PlanOptions, Sequence["PlanResult"], Problems], "PlanResult | None"
+    ]
+    """Plans one campaign, after plans before it in the same run; returns None if it reports errors."""
+    BeginPlanning = Callable[[Sequence[Campaign]], MakePlan]
+    """Prepares for all campaigns of a command, and returns what plans each."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
@@ -78,25 +85,6 @@ class PlanResult:
         return self.planner.context
 
 
-class PlanMaker(Protocol):
-    """Planning of a command's campaigns, in this process or on a cluster."""
-
-    def begin(self, campaigns: Sequence[Campaign]) -> None:
-        """Prepare for all campaigns, before the first is planned."""
-        ...
-
-    def make_plan(
-        self,
-        campaign: Campaign,
-        record: Record,
-        options: PlanOptions,
-        before: Sequence[PlanResult],
-        problems: Problems,
-    ) -> PlanResult | None:
-        """Plan one campaign, after the plans `before` it in the same run; return None if there are errors."""
-        ...
-
-
 class NameCheck(Protocol):
     """The check that what looks new has no other name on record (`names`)."""
 
@@ -109,27 +97,6 @@ class NameCheck(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _PlanMakerHere:
-    workspace: Workspace
-    reader: PlanContextReader
-
-    def begin(self, campaigns: Sequence[Campaign]) -> None:
-        del campaigns
-
-    def make_plan(
-        self,
-        campaign: Campaign,
-        record: Record,
-        options: PlanOptions,
-        before: Sequence[PlanResult],
-        problems: Problems,
-    ) -> PlanResult | None:
-        texted = [people for item in before for people in list_texted(item)]
-        context = self.reader.read(campaign, texted)
-        return plan_campaign(self.workspace, campaign, record, options, context, problems)
-
-
 def plan_campaigns(
     workspace: Workspace,
     scope: Scope,
@@ -137,12 +104,12 @@ def plan_campaigns(
     find_record: Callable[[Campaign], Record],
     reader: PlanContextReader,
     failures: Failures | None = None,
-    maker: PlanMaker | None = None,
+    begin: BeginPlanning | None = None,
     names: NameCheck | None = None,
 ) -> list[PlanResult]:
     """Load and plan campaigns, and show the problems found.
 
-    Without `failures`, all campaigns are planned or none; without `maker`, in this process. With `names`,
+    Without `failures`, all campaigns are planned or none; without `begin`, in this process. With `names`,
     what may have been renamed is refused.
 
     Raises:
@@ -157,7 +124,8 @@ def plan_campaigns(
     if names is not None:
         names.begin(campaigns, failures.claimed)
     now = None if reader.ledger is None else reader.now
-    turn = _Turn(maker or _PlanMakerHere(workspace, reader), options, failures, problems, now, names)
+    begin = begin or (lambda _: partial(_plan_here, workspace, reader))
+    turn = _Turn(begin, options, failures, problems, now, names)
     try:
         recorded = find_records(campaigns, find_record, failures)
         reader.forget_findings()
@@ -169,6 +137,19 @@ def plan_campaigns(
     return found
 
 
+def _plan_here(
+    workspace: Workspace,
+    reader: PlanContextReader,
+    campaign: Campaign,
+    record: Record,
+    options: PlanOptions,
+    before: Sequence[PlanResult],
+    problems: Problems,
+) -> PlanResult | None:
+    texted = [people for item in before for people in list_texted(item)]
+    return plan_campaign(workspace, campaign, record, options, reader.read(campaign, texted), problems)
+
+
 @dataclass(slots=True)
 class _Turn:
     """Campaigns planned one after the other; `invalid` has those with errors, and their problems.
@@ -176,7 +157,7 @@ class _Turn:
     `now` is None if nothing is known of what has been sent.
     """
 
-    maker: PlanMaker
+    begin: BeginPlanning
     options: PlanOptions
     failures: Failures
     problems: Problems
@@ -187,7 +168,7 @@ class _Turn:
     def plan(self, recorded: Sequence[tuple[Campaign, Record]]) -> list[PlanResult]:
         """Plan campaigns; each takes into account what the ones before it will send."""
         found: list[PlanResult] = []
-        self.maker.begin([campaign for campaign, _ in recorded])
+        make_plan = self.begin([campaign for campaign, _ in recorded])
         for index, (campaign, record) in enumerate(recorded):
             keeps_people = concerns(campaign, (later for later, _ in recorded[index + 1 :]))
             own = replace(self.options, keeps_people=keeps_people)
@@ -195,16 +176,23 @@ class _Turn:
             before = [
                 item for item in found if not item.plan.refusals and concerns(item.campaign, (campaign,))
             ]
-            item = self.failures.attempt(campaign, partial(self._plan_one, campaign, record, own, before))
+            item = self.failures.attempt(
+                campaign, partial(self._plan_one, make_plan, campaign, record, own, before)
+            )
             if item is not None:
                 found.append(item)
         return found
 
     def _plan_one(
-        self, campaign: Campaign, record: Record, options: PlanOptions, before: Sequence[PlanResult]
+        self,
+        make_plan: MakePlan,
+        campaign: Campaign,
+        record: Record,
+        options: PlanOptions,
+        before: Sequence[PlanResult],
     ) -> PlanResult | None:
         problems = Problems()
-        item = self.maker.make_plan(campaign, record, options, before, problems)
+        item = make_plan(campaign, record, options, before, problems)
         if self.now is not None and record.is_empty():
             problems.extend(find_late_follow_ups(campaign, self.now))
         self.problems.merge(problems)

@@ -1,4 +1,4 @@
-"""What plans come to, in a sentence: people and segments now, texts later, rows left out."""
+"""Plans in a sentence: people and segments now, texts later, rows left out."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from runner.audience.phone import mask_phone
 from runner.document import Count, Document, build
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_person
@@ -15,18 +16,17 @@ from runner.ledger.people.replies import list_recorded_campaigns
 from runner.ledger.target_key import TargetSecret
 from runner.report.columns.dataset import remove_copies
 from runner.service.target import SANDBOX, STATE_KEY, find_key_variable, read_state_key
-from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
+from runner.workflow.campaigns import show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.record_files import RecordFiles
+from runner.workflow.workspace.record_union import name_target
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
-    from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.workflow.scope import Scope
 
@@ -56,47 +56,42 @@ class ForgottenPerson(Document, frozen=True):
 def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[], None]) -> ForgottenPerson:
     """Remove a person's data, and prevent any further text to them.
 
-    The scope's lockfiles are rewritten; `phone` is E.164; `lock_timeout_s` limits the wait for active runs;
-    `approve` asks before removal, and raises to refuse.
+    All lockfiles of the target are rewritten; `phone` is E.164; `lock_timeout_s` limits the wait for active
+    runs; `approve` asks before removal, and raises to refuse.
 
     Raises:
         RunnerError: the ledger, a lockfile or the state remote cannot be read or written, or there are
             neither campaigns nor a ledger here.
     """
     workspace = Workspace.open_known(scope)
-    campaigns = _load_campaigns(scope)
+    files = workspace.files
     approve()
     with workspace.open_ledger() as ledger, ExitStack() as stack:
+        # A launch in a lockfile that cannot be read would bring the person back.
+        for _, error in files.unread.values():
+            raise error
         remote_intents = RemoteIntents(workspace, ledger)
         remote_intents.hold(stack, lock_timeout_s, makes_ref=False, quiet=scope.quiet)
-        stack.enter_context(_hold_locks(workspace, ledger, campaigns, lock_timeout_s))
-        done, rewritten = _forget(workspace, ledger, campaigns, phone, remote_intents, quiet=scope.quiet)
-    unreached = [
-        *done.list_unreached(),
-        *_list_other_lockfiles(workspace, campaigns, done),
-        *_list_states(workspace, campaigns, done),
-    ]
+        stack.enter_context(_hold_locks(workspace, ledger, lock_timeout_s))
+        remote_intents.enter_all()
+        done = _forget(workspace, ledger, phone, quiet=scope.quiet)
+        rewritten = files.rewrite(ledger, files.read_texts())
+        remote_intents.keep_all()
+    unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, done), *_list_states(workspace)]
     return build(
         ForgottenPerson,
         done,
         phone=mask_phone(phone),
-        lockfiles=tuple(map(show_path, rewritten)),
+        lockfiles=tuple(show_path(file) for file in rewritten if file.name.endswith(LOCKFILE_SUFFIX)),
         unreached=tuple(unreached),
         is_behind=remote_intents.is_behind,
     )
 
 
-def _load_campaigns(scope: Scope) -> tuple[Campaign, ...]:
-    # Campaigns are optional, since the ledger may be all that is left.
-    return scope.load_valid_campaigns() if scope.paths or DEFAULT_FOLDER.exists() else ()
-
-
 @contextmanager
-def _hold_locks(
-    workspace: Workspace, ledger: Ledger, campaigns: Sequence[Campaign], timeout_s: float
-) -> Iterator[None]:
-    """Hold the locks of all campaigns that lose data, including those only in the ledger."""
-    names = {workspace.target.name: {name for c in campaigns for name in workspace.identify(c).names}}
+def _hold_locks(workspace: Workspace, ledger: Ledger, timeout_s: float) -> Iterator[None]:
+    """Hold the locks of all campaigns that lose data."""
+    names: dict[str, set[str]] = {}
     with ledger.reading() as connection:
         for target, name in list_recorded_campaigns(connection):
             names.setdefault(target, set()).add(name)
@@ -108,43 +103,23 @@ def _hold_locks(
         yield
 
 
-def _forget(
-    workspace: Workspace,
-    ledger: Ledger,
-    campaigns: Sequence[Campaign],
-    phone: str,
-    remote_intents: RemoteIntents,
-    *,
-    quiet: bool,
-) -> tuple[Forgotten, list[Path]]:
-    """Forget a person; return the result and the changed lockfiles."""
-    # First, import launches known from lockfiles alone, which would bring the person back.
-    records = [(campaign, workspace.enter_record(ledger, campaign)) for campaign in campaigns]
-    target = workspace.target
+def _forget(workspace: Workspace, ledger: Ledger, phone: str, *, quiet: bool) -> Forgotten:
+    """Remove a person from the ledger, and write down that nobody texts them again."""
     done = forget_person(
         ledger,
         phone,
-        targets=[target.name],
+        targets=[workspace.target.name],
         find_secret=partial(_find_secret, workspace),
         at=workspace.now_text(),
     )
     for other in done.targets:
-        secret = _find_secret(workspace, other).value
-        key = TargetKey.of(other, secret)
-        files = RecordFiles.find([one.file for one in campaigns], key)
+        key = TargetKey.of(other, _find_secret(workspace, other).value)
+        files = RecordFiles.find(workspace.files.paths, key)
         if files.write_suppressions(ledger) and other != SANDBOX and not quiet:
             note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())
-    rewritten = []
-    for campaign, record in records:
-        lockfile = workspace.identify(campaign).lockfile
-        before = lockfile.read_bytes() if lockfile.exists() else None
-        workspace.rewrite_lockfile(ledger, campaign, record)
-        remote_intents.keep(campaign, record)
-        if lockfile.exists() and lockfile.read_bytes() != before:
-            rewritten.append(lockfile)
-    return done, rewritten
+    return done
 
 
 def _find_secret(workspace: Workspace, target: str) -> TargetSecret:
@@ -156,32 +131,27 @@ def _find_secret(workspace: Workspace, target: str) -> TargetSecret:
     return TargetSecret(variable or STATE_KEY, value, variable is not None, is_required)
 
 
-def _list_other_lockfiles(
-    workspace: Workspace, campaigns: Sequence[Campaign], done: Forgotten
-) -> Iterator[str]:
+def _list_other_lockfiles(workspace: Workspace, done: Forgotten) -> Iterator[str]:
     """Yield sentences on lockfiles that were not rewritten."""
-    reached = {(workspace.target.name, campaign.name) for campaign in campaigns}
-    for one in done.campaigns:
-        if (one.target, one.campaign) not in reached:
+    files, target = workspace.files, workspace.target.name
+    reached = {(target, name) for name in files.campaigns.values()}
+    known = {(one.target, one.campaign) for one in done.campaigns}
+    for other, campaign in sorted(known - reached):
+        yield (
+            f"the lockfile of {campaign} on {other}, which still has their fingerprint: forget "
+            f"them again with the campaign's file as PATH and --target {other}"
+        )
+    own = set(files.list_lockfiles())
+    for file in files.list_lockfiles(every_target=True):
+        other = name_target(file)
+        if file not in own and other not in {name for name, _ in known}:
             yield (
-                f"the lockfile of {one.campaign} on {one.target}, which still has their fingerprint: forget "
-                f"them again with the campaign's file as PATH and --target {one.target}"
+                f"the lockfile {show_path(file)}, if they are in it: forget them again with --target {other}"
             )
-    told = {(one.target, one.campaign) for one in done.campaigns}
-    for campaign in campaigns:
-        own = workspace.identify(campaign).lockfile
-        stem = own.name.removesuffix(f".{workspace.target.name}.lock.json")
-        for file in sorted(own.parent.glob(f"{stem}.*.lock.json")):
-            target = file.name.removeprefix(f"{stem}.").removesuffix(".lock.json")
-            if file != own and (target, campaign.name) not in told:
-                yield (
-                    f"the lockfile {show_path(file)}, if they are in it: "
-                    f"forget them again with --target {target}"
-                )
 
 
-def _list_states(workspace: Workspace, campaigns: Sequence[Campaign], done: Forgotten) -> Iterator[str]:
-    """Yield sentences on the state remote's history, and on campaigns only it knows."""
+def _list_states(workspace: Workspace) -> Iterator[str]:
+    """Yield sentences on the state remote's history."""
     state = workspace.state
     if state is None or not state.exists():
         return
@@ -196,11 +166,3 @@ def _list_states(workspace: Workspace, campaigns: Sequence[Campaign], done: Forg
             "remote keeps them until it removes what no ref leads to (git gc --prune=now there; GitHub may "
             "have to be asked), and so do clones that have used the ref, caches of CI, and backups"
         )
-    told = {one.campaign for one in done.campaigns if one.target == workspace.target.name}
-    told.update(name for campaign in campaigns for name in workspace.identify(campaign).names)
-    for name in state.list_campaigns():
-        if name not in told:
-            yield (
-                f"the record of {name} on {state.ref}, if they are in it: forget them again with the "
-                f"campaign's file as PATH and --target {workspace.target.name}"
-            )

@@ -14,20 +14,17 @@ from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.renumbering import list_forms
 from runner.errors import ConfigurationError, MissingKeyError, RunnerError
 from runner.ledger.database import find_absorbed
-from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, digest_text, read_campaign_name, read_key_name
+from runner.ledger.files.lockfile import digest_text, read_key_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.maintenance.rotation import Translation, list_tags_on_record
 from runner.ledger.people.replies import list_recorded_campaigns
-from runner.ledger.record.campaign_record import Identity, enter_record
-from runner.ledger.record.lockfiles import write_lockfile
 from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches
 from runner.service.target import OLD_STATE_KEY, list_variables, read_old_state_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, refuse_errors, show_path
-from runner.workflow.delivery.gone import make_stand_in
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.records.phones import PhoneReading, iterate_phones
@@ -155,7 +152,9 @@ class _Rotation:
         files.skips_other_keys = True
         files.fill(self.ledger)
         files.skips_other_keys = False
-        return self._write(left)
+        changed = files.rewrite(self.ledger, left)
+        self.remote_intents.keep_all()
+        return changed
 
     def _require_known_keys(self, texts: Mapping[Path, str]) -> None:
         for file, text in texts.items():
@@ -196,11 +195,7 @@ class _Rotation:
         files.fill(self.ledger)
         for _, error in files.unread.values():
             raise error
-        state = self.workspace.state
-        for name in state.list_campaigns() if state is not None else ():
-            reserved = state.list_reservations([name], self.old) if state is not None else []
-            identity = Identity(name, DEFAULT_FOLDER / f"{name}.yaml", self.old)
-            enter_record(self.ledger, identity, reserved, counts_only=True)
+        self.remote_intents.enter_all(self.old)
 
     def _match(self, translation: Translation, phones: Iterable[str]) -> None:
         """Find the phones of all recorded people; `phones` (E.164) are named by the user."""
@@ -228,28 +223,6 @@ class _Rotation:
                 translation.offer(phone for launch in listed for phone in launch.recipients)
                 if not translation.missing:
                     return
-
-    def _write(self, left: Mapping[Path, str]) -> list[Path]:
-        """Write all files from the moved ledger; return those that changed."""
-        key, changed = self.workspace.key, []
-        for file, text in left.items():
-            if not file.exists():
-                continue
-            name = read_campaign_name(text)
-            if name is None:
-                file.unlink()
-                is_changed = self.workspace.files.write_suppressions(self.ledger, file)
-            else:
-                stem = file.name.removesuffix(f".{key.target}{LOCKFILE_SUFFIX}")
-                identity = Identity(name, file.with_name(f"{stem}.yaml"), key)
-                is_changed = write_lockfile(self.ledger, identity, keeps_counts='  "counts": [' in text)
-            if is_changed:
-                changed.append(file)
-        state = self.workspace.state
-        for name in state.list_campaigns() if state is not None else ():
-            campaign = make_stand_in(name, DEFAULT_FOLDER / f"{name}.yaml")
-            self.remote_intents.keep(campaign, self.workspace.enter_head(self.ledger, campaign))
-        return changed
 
 
 def _list_phones(campaign: Campaign) -> Iterator[str]:

@@ -1,16 +1,11 @@
-"""The record in git: its files and their merging, and the commit that tells what is new in them.
-
-Launches are new if no lockfile on the branch has them, not even one of the campaign's former name or place.
-"""
+"""The record in git: on the refs of state remotes, in the work tree, and on a branch, for people."""
 
 from __future__ import annotations
 
-import json
-import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
@@ -18,48 +13,36 @@ from runner.campaign.load import read_names
 from runner.errors import CampaignError, LockfileError, RunnerError, SuppressionsError, UsageError
 from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.git.lease import append, read_state
 from runner.git.recording import Recorded, RecordedFile, Recorder, RefusedPushError
+from runner.git.ref_state import append, read_state
 from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
 from runner.github.job import find_git_settings
-from runner.ledger.files.comparison import Advance, find_suppression_gain
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
-from runner.ledger.fingerprint import TargetKey
-from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.plan.approval import ENDING as APPROVALS
-from runner.plan.approval import find_latest, read_approvals
-from runner.service.target import (
-    STATE_KEY,
-    TargetsProblemError,
-    find_key_variable,
-    read_state_key,
-    read_targets,
-)
-from runner.source.normalize import normalize_guid
-from runner.source.storage import repository_root
-from runner.wording import count_words
-from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, find_targets_file, show_path
-from runner.workflow.delivery.campaign_run import find_actor
+from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
+from runner.workflow.records.record_message import describe_changes
 from runner.workflow.workspace.record_files import list_homes
-from runner.workflow.workspace.record_union import RECORD_ENDINGS, lacks_records, unite_records
-from runner.workflow.workspace.state_remote import NO_REMOTE, name_remote
+from runner.workflow.workspace.record_union import (
+    RECORD_ENDINGS,
+    lacks_records,
+    name_target,
+    secret_of,
+    unite_records,
+)
+from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
+from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from runner.ledger.files.comparison import LockfileDiff, SuppressionGain
-    from runner.plan.approval import Approval
     from runner.workflow.scope import Scope
 
 
-_NAMED = 2
-"""The most campaigns named in a subject; more are counted."""
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
 _NOBODY = "runner", "runner@localhost"
-_GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +76,26 @@ def fetch_record(scope: Scope, remote: str) -> Sequence[str]:
     with clone.hold():
         copies = RecordCopies(clone, scope, remote)
         return copies.fetch(clone.list_refs(copies.remote, f"{NAMESPACE}/*"))
+
+
+def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
+    """Make the ref of a target's state remote; return it in words, and whether it is new.
+
+    It begins with the decisions in the work tree's files. Launches are not put there: whether a ref was lost
+    that had more is for each campaign's next run to find out, at the service.
+
+    Raises:
+        RunnerError: the remote cannot be used, or a file cannot be read.
+    """
+    scope = replace(scope, state_remote=remote)
+    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
+    is_new = state.start()
+    clone = _find_clone(scope.environ)
+    with clone.hold():
+        copies = RecordCopies(clone, scope, remote)
+        copies.fetch(clone.list_refs(remote, state.ref.name))
+        copies.share(_list_files(clone, scope))
+    return str(state.ref), is_new
 
 
 def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: bool) -> PushedRecord:
@@ -231,7 +234,7 @@ class RecordCopies:
         blob = None if ref is None or name is None else ref.read().files.get(name)
         if ref is None or blob is None:
             return False
-        return not lacks_records(file, change.after, ref.load(blob), _secret_of(file, self._scope.environ))
+        return not lacks_records(file, change.after, ref.load(blob), secret_of(file, self._scope.environ))
 
     def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
         try:
@@ -248,7 +251,7 @@ class RecordCopies:
 
     def _unite(self, file: Path, text: str, known: str | None) -> str:
         """Return the one of two versions that has all of the other, or else their union."""
-        secret = _secret_of(file, self._scope.environ)
+        secret = secret_of(file, self._scope.environ)
         if known is None:
             return text
         if not lacks_records(file, text, known, secret):
@@ -301,12 +304,6 @@ def _name_on_ref(file: Path, text: str) -> str | None:
     return None if campaign is None else f"{campaign}{LOCKFILE_SUFFIX}"
 
 
-def name_target(file: PurePath) -> str:
-    """Return the name of the target that a record file is of."""
-    ending = next(ending for ending in RECORD_ENDINGS if file.name.endswith(ending))
-    return file.name.removesuffix(ending).rpartition(".")[2]
-
-
 def _list_files(clone: Clone, scope: Scope) -> list[Path]:
     """Return the record files to commit: those below the scope's paths that git does not ignore."""
     paths = scope.paths or (DEFAULT_FOLDER,)
@@ -329,7 +326,7 @@ def _make_recorder(
         files,
         partial(_unite, root, environ),
         partial(_is_older, root, environ),
-        partial(_describe, clone, environ),
+        partial(describe_changes, clone, environ, files),
         partial(_attempt, failures),
         {} if is_named else choose_author(environ),
         signs=config.get("commit.gpgsign") in ("true", "yes", "on", "1"),
@@ -350,34 +347,11 @@ def _attempt(failures: Failures, file: Path, find: Callable[[], RecordedFile | N
 
 
 def _unite(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> str:
-    return unite_records(root / path, ours, theirs, _secret_of(root / path, environment))
+    return unite_records(root / path, ours, theirs, secret_of(root / path, environment))
 
 
 def _is_older(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> bool:
-    return lacks_records(root / path, theirs, ours, _secret_of(root / path, environment))
-
-
-def _secret_of(file: Path, environment: Mapping[str, str]) -> Callable[[], str | None]:
-    """Return a function that returns the secret of a record file's target."""
-    return lambda: find_secret(file, name_target(file), environment)
-
-
-def _describe(clone: Clone, environment: Mapping[str, str], tip: str, changes: Sequence[RecordedFile]) -> str:
-    lockfiles = [one for one in changes if one.path.endswith(LOCKFILE_SUFFIX)]
-    advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
-    known = _find_recorded(clone, tip) if any(one.list_fresh() for one in advances) else set()
-    gains = []
-    for advance in advances:
-        gains.append(advance.find_gain(known))
-        # A moved campaign may have two lockfiles in one commit.
-        known |= advance.list_fresh()
-    suppressions = [
-        find_suppression_gain(clone.root / one.path, one.before, one.after)
-        for one in changes
-        if one.path.endswith(SUPPRESSIONS_SUFFIX)
-    ]
-    approvals = list_approvals(clone.root, changes, gains, environment)
-    return write_message(gains, suppressions, approvals, clone.read_head(), environment)
+    return lacks_records(root / path, theirs, ours, secret_of(root / path, environment))
 
 
 def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -397,8 +371,7 @@ def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
                 if file.name.startswith(f"{path.stem}.") and file.name.endswith(LOCKFILE_SUFFIX)
             )
     for home in list_homes(paths):
-        yield from sorted(home.glob(f"*{SUPPRESSIONS_SUFFIX}"))
-        yield from find_books(home)
+        yield from sorted((*home.glob(f"*{SUPPRESSIONS_SUFFIX}"), *home.glob(f"*{APPROVALS}")))
 
 
 def _place_below(root: Path, file: Path) -> Path:
@@ -428,111 +401,6 @@ def _choose_branch(current: str | None, environment: Mapping[str, str]) -> str:
     raise UsageError("the work tree is not on a branch (a detached HEAD)", hint="name one with --branch")
 
 
-def write_message(
-    gains: Sequence[LockfileDiff],
-    suppressions: Sequence[SuppressionGain],
-    approvals: Sequence[Approval],
-    commit: str,
-    environment: Mapping[str, str],
-) -> str:
-    """Return the message of a commit: a subject, a line for each message, and trailers.
-
-    `gains` and `suppressions` are the additions by file, `commit` is that of the campaigns sent, and
-    `environment` has CI's variables.
-    """
-    body = [line for gain in gains for line in _list_messages(gain)]
-    body += [line for gain in suppressions for line in _list_decisions(gain)]
-    if gains:
-        subject = _write_subject(gains)
-    elif suppressions:
-        subject = _write_suppression_subject(suppressions)
-    else:
-        subject = _write_approval_subject(approvals)
-    trailers = [*_list_trailers(commit, environment), *_list_approvers(approvals, environment)]
-    blocks = [[subject], body, trailers]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
-
-
-def _write_subject(gains: Sequence[LockfileDiff]) -> str:
-    texts = sum(sum(gain.texts.values()) for gain in gains)
-    told = [gain for gain in gains if gain.texts] or gains
-    campaigns = _join_names({_one_line(gain.campaign) for gain in told}, "campaigns")
-    targets = _join_names({gain.target for gain in told}, "targets")
-    if texts:
-        return f"Record {count_words(texts, 'text')} of {campaigns} on {targets}"
-    # Possible after a request to be forgotten, or when a file merged by git is repaired.
-    return f"Bring the record of {campaigns} on {targets} up to date"
-
-
-def _write_approval_subject(approvals: Sequence[Approval]) -> str:
-    if not approvals:
-        return "Record what was approved"
-    campaigns = _join_names({_one_line(one.request.campaign) for one in approvals}, "campaigns")
-    targets = _join_names({one.request.target for one in approvals}, "targets")
-    is_denied = all(one.denied_by for one in approvals)
-    return f"Record the {'denial' if is_denied else 'approval'} of {campaigns} on {targets}"
-
-
-def _list_messages(gain: LockfileDiff) -> Iterator[str]:
-    for message, texts in sorted(gain.texts.items()):
-        launches = count_words(gain.launches[message], "launch", "launches")
-        yield f"{_one_line(gain.campaign)}, {message}: {count_words(texts, 'text')} in {launches}"
-
-
-def _write_suppression_subject(suppressions: Sequence[SuppressionGain]) -> str:
-    targets = _join_names({gain.target for gain in suppressions}, "targets")
-    people = sum(gain.opted_out for gain in suppressions)
-    if people:
-        return f"Record {count_words(people, 'person', 'people')} not to be texted on {targets}"
-    return f"Record who is not to be texted on {targets}"
-
-
-def _list_decisions(gain: SuppressionGain) -> Iterator[str]:
-    if gain.opted_out:
-        yield f"{gain.target}: {count_words(gain.opted_out, 'person', 'people')} not to be texted any more"
-    if gain.let_in:
-        yield f"{gain.target}: {count_words(gain.let_in, 'person', 'people')} may be texted again"
-    for name in gain.paused:
-        yield f"{gain.target}: {_one_line(name)} is paused"
-    for name in gain.resumed:
-        yield f"{gain.target}: {_one_line(name)} goes on"
-
-
-def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield trailers, which `git log --format='%(trailers:key=Run)'` finds."""
-    yield f"Campaigns-Commit: {commit}"
-    url = find_run_url(environment)
-    if url:
-        yield f"Run: {_one_line(url)}"
-    actor = find_actor(environment)
-    if actor:
-        yield f"Triggered-By: {_one_line(actor)}"
-
-
-def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield trailers that name the approvers, from approvals and from `runner ci approve` in this job."""
-    people = list_approving(environment)
-    pages = _split(environment, "RUNNER_PULL_REQUEST")
-    reviewers = _split(environment, "RUNNER_REVIEWED_BY")
-    for approval in approvals:
-        people.update(approval.approved_by)
-        pages.update(filter(None, [approval.pull_request]))
-        reviewers.update(approval.reviewed_by)
-    deniers = {name for approval in approvals for name in approval.denied_by}
-    trailers = {"Approved-By": people, "Denied-By": deniers, "Pull-Request": pages, "Reviewed-By": reviewers}
-    for name, values in trailers.items():
-        yield from (f"{name}: {_one_line(value)}" for value in sorted(values))
-
-
-def list_approving(environment: Mapping[str, str]) -> set[str]:
-    """Return the approvers that `runner ci approve` has passed on in this job."""
-    return _split(environment, "RUNNER_APPROVED_BY")
-
-
-def _split(environment: Mapping[str, str], name: str) -> set[str]:
-    return set(filter(None, (value.strip() for value in environment.get(name, "").split(","))))
-
-
 def choose_author(environment: Mapping[str, str]) -> dict[str, str]:
     """Return git's author variables, for clones without a configured author."""
     name, email = _BOT if environment.get("GITHUB_ACTIONS") == "true" else _NOBODY
@@ -542,77 +410,3 @@ def choose_author(environment: Mapping[str, str]) -> dict[str, str]:
         "GIT_COMMITTER_NAME": name,
         "GIT_COMMITTER_EMAIL": email,
     }
-
-
-def _join_names(names: Iterable[str], many: str) -> str:
-    ordered = sorted(names)
-    return " and ".join(ordered) if len(ordered) <= _NAMED else f"{len(ordered)} {many}"
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _find_recorded(clone: Clone, tip: str) -> set[str]:
-    """Return the guids of all launches in the lockfiles of a commit."""
-    texts = (clone.objects.load(blob) or "" for blob in clone.list_files(tip, (LOCKFILE_SUFFIX,)).values())
-    return {normalize_guid(json.loads(guid)) for text in texts for guid in _GUID.findall(text)}
-
-
-def find_books(path: Path) -> list[Path]:
-    """Return the files of approvals in the `campaigns` folder above a path, else in its own folder."""
-    own = (path if path.is_dir() else path.parent).absolute()
-    root = repository_root(own)
-    above = (folder for folder in (own, *own.parents) if folder.is_relative_to(root))
-    home = next((folder for folder in above if folder.name == DEFAULT_FOLDER.name), own)
-    return sorted(home.glob(f"*{APPROVALS}"))
-
-
-def list_approvals(
-    root: Path, changes: Sequence[RecordedFile], gains: Sequence[LockfileDiff], environment: Mapping[str, str]
-) -> list[Approval]:
-    """Return the approvals of what was sent, and those that are new.
-
-    Only those sealed with the state key count, since anybody can write a name into a file.
-    """
-    found: dict[str, Approval] = {}
-    for change in changes:
-        key = _find_key(root / change.path, name_target(PurePath(change.path)), environment)
-        if change.path.endswith(APPROVALS) and key is not None:
-            before = set(map(repr, read_approvals(change.before or "", key).approvals))
-            new = (one for one in read_approvals(change.after, key).approvals if repr(one) not in before)
-            found |= {repr(one): one for one in new}
-    folders = {(root / change.path).parent for change in changes}
-    for gain in gains:
-        for folder in sorted(folders):
-            found |= {repr(one): one for one in _find_covering(root, folder, gain, environment)}
-    return list(found.values())
-
-
-def _find_covering(
-    root: Path, folder: Path, gain: LockfileDiff, environment: Mapping[str, str]
-) -> Iterator[Approval]:
-    """Yield the approvals of the texts of a lockfile below a folder."""
-    for above in (folder, *folder.parents):
-        file = above / f"{gain.target}{APPROVALS}"
-        key = _find_key(file, gain.target, environment) if file.is_file() else None
-        if key is not None:
-            text = file.read_text(encoding="utf-8", errors="replace")
-            latest = find_latest(gain.campaign, gain.target, read_approvals(text, key).approvals)
-            yield from (latest[message] for message in gain.texts if message in latest)
-        if above == root:
-            return
-
-
-def _find_key(file: Path, target: str, environment: Mapping[str, str]) -> TargetKey | None:
-    secret = find_secret(file, target, environment)
-    return TargetKey.of(target, secret) if secret else None
-
-
-def find_secret(file: Path, target: str, environment: Mapping[str, str]) -> str | None:
-    """Return the state key of a target, or None; campaigns near the file have the `targets.yaml`."""
-    try:
-        variable, _ = find_key_variable(target, read_targets(find_targets_file((file,)), environment))
-    except TargetsProblemError:
-        return None
-    return read_state_key(environment, variable or STATE_KEY)

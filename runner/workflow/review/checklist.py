@@ -30,7 +30,6 @@ _MOST_JOBS = 20
 _LONGEST_REASON = 500
 _LONGEST_REPLY = 80
 _UNKNOWN = "not known"
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _PLAIN_ID = re.compile(r"[0-9A-Za-z-]{1,64}")
 _ADDRESS = re.compile(r"\S*@\S+|(?:https?://|www\.)\S+|\S+\.[a-z]{2,}/\S*", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
@@ -287,17 +286,12 @@ def _write_held(sight: Sight, place: IssuePlace) -> str:
 
 def write_resolving(target: str, place: IssuePlace) -> str:
     """Return instructions for resolving launches that may have reached people."""
-    options = f"--target {target}"
-    if place.state_remote:
-        is_name = _PLAIN_NAME.fullmatch(place.state_remote)
-        options += f" --state-remote {place.state_remote if is_name else 'REMOTE'}"
     return (
         f"Say what became of these launches {say_workflow(place)} the campaign's file and `adopt-all` "
         "(they were sent) or `not-sent-all` (they were not sent by it), or with one launch's guid or key "
         "and `adopt` or `not-sent`. With `pause` the campaign waits meanwhile.\n\n"
-        f"Or in a clone, after `runner ci record --fetch`: `runner resolve {options}` lists them, and takes "
-        "`--adopt-all`, `--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner ci "
-        "record`.\n"
+        f"Or in a clone: `runner resolve --target {target}` lists them, and takes `--adopt-all`, "
+        "`--not-sent-all`, `--adopt GUID` or `--launch KEY --not-sent`; then `runner ci record`.\n"
     )
 
 
@@ -316,7 +310,7 @@ def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
     return (
         f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
         "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
-        f"Or in a clone, by one key each: `runner ci record --fetch`, `runner reconcile --target {target}`, "
+        f"Or in a clone, by one key each: `runner reconcile --target {target}`, "
         f"`runner optouts review --target {target}`, `runner ci record`.\n\n{words}\n"
     )
 

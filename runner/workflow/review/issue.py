@@ -23,6 +23,7 @@ from runner.workflow.records.opt_outs import read_view, reading_filled
 from runner.workflow.review.checklist import (
     Checklist,
     HeldPeople,
+    Item,
     Outcome,
     ReplyQueue,
     Sight,
@@ -32,7 +33,7 @@ from runner.workflow.review.checklist import (
     write_news,
     write_title,
 )
-from runner.workflow.review.publishing import CommentText, IssuePlace, fit_body, publish, publish_issue
+from runner.workflow.review.publishing import IssuePlace, fit_body, publish, publish_issue
 from runner.workflow.workspace.folders import name_folder
 from runner.workflow.workspace.workspace import Workspace
 
@@ -176,18 +177,16 @@ def _find_place(scope: Scope, held: HeldPeople) -> IssuePlace:
         files = _read_files(scope) if held.counts else {}
     except RunnerError:
         files = {}
-    return IssuePlace.find(os.environ, scope.state_remote, files)
+    return IssuePlace.find(os.environ, files)
 
 
 def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
-    def write(before: Checklist) -> CommentText:
+    def list_now(before: Checklist) -> tuple[Checklist, list[Item]]:
         now = update_checklist(before, sight, place.run_url)
-        return write_checklist(sight.target, list_items(before, now, sight, place), place)
+        return now, list_items(before, now, sight, place)
 
     def compose(state: Mapping[str, Any]) -> Report:
-        before = Checklist.read(state)
-        now = update_checklist(before, sight, place.run_url)
-        items = list_items(before, now, sight, place)
+        now, items = list_now(Checklist.read(state))
         return Report(
             title=write_title(sight.target, items),
             text=fit_body(write_checklist(sight.target, items, place), _HIDDEN_UNITS)[0],
@@ -197,4 +196,8 @@ def _publish(sight: Sight, place: IssuePlace, *, quiet: bool) -> None:
         )
 
     marker = write_marker(sight.target, name_folder(), kind="issue")
-    publish("issue", lambda: write(Checklist()), lambda: publish_issue(marker, compose, quiet=quiet))
+    publish(
+        "issue",
+        lambda: write_checklist(sight.target, list_now(Checklist())[1], place),
+        lambda: publish_issue(marker, compose, quiet=quiet),
+    )

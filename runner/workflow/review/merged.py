@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.errors import RunnerError
 from runner.git.command import find_work_tree
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, read_github_job
@@ -17,9 +16,9 @@ from runner.plan.approval import find_latest
 from runner.plan.model import MessagePlan
 from runner.wording import count_words, escape_markdown, write_table
 from runner.workflow.approval_coverage import ApprovalStore
-from runner.workflow.campaigns import DEFAULT_FOLDER, InvalidCampaignError
+from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.failures import Failures
-from runner.workflow.records.record_push import list_approving
+from runner.workflow.records.record_message import list_approving
 from runner.workflow.review.checklist import write_resolving
 from runner.workflow.review.plan_comment import plan_on_record
 from runner.workflow.review.publishing import (
@@ -30,10 +29,8 @@ from runner.workflow.review.publishing import (
     open_repository,
     publish,
     try_on_github,
-    write_failure_text,
     write_heading,
     write_page,
-    write_problem_text,
 )
 from runner.workflow.workspace.folders import name_folder
 from runner.workflow.workspace.record_union import RECORD_ENDINGS
@@ -61,9 +58,18 @@ def comment_merged(scope: Scope) -> None:
     """Keep one comment on the merged pull request about deliveries since.
 
     Raises:
-        RunnerError: the campaigns or their records cannot be read; that is commented first.
+        RunnerError: the campaigns or their records cannot be read.
     """
-    target, write, failed = _prepare(scope)
+    workspace, failures = Workspace.open(scope), Failures()
+    target = workspace.target.name
+    with workspace.open_ledger_for_reading() as ledger:
+        planned = plan_on_record(workspace, scope, ledger, failures)
+
+    def write(merged_at: str | None) -> CommentText:
+        with workspace.open_ledger_for_reading() as ledger:
+            sent = [(item, _count(workspace, ledger, item, merged_at)) for item in planned]
+        place, approvers = IssuePlace.find(os.environ), _list_approvers(workspace, sent)
+        return _write_text(target, sent, merged_at, failures.markdown(), place, approvers)
 
     def keep() -> None:
         job = read_github_job(os.environ)
@@ -78,34 +84,6 @@ def comment_merged(scope: Scope) -> None:
         comment(repository, pull.number, marker, write(pull.merged_at), quiet=scope.quiet)
 
     publish("comment", lambda: write(None), keep)
-    if failed is not None:
-        raise failed
-
-
-def _prepare(scope: Scope) -> tuple[str, Callable[[str | None], CommentText], RunnerError | None]:
-    """Return the target's name, the writer of the comment, and the error if it is about one."""
-    target = scope.target or ""
-    try:
-        workspace = Workspace.open(scope)
-        target = workspace.target.name
-        failures = Failures()
-        with workspace.open_ledger_for_reading() as ledger:
-            planned = plan_on_record(workspace, scope, ledger, failures)
-    except InvalidCampaignError as error:
-        text = write_problem_text(error.problems, target)
-        return target, lambda _: text, error
-    except RunnerError as error:
-        text = write_failure_text(error, target)
-        return target, lambda _: text, error
-
-    def write(merged_at: str | None) -> CommentText:
-        with workspace.open_ledger_for_reading() as ledger:
-            sent = [(item, _count(workspace, ledger, item, merged_at)) for item in planned]
-        place = IssuePlace.find(os.environ, scope.state_remote)
-        approvers = _list_approvers(workspace, sent)
-        return _write_text(target, sent, merged_at, failures.markdown(), place, approvers)
-
-    return target, write, None
 
 
 def _count(

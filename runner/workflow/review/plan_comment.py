@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.git.command import GitError
 from runner.github.comments import write_marker
-from runner.github.job import NoJobError, is_of_pull_request, lacks_secrets, read_github_job
+from runner.github.job import NoJobError, is_of_pull_request, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
 from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
@@ -204,8 +204,8 @@ def _write_numbers(findings: PlanFindings) -> str:
 def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
     """Find the reason for a missing plan; jobs without secrets only validate.
 
-    A fork gets no secrets, and a pull request's job should not have the key of the fingerprints, which
-    anybody who may push a branch could take.
+    A pull request's job should not have the key of the fingerprints: anybody who may push a branch could
+    take it.
     """
     findings.error = error
     problems = Problems()
@@ -220,7 +220,6 @@ def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
     if problems.error_count:
         return
     findings.failure = error
-    is_without_key = isinstance(error, MissingKeyError) and is_of_pull_request(os.environ)
-    if is_without_key or lacks_secrets(os.environ):
+    if isinstance(error, MissingKeyError) and is_of_pull_request(os.environ):
         warn(f"not planned, since this pull request gets no secrets: {error.message}")
         findings.error = None

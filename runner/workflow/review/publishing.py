@@ -177,20 +177,17 @@ class IssuePlace:
     repository_url: str = ""
     workflow_url: str = ""
     run_url: str = ""
-    state_remote: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def find(
-        cls, environment: Mapping[str, str], state_remote: str | None, files: Mapping[str, str] | None = None
-    ) -> IssuePlace:
+    def find(cls, environment: Mapping[str, str], files: Mapping[str, str] | None = None) -> IssuePlace:
         """Return a job's place."""
         server, repository = environment.get("GITHUB_SERVER_URL"), environment.get("GITHUB_REPOSITORY")
         page = f"{server}/{repository}" if server and repository else ""
         # As in OWNER/NAME/.github/workflows/campaigns-send.yml@refs/heads/main.
         workflow = environment.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].rpartition("/")[2]
         workflow_url = f"{page}/actions/workflows/{workflow}" if page and workflow else ""
-        return cls(page, workflow_url, find_run_url(environment) or "", state_remote, files or {})
+        return cls(page, workflow_url, find_run_url(environment) or "", files or {})
 
 
 def say_workflow(place: IssuePlace) -> str:

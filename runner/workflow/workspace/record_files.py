@@ -7,7 +7,6 @@ ledger first, and then asks only the ledger. Files that it has read are known by
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shlex
 from contextlib import suppress
@@ -22,8 +21,6 @@ from runner.ledger.database import (
     exclude_others,
     find_absorbed,
     note_absorbed,
-    read_info,
-    write_info,
 )
 from runner.ledger.files.lockfile import (
     LOCKFILE_SUFFIX,
@@ -33,25 +30,23 @@ from runner.ledger.files.lockfile import (
     read_key_name,
     read_text,
 )
-from runner.ledger.files.sealed import dump_line
 from runner.ledger.files.suppressions import BookText, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.ledger.people.suppressions import absorb_book, iterate_entries, save_suppressions
-from runner.ledger.record.lockfiles import absorb_lockfile
+from runner.ledger.people.suppressions import absorb_book, save_suppressions
+from runner.ledger.record.campaign_record import Identity
+from runner.ledger.record.lockfiles import absorb_lockfile, write_lockfile
 from runner.ledger.target_key import LedgerConnection, require_key
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
     from runner.workflow.workspace.state_remote import StateRemote
-
-_DIGEST_SIZE = 16
 
 
 @dataclass(slots=True)
@@ -163,14 +158,29 @@ class RecordFiles:
             text = _read_suppressions(file)
             if text is not None and not find_absorbed(connection, [text.digest]):
                 absorb_book(connection, parse_book(file, text.text, self.key), self.key)
-            name = f"suppressions/{self.key.target}/{file.resolve()}"
-            state = _digest_entries(connection, self.key)
-            if text is not None and read_info(connection, name) == f"{text.digest} {state}":
-                return False
-            changed = save_suppressions(connection, file, self.key)
-            text = _read_suppressions(file)
-            if text is not None:
-                write_info(connection, name, f"{text.digest} {state}")
+            return save_suppressions(connection, file, self.key)
+
+    def rewrite(self, ledger: Ledger, texts: Mapping[Path, str]) -> list[Path]:
+        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed.
+
+        Raises:
+            RunnerError: one cannot be written.
+        """
+        changed = []
+        for file, text in texts.items():
+            campaign = read_campaign_name(text)
+            if not file.exists():
+                continue
+            if not file.name.endswith(LOCKFILE_SUFFIX):
+                if read_key_name(text) != self.key.name:
+                    file.unlink()
+                is_changed = self.write_suppressions(ledger, file)
+            else:
+                stem = file.name.removesuffix(f".{self.key.target}{LOCKFILE_SUFFIX}")
+                identity = Identity(campaign or "", file.with_name(f"{stem}.yaml"), self.key)
+                is_changed = write_lockfile(ledger, identity, keeps_counts='  "counts": [' in text)
+            if is_changed:
+                changed.append(file)
         return changed
 
     def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
@@ -225,14 +235,6 @@ class RecordFiles:
         ending = LOCKFILE_SUFFIX if every_target else f".{self.key.target}{LOCKFILE_SUFFIX}"
         found = {file.resolve(): file for file in _iterate_files(self.paths, ending)}
         return [Path(show_path(file)) for file in sorted(found.values())]
-
-
-def _digest_entries(connection: LedgerConnection, key: TargetKey) -> str:
-    """Return a digest that shows whether a file must be rewritten; cheaper than writing it."""
-    digest = hashlib.blake2b(key.name.encode(), digest_size=_DIGEST_SIZE)
-    for entry in iterate_entries(connection, key.target):
-        digest.update(dump_line(entry).encode())
-    return digest.hexdigest()
 
 
 def list_homes(paths: Iterable[Path]) -> list[Path]:

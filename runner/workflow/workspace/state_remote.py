@@ -22,19 +22,8 @@ from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError, RunnerError
 from runner.git.command import GitError
-from runner.git.lease import (
-    STATE_FILE,
-    Clocks,
-    GitLeaseTerms,
-    LeasePatience,
-    State,
-    advise_removal,
-    advise_timeout,
-    append,
-    dump_state,
-    hold_lease,
-    read_state,
-)
+from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, advise_timeout, hold_lease
+from runner.git.ref_state import STATE_FILE, State, advise_removal, append, dump_state, read_state
 from runner.git.state_ref import Snapshot, StateRef
 from runner.github.job import find_git_settings
 from runner.ledger.engine import find_sqlite_file

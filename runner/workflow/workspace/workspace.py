@@ -337,13 +337,22 @@ class Workspace:
         campaign_id = find_campaign_id(ledger, identity)
         return CampaignRecord(campaign_id=campaign_id, key=None if campaign_id is None else self.key)
 
-    def enter_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
+    def enter_record(
+        self,
+        ledger: Ledger,
+        campaign: Campaign,
+        *,
+        counts_only: bool = False,
+        reopens_rejected: bool = False,
+    ) -> Record:
         """Return a campaign's record, entered under its present names."""
         identity = self.identify(campaign)
         self._check(identity)
         is_held = self.state is not None and self.state.is_held
         reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
-        return enter_record(ledger, identity, reserved, counts_only=counts_only)
+        return enter_record(
+            ledger, identity, reserved, counts_only=counts_only, reopens_rejected=reopens_rejected
+        )
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
         """Return the head of a campaign's record, entered under its present names."""

@@ -488,10 +488,3 @@ def test_groups_are_those_of_plain_python(
                 wanted[reading] += number
             assert found == wanted
     assert sum(map(sum, (group.paths.values() for group in groups.values()))) == len(reference.people)
-
-
-def test_nothing_is_counted_in_nothing() -> None:
-    """Without results, and without messages, all counts are empty."""
-    tally = count([OUTLINE], [])
-    assert (tally.participants, tally.strays, tally.messages["ask"].paths) == (0, 0, {})
-    assert count([], [make_row("p", "q", "x")]).strays == 1

@@ -186,12 +186,6 @@ def test_a_data_frame_has_phones_and_times_as_they_are(tmp_path: Path, name: str
     assert pd.Timestamp("2026-11-20T10:00:00Z") in list(times)
 
 
-@pytest.mark.parametrize("name", ["answers.csv", "results.csv"])
-def test_lines_end_alike(tmp_path: Path, name: str) -> None:
-    """Lines of every CSV file end in LF."""
-    assert b"\r" not in export(tmp_path, ROWS, ASK, name=name).read_bytes()
-
-
 def test_results_are_a_row_a_result(tmp_path: Path) -> None:
     """Every result by time, those that were answered anew among them; questions as the campaign has them."""
     assert read_csv(export(tmp_path, ROWS, ASK, name="results.csv")) == [

@@ -213,8 +213,8 @@ def test_wrong_credentials_are_refused(call: Call) -> None:
     message = "The username or the api_key is missing or wrong."
     refusal = {"error": {"code": "invalid_credentials", "message": message, "problems": []}}
     keys: list[dict[str, str | None]] = [{"api_key": key} for key in ("wrong", "", None, "clé")]
-    keys.append({"username": "wrong"})
-    for wrong in keys:
+    wrongs: list[dict[str, str | None]] = [{"username": "wrong"}, *keys]
+    for wrong in wrongs:
         for path in ("/api/send", "/api/results", "/api/results/x/", "/api/stats/", "/api/stats/x/"):
             response = call("POST" if path == "/api/send" else "GET", path, **wrong)
             assert (response.status_code, response.json()) == (401, refusal), (path, wrong)

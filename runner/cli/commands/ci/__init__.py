@@ -14,8 +14,7 @@ from runner.cli.commands.ci.jobs import act, finish, plan, review, send
 from runner.cli.commands.ci.record import record
 from runner.cli.console import print_prose
 from runner.cli.options import ledger_scope
-from runner.workflow.workspace.state_remote import StateRemote
-from runner.workflow.workspace.workspace import Workspace
+from runner.workflow.records.record_push import start_ref
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
@@ -28,6 +27,11 @@ def command() -> None:
     `review` is the job of a pull request; `plan`, `send` and `act` work on the main branch, and `finish` is
     the last step of each. They do what the other commands do, in the right order, and go on with the other
     campaigns if one fails.
+
+    What GitHub needs, once: the environment campaigns, for the branch main only, without reviewers, with the
+    secrets RUNNER_USERNAME, RUNNER_API_KEY and RUNNER_STATE_KEY (`runner key new`); the environment
+    campaigns-approval, for main only, whose required reviewers approve plans; a ruleset for main that asks
+    for reviewed pull requests and the check Review. docs/how-to/github.md says more.
     """
 
 
@@ -41,11 +45,12 @@ def start(scope: Scope, remote: str) -> int:
 
     A run that finds no ref cannot know whether there never was one, or whether it was deleted while another
     machine sends. So it waits until no other run can be sending any more, for some minutes. You know that
-    nothing is running: then nobody has to wait. A ref that is there is left as it is.
+    nothing is running: then nobody has to wait. The ref gets the opt-outs and pauses of the files here; what
+    they tell of launches is compared with the service, in each campaign's next run. A ref that is there is
+    left as it is.
     """
-    state = StateRemote.open(remote, Workspace.open(scope).target, scope)
-    is_new = state.start()
-    print_prose(f"Made {state.ref}." if is_new else f"{state.ref} is there already.")
+    ref, is_new = start_ref(scope, remote)
+    print_prose(f"Made {ref}." if is_new else f"{ref} is there already.")
     return 0
 
 

@@ -1,0 +1,317 @@
+"""Plans as blocks: counts, reasons for texts that wait, what comes later, changes since the last send."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, get_args
+
+from runner.campaign.timing_words import describe_follow_up
+from runner.plan.model import Span
+from runner.reasons import REASONS, Disposition
+from runner.service.target import EMBEDDED, describe_destination
+from runner.text.segment import advise
+from runner.timing.decision import count_due
+from runner.view.blocks import Code, Items, ListItem, Section, Sentence, TableBlock
+from runner.wording import count_words, printable
+from runner.workflow.campaigns import show_path
+from runner.workflow.documents import asks_again, list_notes
+from runner.workflow.plans.summary import STOPPED, list_verdicts, write_minute, write_span
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.campaign.model import Message
+    from runner.plan.difference import ChangeGroup, MessageDifference
+    from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
+    from runner.service.target import Target
+    from runner.view.blocks import Block
+    from runner.workflow.plans.differences import Differences
+    from runner.workflow.plans.planning import PlanResult
+
+_USUAL = ("rows", "duplicates", "excluded", "already_sent", "unresolved", "over_limit", "to_send")
+_OTHERS = ("invalid", *(name for name in get_args(Disposition) if name not in _USUAL))
+_ESSENTIAL = {"rows", "to_send"}
+"""Columns that are shown even if they are all zeros."""
+_SCREEN = 20
+"""Rows of a table, at most, unless all details are wanted."""
+_SHOWN_CHARACTERS = 3
+_SHOWN_PARTS = 5
+_BAR = 24
+_UNENCRYPTED = "UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials"
+ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
+"""The remark about questions with choices, which are asked again after each other reply."""
+
+
+def show_destination(target: Target) -> Sentence:
+    """Return a plan's destination, and the variables with its credentials."""
+    where = describe_destination(target)
+    if where["address"] == EMBEDDED:
+        return Sentence(f"Goes to {EMBEDDED}, which texts nobody.")
+    risk = ", `insecure: true`" if where["insecure"] else ""
+    if where["insecure"] and where["address"].startswith("http:"):
+        risk = f", {_UNENCRYPTED} (`insecure: true`)"
+    names = f"{where['username_env']} and {where['api_key_env']}"
+    text = f"Goes to {where['address']}{risk}, with the credentials in {names}."
+    return Sentence(text, "strong" if risk else "")
+
+
+def show_plans(planned: Sequence[PlanResult], *, is_detailed: bool = False) -> Iterator[Block]:
+    """Yield plans as blocks; details are launches, renders, hours, and all rows of long tables."""
+    for item in planned:
+        plan = item.plan
+        title = f"{plan.campaign.name} → {plan.target} ({show_path(plan.campaign.file)})"
+        yield Section(title, list(show_campaign(plan, is_detailed=is_detailed)))
+    yield from map(Sentence, list_notes(planned))
+    for line in list_verdicts(planned):
+        yield Sentence(line, "notice" if line.startswith(f"{STOPPED}: ") else "strong")
+
+
+def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: bool = False) -> Iterator[Block]:
+    """Yield a campaign's counts, remarks on them, and what comes later; `at_most` leaves out lower bounds."""
+    costs = ("launches", "segments") if is_detailed else ("segments",)
+    columns = [
+        column
+        for column in (*_USUAL[:-1], *_OTHERS, _USUAL[-1])
+        if column in _ESSENTIAL or any(getattr(message, column) for message in plan.messages)
+    ]
+    rows = [
+        [
+            message.id,
+            *(getattr(message, column) for column in columns),
+            *([message.launches] if is_detailed else []),
+            write_span(Span(message.segments_min, message.segments_max)),
+        ]
+        for message in plan.messages
+    ]
+    names = [column.replace("_", " ") for column in (*columns, *costs)]
+    essential = frozenset({"message", "rows", "to send", *costs})
+    yield from _limit(TableBlock(("message", *names), rows, essential=essential), is_detailed=is_detailed)
+    yield Items(list(_list_remarks(plan, is_detailed=is_detailed)))
+    if is_detailed:
+        for message in plan.messages:
+            lines = list(_histogram(message))
+            if lines:
+                yield Items([f"{message.id}: due, by the clocks of the recipients:"])
+                yield Code("\n".join(lines))
+    coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
+    if coming.rows and any(message.coming for message in plan.messages):
+        yield from _limit(coming, is_detailed=is_detailed)
+        if asks_again(plan) and is_detailed:
+            yield Sentence(ONCE_MORE)
+
+
+def _limit(table: TableBlock, *, is_detailed: bool) -> Iterator[Block]:
+    """Yield a table, without the rows beyond a screen unless all details are wanted."""
+    left = len(table.rows) - _SCREEN
+    if is_detailed or left <= 0:
+        yield table
+        return
+    yield TableBlock(table.columns, table.rows[:_SCREEN], essential=table.essential)
+    yield Sentence(f"and {count_words(left, 'more row')}: `--verbose` shows all")
+
+
+def _shorten(causes: Sequence[tuple[int, str]], *, is_detailed: bool) -> Iterator[str]:
+    left = causes[_SHOWN_PARTS:]
+    shown = causes if is_detailed or len(left) == 1 else causes[:_SHOWN_PARTS]
+    yield from (f"{count:,}: {words}" for count, words in shown)
+    if len(shown) < len(causes):
+        people = sum(count for count, _ in left)
+        yield f"{people:,}: {len(left):,} more sets of reasons, which `--verbose` lists"
+
+
+def _list_remarks(plan: CampaignPlan, *, is_detailed: bool) -> Iterator[ListItem]:
+    found: dict[ListItem, list[str]] = {}
+    for message in plan.messages:
+        for remark in _remark_on(plan, message, is_detailed=is_detailed):
+            found.setdefault(remark, []).append(message.id)
+    for remark, ids in found.items():
+        each = ", each" if len(ids) > 1 else ""
+        yield ListItem(f"{', '.join(ids)}{each}: {remark.text}", remark.parts)
+    if plan.pause is not None:
+        words = f"nothing is due now, and nothing is sent until `runner resume {plan.campaign.name}`"
+        if plan.paused:
+            words = f"{count_words(plan.paused, 'text waits', 'texts wait')}, and reminders with them"
+        yield ListItem(f"Paused{plan.pause.describe().removeprefix('paused')}; {words}")
+
+
+def _remark_on(plan: CampaignPlan, message: MessagePlan, *, is_detailed: bool) -> Iterator[ListItem]:
+    if message.to_send and is_detailed:
+        renders = Span(message.renders_min, message.renders_max)
+        yield ListItem(f"{write_span(renders)} {'render' if renders.most == 1 else 'renders'}")
+    if message.arms:
+        yield ListItem("arms: " + ", ".join(f"{arm} {count:,}" for arm, count in message.arms.items()))
+    yield from map(ListItem, _advise(message.costly_characters))
+    heads = dict(_sum_up_held(plan, message))
+    for disposition in get_args(Disposition):
+        causes = [
+            (count, "; and ".join(reasons))
+            for (own, reasons), count in sorted(message.causes.items(), key=lambda item: (-item[1], item[0]))
+            if own == disposition
+        ]
+        if disposition in heads:
+            parts = _shorten(causes, is_detailed=is_detailed)
+            yield ListItem(heads[disposition] + (":" if causes else ""), tuple(parts))
+        else:
+            to_send = " to send" if disposition == "to_send" else ""
+            for count, words in causes:
+                yield ListItem(f"{count_words(count, 'person', 'people')}{to_send}: {words}")
+
+
+def _sum_up_held(plan: CampaignPlan, message: MessagePlan) -> Iterator[tuple[Disposition, str]]:
+    """Yield the dispositions that a sentence tells of; each person is in at most one."""
+    if message.no_consent:
+        yield "no_consent", f"{_count_people(message.no_consent, 'has', 'have')} no consent on record"
+    if message.opt_out_doubtful:
+        people = count_words(message.opt_out_doubtful, "person", "people")
+        yield "opt_out_doubtful", f"{people} may have opted out, a person must decide: `runner optouts list`"
+    if message.awaiting:
+        yield "awaiting", _describe_awaiting(plan, message)
+    if message.deferred:
+        first = "" if message.next_due is None else f", the first due at {write_minute(message.next_due)}"
+        yield "deferred", f"{_count_people(message.deferred, 'is', 'are')} deferred{first}"
+    if message.capped:
+        people = _count_people(message.capped, "has", "have")
+        yield "capped", f"{people} reached the frequency cap: a later run sends"
+
+
+def _count_people(count: int, one: str, many: str) -> str:
+    return count_words(count, f"person {one}", f"people {many}")
+
+
+def _describe_awaiting(plan: CampaignPlan, message: MessagePlan) -> str:
+    own = next(one for one in plan.campaign.messages if one.id == message.id)
+    before = next((one for one in plan.messages if own.after and one.id == own.after.message), None)
+    earlier = f"`{own.after.message}`" if own.after else "the message before"
+    people = _count_people(message.awaiting, "waits", "wait")
+    unsent = f"until {earlier} is sent to them"
+    read = "`runner reconcile` has read their answers"
+    if own.to == "everyone":
+        return f"{people} {unsent}"
+    if before is None or not before.already_sent:
+        return f"{people} {unsent} and {read}"
+    if before.pending or before.unresolved:
+        return f"{people} until {earlier} is sent to those who lack it, and {read}"
+    got = _count_people(message.awaiting, f"got {earlier} and waits", f"got {earlier} and wait")
+    return f"{got} until {read}"
+
+
+def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
+    ranked = sorted(characters.items(), key=lambda item: (-item[1].recipients, item[0]))
+    for character, cost in ranked[:_SHOWN_CHARACTERS]:
+        yield advise(character, *cost)
+    if len(ranked) > _SHOWN_CHARACTERS:
+        yield f"{len(ranked) - _SHOWN_CHARACTERS} more characters make texts UCS-2"
+
+
+def _histogram(message: MessagePlan) -> Iterator[str]:
+    hours = count_due(message.due)
+    most = max((hour.recipients for hour in hours), default=0)
+    for hour in hours:
+        bar = "█" * max(1, round(_BAR * hour.recipients / most))
+        yield f"{hour.day:%a} {hour.day} {hour.hour:02}:00  {hour.recipients:>9,}  {bar}"
+
+
+def list_coming(plan: CampaignPlan, *, is_detailed: bool, at_most: bool = False) -> TableBlock:
+    """Return a table of a plan's texts, now and later.
+
+    `at_most` leaves out lower bounds: some of these people may have the text already.
+    """
+    rows: list[tuple[str | Span | None, ...]] = []
+    sent = {message.id: message for message in plan.campaign.messages}
+    for message in plan.messages:
+        if message.to_send:
+            recipients = Span(message.to_send, message.to_send)
+            launches = Span(message.launches, message.launches)
+            segments = Span(message.segments_min, message.segments_max)
+            renders = Span(message.renders_min, message.renders_max)
+            rows.append(("now", message.id, "", recipients, segments, launches, renders))
+    for message in plan.messages:
+        for one in message.coming:
+            spans = one.recipients, one.segments, one.launches, one.renders
+            rows.append((_describe_moments(one), message.id, _describe_coming(one, sent[message.id]), *spans))
+    columns = ("when", "message", "why", "people", "segments", "launches", "renders")
+    width = len(columns) if is_detailed else 5
+    shown = [
+        tuple(cell if isinstance(cell, str) else write_span(cell, at_most=at_most) for cell in row[:width])
+        for row in rows
+    ]
+    return TableBlock(columns[:width], shown, figures=False)
+
+
+def _describe_coming(one: Coming, message: Message) -> str:
+    arms = ", ".join(f"{arm} {count:,}" for arm, count in one.arms.items())
+    why = describe_follow_up(message) if one.why == "awaiting" else REASONS[one.why].later or one.why
+    return f"{why} ({arms})" if arms else why
+
+
+def _describe_moments(one: Coming) -> str:
+    if one.first is None:
+        return "not known"
+    if one.last is None:
+        return f"from {write_minute(one.first)}"
+    if one.first == one.last:
+        return write_minute(one.first)
+    first, last = one.first.astimezone(UTC), one.last.astimezone(UTC)
+    end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"{first:%Y-%m-%d %H:%M} to {end} UTC"
+
+
+def show_differences(differences: Differences) -> Iterator[Block]:
+    """Yield differences between campaigns and what they have sent."""
+    for campaign, found in differences.items():
+        blocks = [block for difference in found for block in show_difference(difference)]
+        yield Section(f"{campaign}: changes since it was sent", blocks)
+
+
+def show_difference(difference: MessageDifference) -> Iterator[Block]:
+    """Yield the difference between a message and its sent texts."""
+    yield Sentence(_sum_up_difference(difference))
+    lines = "\n".join(_diff_lines(difference))
+    if lines:
+        yield Code(lines, "diff")
+    yield Items(list(_remark_on_difference(difference)))
+
+
+def _sum_up_difference(difference: MessageDifference) -> str:
+    name = difference.message
+    if difference.is_empty:
+        return f"{name}: nothing was sent yet; {count_words(difference.new, 'person', 'people')} new"
+    counts = {
+        "unchanged": difference.unchanged,
+        "changed": difference.changed + difference.lost,
+        "no longer in the audience": difference.gone,
+        "new": difference.new,
+    }
+    return f"{name}: " + ", ".join(f"{count:,} {words}" for words, count in counts.items())
+
+
+def _diff_lines(difference: MessageDifference) -> Iterator[str]:
+    for group in difference.groups:
+        yield f"@@ {_group_words(group)} @@"
+        old, new = dict(group.old), dict(group.new)
+        for part in dict.fromkeys((*old, *new)):
+            for sign, wording in (("-", old), ("+", new)):
+                if part in wording:
+                    first, *others = map(printable, wording[part].split("\n"))
+                    yield f"{sign}{part}: {first}"
+                    yield from (f"{sign}  {line}" for line in others)
+
+
+def _group_words(group: ChangeGroup) -> str:
+    people = count_words(group.recipients, "person", "people")
+    return f"{people}, as for one of them" if group.is_example else people
+
+
+def _remark_on_difference(difference: MessageDifference) -> Iterator[str]:
+    if difference.more_groups:
+        people = count_words(difference.more_recipients, "person", "people")
+        yield f"and {count_words(difference.more_groups, 'more change')}, for {people}"
+    if difference.lost:
+        people = count_words(difference.lost, "person's text has", "people's texts have")
+        yield f"{people} changed; the old one is not in this ledger"
+    if difference.unreadable:
+        people = count_words(difference.unreadable, "person", "people")
+        yield f"{people} texted; with what is not in this ledger"
+    if difference.failing:
+        people = count_words(difference.failing, "person's text", "people's texts")
+        yield f"{people} can no longer be rendered"
