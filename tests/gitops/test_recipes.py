@@ -161,7 +161,7 @@ def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
     leave_free_ref(clone)
     gitlab = GitLab(clone.parent, git(clone, "remote", "get-url", "origin"), environment)
     reviewed = gitlab.run("review")
-    assert "**1 campaign · 2 recipients to send · 2 launches · 2 segments · 0 errors**" in reviewed
+    assert "**1 campaign · 2 people to text · " in reviewed
 
     planned = gitlab.run("send", code=5, ref="main~1")
     assert "coffee is not approved: nothing was approved yet" in planned
