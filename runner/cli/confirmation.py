@@ -49,8 +49,7 @@ def require_approval(
     """
     if is_approved:
         return
-    if not can_ask():
-        raise UsageError(f"there is no terminal to ask, and {otherwise}", hint=hint)
+    _require_terminal(otherwise, hint)
     try:
         is_approved = click.confirm(question, err=True)
     except click.Abort:
@@ -73,13 +72,9 @@ _DECISIONS: dict[str, dict[str, tuple[str, State]]] = {
 _OTHERS = {"s": "skipped", "q": "quit"}
 
 
-def _require_terminal() -> None:
-    if not sys.stdin.isatty():
-        raise UsageError(
-            "there is no terminal to ask, and nothing was changed",
-            hint="`runner optouts list --show-replies` shows the replies; decide each with "
-            "`runner optouts confirm REPLY` or `runner optouts dismiss REPLY`",
-        )
+def _require_terminal(otherwise: str, hint: str) -> None:
+    if not can_ask():
+        raise UsageError(f"there is no terminal to ask, and {otherwise}", hint=hint)
 
 
 def review_replies(view: OptOutView, decide: Callable[[str, State], None]) -> int:
@@ -93,7 +88,11 @@ def review_replies(view: OptOutView, decide: Callable[[str, State], None]) -> in
     """
     queue = (*view.waiting, *view.returning)
     if queue:
-        _require_terminal()
+        _require_terminal(
+            "nothing was changed",
+            "`runner optouts list --show-replies` shows the replies; decide each with "
+            "`runner optouts confirm REPLY` or `runner optouts dismiss REPLY`",
+        )
     decided = 0
     for number, reply in enumerate(queue, start=1):
         print_text(_describe(view, reply, f"{number} of {len(queue)}"))

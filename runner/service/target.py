@@ -232,13 +232,9 @@ def choose_target(
     *,
     needs_credentials: bool = True,
 ) -> Target:
-    """Return the target of a run: option beats environment beats file.
+    """Return the target of a run: the option (`name`) beats the environment, which beats `read_targets`.
 
-    Args:
-        name: `--target`, if given.
-        targets: the result of `read_targets`.
-        environment: the process's environment variables.
-        needs_credentials: False if the service is not asked; jobs of pull requests have no credentials.
+    Credentials may be missing where the service is not asked: jobs of pull requests have none.
     """
     chosen = _choose_name(name, targets, environment)
     settings: dict[str, Any] = targets["targets"].get(chosen, {})

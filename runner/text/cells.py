@@ -49,23 +49,21 @@ def is_yes(value: Any) -> bool:
 
 def read_whole(value: Any, *default: Any, **options: Any) -> Any:
     """Return the whole number of a value; the filter `int`. A text that is no number needs a default."""
-    if not isinstance(value, str) or default or options:
-        return FILTERS_OF_JINJA["int"](value, *default, **options)
-    return int(_require(value, "int"))
+    return _read_as("int", int, value, *default, **options)
 
 
 def read_decimal(value: Any, *default: Any, **options: Any) -> Any:
     """Return the decimal number of a value; the filter `float`. A text that is no number needs a default."""
+    return _read_as("float", float, value, *default, **options)
+
+
+def _read_as(name: str, kind: type[int | float], value: Any, *default: Any, **options: Any) -> Any:
     if not isinstance(value, str) or default or options:
-        return FILTERS_OF_JINJA["float"](value, *default, **options)
-    return float(_require(value, "float"))
-
-
-def _require(text: str, kind: str) -> float:
-    number = _read(text)
+        return FILTERS_OF_JINJA[name](value, *default, **options)
+    number = _read(value)
     if number is None:
-        raise MisuseError(f"`{kind}` reads numbers, and this text is none: `{kind}(0)` takes 0 for such")
-    return number
+        raise MisuseError(f"`{name}` reads numbers, and this text is none: `{name}(0)` takes 0 for such")
+    return kind(number)
 
 
 def refuse_no(value: Any, name: str) -> Any:

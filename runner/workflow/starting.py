@@ -5,27 +5,18 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from runner.campaign.load import load_campaign
 from runner.errors import RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree
 from runner.github.workflows import make_slug, name_workflow, place_workflow
-from runner.ledger.model import RecordedDeliveries
-from runner.plan.model import PlanOptions
-from runner.plan.plan_context import PlanContext
-from runner.plan.planner import Planner
 from runner.service.target import LIVE, require_safe_url
-from runner.source.diagnostic import Problems
 from runner.source.storage import shipped_folder
-from runner.timing.legal_hours import load_law
 from runner.workflow.requirement import NAME, PACKAGE, Pin, UnknownOriginError, find_pin, parse_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import datetime
 
 
 _STARTER = PACKAGE / "starter"
@@ -224,39 +215,6 @@ def write_starter(
     _add_owners(files, place, owners)
     _leave_attributes(files, place)
     return place, _start_repository(place, files), files.missing
-
-
-class Night(NamedTuple):
-    """The example's people while it is night for some of them.
-
-    Attributes:
-        people: all of them.
-        awake: those who may be texted now.
-        hours: the time until all may.
-    """
-
-    people: int
-    awake: int
-    hours: int
-
-
-def find_night(folder: Path, now: datetime) -> Night | None:
-    """Return what of the example waits for daytime; None if nothing does. `folder` has the campaigns."""
-    campaign, _ = load_campaign(folder / EXAMPLE, current=Path.cwd())
-    if campaign is None:
-        return None
-    law = load_law() if campaign.policy.quiet_hours == "legal" else None
-    awake = []
-    for hours in range(25):
-        context = PlanContext(now=now + timedelta(hours=hours), law=law)
-        planner = Planner(campaign, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions(), context)
-        plan = planner.make_plan(Problems())
-        if plan is None:
-            return None
-        awake.append(plan.recipients_to_send)
-        if not any(message.deferred for message in plan.messages):
-            return Night(awake[-1], awake[0], hours) if hours else None
-    return None
 
 
 def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[str, bytes]]:

@@ -133,14 +133,13 @@ def open_ledger(folder: Path) -> Iterator[Ledger]:
 
 
 @pytest.mark.slow
-@SIGNALS
 @pytest.mark.parametrize("command", [["plan"], ["apply", "--auto-approve"], ["status"]])
-def test_planning_is_interrupted(folder: Path, number: signal.Signals, command: list[str]) -> None:
+def test_planning_is_interrupted(folder: Path, command: list[str]) -> None:
     """A large audience need not be read to its end, and no lockfile comes of it."""
     rows = "".join(f"Ada,415 2{row:06}\n" for row in range(60_000))
     (folder / "campaigns/audience/people.csv").write_text(f"first_name,mobile\n{rows}", encoding="utf-8")
     with started(folder, *command, prelude=SAY_AMID_AUDIENCE, until="amid the audience") as process:
-        assert interrupt(process, number) == "Interrupted.\n"
+        assert interrupt(process, signal.SIGINT) == "Interrupted.\n"
     assert not (folder / LOCKFILE).exists()
 
 
@@ -161,14 +160,13 @@ def test_waiting_for_a_lock_is_interrupted(folder: Path, number: signal.Signals)
 
 
 @pytest.mark.slow
-@SIGNALS
-def test_waiting_for_a_holder_to_say_who_it_is_is_interrupted(folder: Path, number: signal.Signals) -> None:
+def test_waiting_for_a_holder_to_say_who_it_is_is_interrupted(folder: Path) -> None:
     """Neither is a run bound to hear who has just taken the lock."""
     with open_ledger(folder) as ledger:
         lock = make_process_lock(ledger, "sandbox", "pulse")
         assert lock.try_take()
         with started(folder, "apply", prelude=SAY_WHEN_ASLEEP, until="asleep") as process:
-            assert interrupt(process, number) == "Interrupted.\n"
+            assert interrupt(process, signal.SIGTERM) == "Interrupted.\n"
         lock.release()
 
 
@@ -204,11 +202,10 @@ def test_the_lockfile_is_written_all_the_same(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@SIGNALS
-def test_the_demo_is_interrupted_with_its_step(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_demo_is_interrupted_with_its_step(tmp_path: Path) -> None:
     """The step ends before the demo does, one of them says so, and the folder is named."""
     with started(tmp_path, "demo", "--dir", "look", until="$ runner plan") as process:
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         _, err = process.communicate(timeout=PATIENCE_S)
     said = [line for line in err.splitlines() if "Interrupted" in line]
     assert (process.returncode, said) == (130, ["Interrupted."])

@@ -183,3 +183,15 @@ class TestSavedPlan:
             "pulse: nothing sent, 3 recipients too late for `expires`, 2 recipients deferred until Sat "
             "2026-11-21 09:00 (Europe/Paris).\n"
         )
+
+
+def test_a_person_is_told_what_comes_next(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a terminal the last line says what to run next; elsewhere, and with `--quiet`, nothing is said."""
+    repository.write_campaign(2)
+    assert "Next:" not in repository.apply().err
+    monkeypatch.setattr("runner.cli.console.find_width", lambda *, err=False: 200 if err else None)
+    repository.write_campaign(3)
+    last = "Next: `runner reconcile` reads counts and answers, once people have answered.\n"
+    assert repository.apply().err.endswith(last)
+    repository.write_campaign(4)
+    assert "Next:" not in repository.apply("--quiet").err

@@ -67,7 +67,7 @@ def test_an_approval_counts_for_its_attempt_alone(team: Team) -> None:
 @pytest.mark.timeout(900)
 def test_a_denied_plan_is_not_asked_about_again_until_it_changes(team: Team) -> None:
     """The record keeps who denied it, and the issue says so until there is another plan."""
-    team.start(is_protected=True)
+    team.start()
     write(team, "coffee")
     team.write_audience(GUESTS[:2])
     jobs = team.send(team.push("Tell two of the coffee"), team.reject)
@@ -95,7 +95,7 @@ def test_a_denied_plan_is_not_asked_about_again_until_it_changes(team: Team) -> 
 @pytest.mark.timeout(900)
 def test_a_pause_waits_neither_for_a_reviewer_nor_for_a_send(team: Team) -> None:
     """Somebody who runs the workflow stops the send that is under way; once resumed, it texts the others once."""
-    team.start(is_protected=True)
+    team.start()
     guests = [f"+1415555{number:04}" for number in range(100, 190)]
     # Slow enough for somebody to stop it amid them.
     team.write_campaign("coffee", CAMPAIGN.format(name="coffee") + "limits: {rate: 1/s}\n")

@@ -43,7 +43,7 @@ def write(team: Team, *names: str) -> None:
 @pytest.mark.timeout(900)
 def test_an_approval_is_of_one_plan_and_never_of_people_who_opt_out(team: Team) -> None:
     """Replaced by a newer plan, granted after an opt-out; and a campaign is deleted on the way."""
-    team.start(is_protected=True)
+    team.start()
     write(team, "coffee")
     team.write_audience(GUESTS[:4])
     _replace_the_plan_that_waits(team)

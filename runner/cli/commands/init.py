@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,6 @@ from runner.workflow.starting import (
     TARGETS,
     Started,
     StarterPlace,
-    find_night,
     write_starter,
 )
 
@@ -91,12 +89,8 @@ def _iterate_next(folder: Path, missing: Sequence[str], *, is_new: bool) -> Iter
     where = "" if folder.resolve() == Path.cwd() else f"in {folder}, "
     yield f"{where}look around, on the sandbox: `runner plan`, `runner preview campaigns/first-order.yaml`"
     if not (folder / TARGETS).exists():
-        night = find_night(folder, datetime.now(UTC)) if is_new else None
-        if night is not None:
-            yield (
-                f"of the example's {night.people} people, {night.awake} may be texted at this hour: "
-                f"`runner sandbox clock +{night.hours}h` makes it day for all"
-            )
+        if is_new:
+            yield "where it is night, texts wait for the morning: `runner sandbox clock next` goes there"
         yield "say where the service is: `runner init --base-url URL`; until then nothing is sent for real"
     yield from missing
     yield "commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`"

@@ -430,6 +430,6 @@ def note_sharing(workspace: Workspace, *, quiet: bool) -> None:
     if workspace.target.name == SANDBOX or quiet:
         return
     if workspace.state is not None:
-        note(f"Other machines learn of it from {workspace.state.ref}.")
+        note(f"Other machines learn of it from {workspace.state.ref}, as soon as it is there.")
     else:
         note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")

@@ -111,16 +111,12 @@ def test_expected_requests_are_given_or_the_others_named(call: Call, service: Me
         service.expect_requests(2, path="/api/send")
 
 
-@pytest.mark.parametrize(
-    "body", [b"{bad", b'{"text": NaN}', b'{"text": "\\ud800"}', b"[1e999]", b"\xff" * 20_000]
-)
-def test_bodies_that_cannot_be_shown_are_left_out(
-    address: ServiceAddress, service: MessagingService, body: bytes
-) -> None:
+def test_bodies_that_cannot_be_shown_are_left_out(address: ServiceAddress, service: MessagingService) -> None:
     """A body that is no JSON, or a long one, is null in the log."""
     query = {"username": address.username, "api_key": address.api_key}
-    requests.post(f"{address.url}/api/send", params=query, data=body, timeout=60)
-    assert [(each["body"], each["status"]) for each in service.requests()] == [(None, 400)]
+    for body in (b"{bad", b'{"text": NaN}', b'{"text": "\\ud800"}', b"[1e999]", b"\xff" * 20_000):
+        requests.post(f"{address.url}/api/send", params=query, data=body, timeout=60)
+    assert [(each["body"], each["status"]) for each in service.requests()] == [(None, 400)] * 5
 
 
 def test_log_is_bounded_and_ends_with_a_reset(call: Call, service: MessagingService) -> None:
