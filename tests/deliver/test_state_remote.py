@@ -633,5 +633,5 @@ def test_a_ref_that_was_lost_does_not_begin_with_trust(world: World, faulty: Fau
     # Nobody has to send for the next machine to know who opted out.
     assert world.list_files() == ["live.suppressions.json", "state.json"]
     done = second.apply()
-    assert (done.returncode, len(faulty.accepted), set(faulty.accepted.values())) == (4, 5, {1})
+    assert (done.returncode, len(faulty.accepted), set(faulty.accepted.values())) == (4, 5, {1}), done.stderr
     assert "pulse.lock.json" in world.list_files()

@@ -230,7 +230,10 @@ class ApplySession:
         A ledger without a run of the campaign may be new, and one that has just lacked launches of the
         lockfile may lack more; a record shared by all machines would have them.
         """
-        if subject.is_embedded or self.workspace.state is not None:
+        if self.workspace.state is not None:
+            # Its ref has every run, unless it was made anew since the campaign's last one.
+            return False, not self.remote_intents.has_record(subject.campaign)
+        if subject.is_embedded:
             return False, False
         with self.ledger.reading() as connection:
             is_shared = self.ledger.file is None
