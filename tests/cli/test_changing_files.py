@@ -90,7 +90,7 @@ def test_a_file_that_changes_in_the_wait_is_not_sent(
     """After the plan was checked, a new machine waits for the service's list: what changes then stops the run."""
     assert run("plan", "--out", "plan.json", cwd=tmp_path, env=world).returncode == 0
     with running_apply(tmp_path, world, "--plan", "plan.json") as (process, terminal):
-        assert "waiting" in read_until(terminal, "what it sent.")
+        assert "waiting" in read_until(terminal, "what it already got.")
         (tmp_path / file).write_text(EDITS[file], encoding="utf-8")
         shown = read_until(terminal, None)
         assert process.wait() == 1

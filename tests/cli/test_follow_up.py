@@ -333,8 +333,10 @@ def test_a_broken_follow_up_keeps_back_its_first_message(
     file.write_text(BROKEN.format(text=text), encoding="utf-8")
     refused = run("apply", "--auto-approve", cwd=tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")
-    told = f"campaigns/pulse.yaml:11:11: error: {told}"
-    assert refused.stderr == f"{told}Error: 1 error: nothing was sent\n"
+    said, hint = told.split("\n", 1)
+    line = f'  |     text: "{text}"\n  |           ^\n'
+    problem = f"campaigns/pulse.yaml:11:11: error: {said}\n{line}{hint}"
+    assert refused.stderr == f"{problem}Error: 1 error: nothing was sent\n"
     assert list(file.parent.iterdir()) == [file]
     file.write_text(BROKEN.format(text="Still there?"), encoding="utf-8")
     assert (

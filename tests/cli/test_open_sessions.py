@@ -142,7 +142,7 @@ def test_status_counts_who_waits_behind_an_open_survey(world: World) -> None:
     assert "open session" not in world.run("status", "campaigns/second.yaml")
     world.apply("first")
     shown = world.run("status", "campaigns/second.yaml")
-    assert shown.splitlines()[1].split()[2:6] == ["to", "send", "open", "session"]
+    assert shown.splitlines()[2].split()[2:6] == ["to", "send", "open", "session"]
     (status,) = world.count_status("second")
     assert [status[name] for name in ("planned", "deferred", "open_session", "no_rule")] == [1, 0, 1, 0]
 

@@ -192,6 +192,7 @@ def test_a_name_is_taken_in_all_folders(repository: Path) -> None:
     assert done.returncode == 1
     assert done.stdout == (
         f"campaigns/may.yaml:2:7: error: the name or record 'spring' is claimed by {other}, too [campaign-name-repeated]\n"
+        "  | name: spring\n  |       ^\n"
         "    deliveries are known by the campaign's name: let one campaign alone have it, as name or in renamed_from\n"
         "Invalid: 2 campaigns, 1 error, 0 warnings.\n"
     )

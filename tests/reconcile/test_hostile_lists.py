@@ -404,7 +404,9 @@ def test_a_process_that_is_killed_has_stored_all_but_the_last_pages(campaign: Ca
 
     campaign.service.on_request = look
     campaign.reconcile()
-    assert held == [0, 100, 100, 300]
+    assert held[:3] == [0, 100, 100]
+    # The fourth is read while the two before it are stored.
+    assert held[3:] in ([100], [300])
 
 
 def test_only_launches_that_lack_something_are_asked_for_again(campaign: Campaign) -> None:
