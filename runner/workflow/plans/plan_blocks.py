@@ -79,7 +79,9 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
             message.id,
             *(getattr(message, column) for column in columns),
             *([message.launches] if is_detailed else []),
-            write_span(Span(message.segments_min, message.segments_max)),
+            message.segments_min
+            if message.segments_min == message.segments_max
+            else write_span(Span(message.segments_min, message.segments_max)),
         ]
         for message in plan.messages
     ]
