@@ -112,7 +112,10 @@ def test_stop_means_stop_and_night_means_night(rehearsal: Rehearsal) -> None:
     assert counts == {"open_session": 1, "opted_out": 1, "deferred": 1, "to_send": 1}
     assert reasons[FLORIDA] == 1
     assert any("open survey of `pulse`" in reason for reason in reasons)
-    told = "offer: 1 recipient texted in 1 launch, 1 recipient deferred, 1 recipient behind an open survey.\n"
+    told = (
+        "offer: 1 recipient texted in 1 launch, "
+        "1 recipient deferred until Fri 2026-12-25 08:00 (America/Chicago), 1 recipient behind an open survey.\n"
+    )
     assert rehearsal.send() == told
 
     rehearsal.write("people.csv", f"{PEOPLE}{LOU},\n")
@@ -122,7 +125,10 @@ def test_stop_means_stop_and_night_means_night(rehearsal: Rehearsal) -> None:
     counts, reasons, due = rehearsal.plan_offer()
     assert counts == {"already_sent": 1, "opted_out": 1, "deferred": 1, "to_send": 2}
     assert reasons == {LOUISIANA: 1}
-    assert rehearsal.send() == "offer: 2 recipients texted in 2 launches, 1 recipient deferred.\n"
+    assert rehearsal.send() == (
+        "offer: 2 recipients texted in 2 launches, "
+        "1 recipient deferred until Sat 2026-12-26 08:00 (America/Chicago).\n"
+    )
 
     assert due is not None
     rehearsal.go_to(datetime.fromisoformat(due))
