@@ -31,7 +31,7 @@ Disposition = Literal[
 
 
 class Hold(NamedTuple):
-    """What is said of a disposition, and what may come of it.
+    """A disposition in words, and its end.
 
     Attributes:
         label: of these people, in a report.

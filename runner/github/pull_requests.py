@@ -35,7 +35,7 @@ _NUMBERS = "runner-numbers"
 
 @dataclass(frozen=True, slots=True)
 class PlanNumbers:
-    """What a comment said of a plan: how many people would get each message, now or later.
+    """The counts of a plan in a comment: people by message, now or later.
 
     `campaigns` has the counts by campaign name and message id; a message that is not listed has none.
     """

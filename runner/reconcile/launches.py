@@ -1,4 +1,4 @@
-"""What the service says of a campaign's launches: counts, sessions, and opt-outs that it obeyed."""
+"""The service's account of a campaign's launches: counts, sessions, and opt-outs that it obeyed."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SUMMED = {
 
 
 class ReconcileCounts(Part, frozen=True, kw_only=True):
-    """What was found about a campaign. Launches are `project_launch_guid`s.
+    """The findings about a campaign. Launches are `project_launch_guid`s.
 
     Attributes:
         recorded_launches: launches on record.

@@ -400,7 +400,7 @@ def name_origin(url: Url) -> str:
 
 
 class Destination(TypedDict):
-    """Where a plan is sent: the target as targets.yaml and the environment describe it.
+    """The destination of a plan: the target as targets.yaml and the environment describe it.
 
     Attributes:
         address: the base URL: scheme and host in lower case, without a default port and a slash at its end;

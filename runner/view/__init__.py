@@ -1,1 +1,1 @@
-"""What is shown, as blocks, and a writer of blocks for each format."""
+"""Output as blocks, and a writer of blocks for each format."""

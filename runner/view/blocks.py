@@ -1,4 +1,4 @@
-"""What is shown, as values: a heading, a sentence, a list, a table, a chart, code. Texts are not yet escaped.
+"""Output as values: a heading, a sentence, a list, a table, a chart, code. Texts are not yet escaped.
 
 A writer for each format (`markdown`, `html`, and the terminal's in `cli`) makes a document of blocks; empty
 lists and tables are left out.

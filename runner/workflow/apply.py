@@ -214,7 +214,7 @@ class ApplyResult(Described):
 
     @property
     def next_step(self) -> str | None:
-        """What a person can do next, if everything went well."""
+        """The next step for a person, if everything went well."""
         if self.exit_code or self.is_interrupted:
             return None
         if any(one.sent or one.adopted for one in self.campaigns):

@@ -181,7 +181,7 @@ class ReconciledCampaign:
 
 
 class CampaignReconciliation(ReconcileCounts, frozen=True):
-    """What was found about one campaign.
+    """The findings about one campaign.
 
     Attributes:
         name: the campaign's name.
@@ -233,7 +233,7 @@ class ReconcileResult(Described):
 
     @property
     def next_step(self) -> str | None:
-        """What a person can do next, if everything went well."""
+        """The next step for a person, if everything went well."""
         if self.exit_code or not self.campaigns:
             return None
         if any(one.summary.results for one in self.campaigns):

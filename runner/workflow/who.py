@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
 
-_TEXT_FIELDS = ("text", "introduction", "conclusion")
-
 
 class ReceivedText(Part, frozen=True):
     """A message that the person got, or may have got.

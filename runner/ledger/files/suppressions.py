@@ -60,7 +60,7 @@ class OptOut(SealedLine, frozen=True, tag_field="kind", tag="opt_out"):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What the line is about: lines with the same identity are decisions about the same thing."""
+        """The subject of the line: lines with the same identity are decisions about the same thing."""
         return ("opt_out", self.fingerprint, self.evidence)
 
 
@@ -74,7 +74,7 @@ class PauseLine(SealedLine, frozen=True, tag_field="kind", tag="pause"):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What the line is about."""
+        """The subject of the line."""
         return ("pause", self.campaign)
 
 
@@ -94,7 +94,7 @@ class HoldLine(SealedLine, frozen=True, tag_field="kind", tag="hold"):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What the line is about."""
+        """The subject of the line."""
         return ("hold", self.campaign, self.launch, self.message, str(self.whole), *self.fingerprints)
 
 

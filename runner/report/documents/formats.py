@@ -84,7 +84,7 @@ def _name(element: Any) -> str:
 
 
 class ReportedCampaign(Document, frozen=True):
-    """What became of one SMS survey campaign, from the reconciled record.
+    """The results of one SMS survey campaign, from the reconciled record.
 
     It is a function of that record: the same record gives the same document, byte for byte. Answers in
     participants' own words and phone numbers never stand in it. What is not known is null, never 0.

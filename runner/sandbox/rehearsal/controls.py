@@ -44,7 +44,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class ControlOutcome(NamedTuple):
-    """What a control did, as a document for programs and in words for people."""
+    """The effect of a control, as a document for programs and in words for people."""
 
     document: dict[str, Any]
     words: str

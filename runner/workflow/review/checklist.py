@@ -57,7 +57,7 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True)
 class Checklist:
-    """What is left to do, from one job and those before it.
+    """The tasks that are left, from one job and those before it.
 
     Attributes:
         jobs: those that have failed, by their ids in the workflow; empty if unknown.
@@ -115,7 +115,7 @@ class ReplyQueue:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one job has seen.
+    """The observations of one job.
 
     `outcome` is the job's, None if it is not given. `denied_by` names the people who denied the plan, and is
     None in jobs without one.

@@ -57,7 +57,7 @@ REPORTS = "reports"
 
 
 class JobView(Protocol):
-    """What shows the results of a job's steps."""
+    """A view of the results of a job's steps."""
 
     def show_fetched(self, files: Sequence[str]) -> None:
         """Show which record files were taken from the state remote."""

@@ -35,7 +35,7 @@ _TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class RecordRemote:
-    """What a target's state remote, and a remote's branches, have of its suppressions.
+    """A target's suppressions on its state remote and a remote's branches.
 
     Attributes:
         workspace: that of the run.
