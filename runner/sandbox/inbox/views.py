@@ -1,4 +1,4 @@
-"""The contents of the pages: launches and their groups, phones, conversations and finds, as rows for the templates.
+"""The contents of pages: launches, groups, phones, conversations and finds, as rows for the templates.
 
 Connections give `sqlite3.Row`, whose columns templates read by name; moments are as stored.
 """
