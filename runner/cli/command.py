@@ -158,9 +158,16 @@ def find_meant(written: str, ctx: Context) -> str | None:
     lines = dict(found) | {line: line for _, line in found}
     here = ctx.command_path.partition(" ")[2]
     lines |= {word: line for word, line in SYNONYMS.items() if line.startswith("-") or line in lines.values()}
-    close = difflib.get_close_matches(f"{here} {written}".strip(), lines, n=1)
-    close = close or difflib.get_close_matches(written, lines, n=1)
-    return f"runner {lines[close[0]]}" if close else None
+    whole = f"{here} {written}".strip()
+    if whole in lines:
+        return f"runner {lines[whole]}"
+    # What is written is compared alone: the group's name would make all its commands close.
+    start = f"{here} " if here else ""
+    inner = {line.removeprefix(start): line for _, line in found if line.startswith(start)}
+    for words in (inner, lines):
+        if close := difflib.get_close_matches(written, words, n=1):
+            return f"runner {words[close[0]]}"
+    return None
 
 
 def _iterate_lines(ctx: Context, group: click.Command, path: str = "") -> Iterator[tuple[str, str]]:

@@ -314,7 +314,7 @@ class ConsoleObserver(Observer):
         # Imported here, so that commands without problems don't pay for it.
         from runner.cli.output.problems import human_lines
 
-        for line in human_lines(problems, with_notes=False):
+        for line in human_lines(problems, with_notes=False, width=find_width(err=True)):
             print_prose(line, err=True)
         if problems.note_count:
             notes = count_words(problems.note_count, "note")

@@ -16,6 +16,7 @@ from jsonschema.validators import extend
 
 from runner.source.normalize import suggest
 from runner.source.storage import shipped_folder
+from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -246,7 +247,9 @@ def _hint_for_type(wanted: list[str], instance: Any, schema: dict[str, Any]) -> 
     if "string" in wanted and isinstance(instance, (int, float)):
         written = json.dumps(instance)
         would_fit = re.search(schema.get("pattern", ""), written)
-        return f'put it in quotes: "{written}"' if would_fit else read_words(schema).get("pattern-words")
+        if not would_fit:
+            return read_words(schema).get("pattern-words")
+        return f'put it in quotes: "{written}"' if hide_phones(written) == written else "put it in quotes"
     if "boolean" in wanted:
         return "write true or false, without quotes"
     # Only a number that reads back as written is one: 012 may be a postcode.
@@ -388,14 +391,14 @@ def _kind_of(value: Any) -> str:
     if isinstance(value, bool):
         return f"{str(value).lower()}"
     if isinstance(value, (int, float)):
-        return f"the number {value}"
+        return hide_phones(f"the number {value}")
     if isinstance(value, str):
         return f"the text {_shown(value)}"
     return "a list" if isinstance(value, list) else "a mapping"
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
+    text = hide_phones(json.dumps(value, ensure_ascii=False))
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from runner.view.blocks import Beside, Code, Items, Link, ListItem, Section, Sentence, TableBlock
-from runner.wording import Markdown, count_words, escape_html, escape_markdown, write_table
+from runner.wording import Markdown, count_words, escape_html, escape_markdown, escape_steering, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +74,7 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
         case Code(text, language):
             # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-            yield f"{fence}{language}\n{text}\n{fence}"
+            yield f"{fence}{language}\n{escape_steering(text)}\n{fence}"
         case Beside(left, right):
             for one in (*left, *right):
                 yield from _list_parts(one, level, most)

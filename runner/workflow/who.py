@@ -12,7 +12,7 @@ from runner.campaign.model import FileRecipients
 from runner.document import Document, Moment, Part, build
 from runner.errors import RunnerError, UsageError
 from runner.ledger.files.suppressions import Source, State
-from runner.ledger.model import format_moment
+from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.people.person import read_answers, read_opt_outs, read_texts
 from runner.plan.model import PlanOptions
 from runner.reasons import Disposition
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.ledger.database import Ledger
-    from runner.ledger.people.person import RecordedText
+    from runner.ledger.people.person import RecordedAnswer, RecordedText
     from runner.plan.decisions import Decision
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
@@ -65,7 +65,7 @@ class GivenAnswer(Part, frozen=True):
         question_tag: the question's tag; empty if the service gave none.
         question_text: the question.
         answer: the response, or the words of a freeform answer.
-        created: the service's time of it.
+        created: the service's time of it: UTC, ISO 8601, or as the service wrote it if that is no time.
     """
 
     message: str
@@ -176,7 +176,7 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     campaigns = [
         one.replace(
             received=tuple(_describe_text(text) for text in texts if text.campaign == one.name),
-            answers=tuple(build(GivenAnswer, each) for each in answers if each.campaign == one.name),
+            answers=tuple(_describe_answer(each) for each in answers if each.campaign == one.name),
         )
         for one in found
     ]
@@ -282,6 +282,11 @@ def _describe_text(text: RecordedText) -> ReceivedText:
         None if text.definition is None else tuple(_list_texts(text.definition)),
         text.session,
     )
+
+
+def _describe_answer(answer: RecordedAnswer) -> GivenAnswer:
+    moment = parse_moment(answer.created)
+    return build(GivenAnswer, answer, created=format_moment(moment) if moment else answer.created)
 
 
 def _list_texts(definition: dict[str, Any]) -> Iterable[str]:

@@ -130,6 +130,17 @@ def test_problems_fold_between_words(folder: Path) -> None:
     ]
 
 
+def test_a_caret_stands_below_its_place_at_a_narrow_terminal(folder: Path) -> None:
+    """The line of a problem is cut, not folded."""
+    file = folder / "campaigns/pulse.yaml"
+    file.write_text(f"introduction: Hi {'there ' * 9}\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
+    code, shown = run_at_terminal(folder, "validate", columns=40)
+    assert code == 1
+    lines = _STYLE.sub("", shown).splitlines()
+    at = lines.index("  | ^")
+    assert lines[at - 1] == "  | introduction: Hi there there there t"
+
+
 def add_follow_up(folder: Path) -> None:
     """Give the campaign a second message, so that its tables have two rows."""
     with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as file:

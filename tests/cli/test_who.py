@@ -73,6 +73,19 @@ def test_says_what_a_person_got_answered_and_gets_next(folder: Path, run: Run, c
     ]
 
 
+def test_a_text_s_lines_stand_below_each_other(folder: Path, run: Run) -> None:
+    """Line breaks in texts and answers are shown as such, and times as elsewhere."""
+    campaign = folder / "campaigns/pulse.yaml"
+    text = campaign.read_text(encoding="utf-8").replace('text: "Why?"', 'text: "Why?\\nIn your words."')
+    campaign.write_text(text, encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    answer(folder, "10", "Fine\nservice")
+    assert run("reconcile", cwd=folder).returncode == 0
+    shown = run("who", ADA, cwd=folder).stdout
+    assert "    “Why?\n     In your words.”\n" in shown
+    assert re.search(r"answered reason: Fine\n     service \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)\n", shown)
+
+
 def test_an_excluded_person_and_a_stranger(folder: Path, run: Run) -> None:
     """An exclusion is the reason for nothing; of somebody in no audience there is nothing."""
     assert "  ask: not now: left out by the campaign\n" in run("who", EVE, cwd=folder).stdout

@@ -67,17 +67,22 @@ def _write_human(found: PersonDocument) -> None:
 def _list_lines(campaign: PersonCampaign) -> Iterator[str]:
     for one in campaign.received:
         yield _write_received(one)
-        yield from (f"  “{printable(text)}”" for text in one.texts or ())
+        yield from (f"  “{_write_lines(text)}”" for text in one.texts or ())
     for answer in campaign.answers:
         question = printable(answer.question_tag or answer.question_text)
-        when = answer.created.partition(".")[0]
-        yield f"{answer.message}: answered {question}: {printable(answer.answer)} ({when})"
+        when = printable(show_time(answer.created))
+        yield f"{answer.message}: answered {question}: {_write_lines(answer.answer)} ({when})"
     for following in campaign.next:
         yield _write_next(following)
     if campaign.file is None:
         yield "the campaign's file is not here: what it sends next is not known"
     elif not campaign.is_recipient:
         yield "not in its audience: gets nothing more"
+
+
+def _write_lines(text: str) -> str:
+    """Return a text with its further lines below its first one."""
+    return "\n     ".join(map(printable, text.splitlines()))
 
 
 def _write_received(text: ReceivedText) -> str:

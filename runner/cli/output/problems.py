@@ -40,15 +40,18 @@ _SHOWN = {".yaml", ".yml", ".j2"}
 """Endings of files whose lines are shown."""
 _LARGE = 1_000_000
 _WIDTH = 76
-"""Characters of a line that are shown."""
+"""Characters of a line that are shown, fewer at a narrow terminal."""
+_NARROWEST = 16
+"""Fewest characters of a line that are shown."""
+_MARGIN = "  | "
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-def human_lines(problems: Problems, *, with_notes: bool = True) -> list[str]:
-    """Return the problems as lines for people: place, fault, remedy."""
+def human_lines(problems: Problems, *, with_notes: bool = True, width: int | None = None) -> list[str]:
+    """Return the problems as lines for people, at a terminal of a width: place, fault, remedy."""
     shown = [one for one in problems if with_notes or one.severity != "note"]
     hidden = {one.code for one in problems} - {one.code for one in shown}
-    lines = list(_human_lines(shown))
+    lines = list(_human_lines(shown, width))
     lines += [
         f"{printable(show_path(file))}: and {count:,} more [{code}]"
         for code, file, count in problems.omitted()
@@ -57,14 +60,14 @@ def human_lines(problems: Problems, *, with_notes: bool = True) -> list[str]:
     return lines
 
 
-def _human_lines(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
+def _human_lines(diagnostics: Iterable[Diagnostic], width: int | None = None) -> Iterator[str]:
     said: tuple[Path, str, str | None] | None = None
     files: dict[Path, list[str]] = {}
     for diagnostic in diagnostics:
         place = printable(f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}")
         label = click.style(diagnostic.severity, fg=_COLOURS[diagnostic.severity], bold=True)
         yield f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]"
-        yield from show_source(diagnostic, files)
+        yield from show_source(diagnostic, files, width)
         advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
         # One problem in many rows has one remedy, said once.
         if diagnostic.hint and advice != said:
@@ -72,7 +75,7 @@ def _human_lines(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
         said = advice
 
 
-def show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[str]:
+def show_source(problem: Diagnostic, files: dict[Path, list[str]], width: int | None = None) -> Iterator[str]:
     """Yield the line of a problem in a campaign or a template, and a caret below its place.
 
     Lines with people are not shown, and none of `targets.yaml`, where somebody may have written a password.
@@ -89,11 +92,13 @@ def show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[s
     masked, place = hide_credentials(hide_phones(line)), problem.column - 1
     # Something left out would move the caret.
     if len(masked) == len(line) and masked.strip() and "phone" not in masked:
-        start = max(0, place - _WIDTH // 2)
+        # A line that is folded would leave its caret below another part.
+        shown = _WIDTH if width is None else min(_WIDTH, max(width - len(_MARGIN), _NARROWEST))
+        start = max(0, place - shown // 2)
         before = printable(masked[start:place])
-        yield f"  | {before}{printable(masked[place : start + _WIDTH].rstrip())}"
+        yield f"{_MARGIN}{before}{printable(masked[place : start + shown].rstrip())}"
         wide = sum(unicodedata.east_asian_width(one) in "WF" for one in before)
-        yield f"  | {' ' * (len(before) + wide)}^"
+        yield f"{_MARGIN}{' ' * (len(before) + wide)}^"
 
 
 def _read_lines(file: Path) -> list[str]:
