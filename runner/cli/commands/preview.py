@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ from runner.cli.command import Command
 from runner.cli.console import print_json
 from runner.cli.options import CampaignPath, common_scope, format_option
 from runner.cli.output.conversations import show_preview
+from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show_blocks
 from runner.workflow.preview import CASES, preview_campaign
+from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
@@ -49,11 +52,15 @@ def command(
     """Show whole conversations as recipients will see them, worst cases first.
 
     For each message these are the most segments, the longest text, and the branches of its templates that the
-    fewest people get. Nothing is sent. The whole audience is checked on the way.
+    fewest people get. With --phone it says what this person got and gets next, as `runner who` does. Nothing
+    is sent. The whole audience is checked on the way.
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, message=message, cases=cases)
     if format_ == "json":
         print_json(preview.document)
     else:
         show_blocks(show_preview(preview), format_)
+        if phone is not None:
+            own = replace(scope, paths=(campaign_file,))
+            show_blocks([sum_up(lambda: find_person(own, phone))], format_)
     return 0
