@@ -208,7 +208,7 @@ class StateRemote:
             StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        observe = (lambda _: None) if quiet else self._note_absence
+        observers = () if quiet else (self._note_absence, self._note_holder)
         held = hold_lease(
             self.ref,
             holder.describe(),
@@ -217,7 +217,7 @@ class StateRemote:
             _CLOCKS,
             self._note_unreleased,
             has_died=has_died,
-            patience=LeasePatience(timeout_s, settle_s, observe),
+            patience=LeasePatience(timeout_s, settle_s, *observers),
             seen=self._seen,
             unite=self._take_in,
         )
@@ -401,6 +401,12 @@ class StateRemote:
             "command again here. Other machines take the ref over once they have "
             f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
             f"{advise_timeout(self._terms)}"
+        )
+
+    def _note_holder(self, who: str, seconds: float) -> None:
+        note(
+            f"Waiting for the run that holds {self.ref}: {who}. If that run has died, this one takes over "
+            f"once it has seen the ref unmoved for {seconds:g} s."
         )
 
     def _note_absence(self, seconds: float) -> None:
