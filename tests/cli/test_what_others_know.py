@@ -66,7 +66,11 @@ def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept:
     old = book.read_bytes()
     before = Git(first).run("ls-remote", "origin", "refs/runner/live").split()[0]
     decide("optouts", "remove", BOB, "--auto-approve")
-    decide("forget", CY, "--auto-approve")
+    forgotten = run("forget", CY, "--auto-approve", cwd=first, env=env)
+    assert forgotten.returncode == 0
+    assert forgotten.stderr == (
+        "Other machines learn of it from refs/runner/live on origin, as soon as it is there.\n"
+    )
     decide("pause", "pulse", "--reason", "wait")
     second = first.parent / "second"
     Git(first.parent).run("clone", "--quiet", "remote.git", "second")
