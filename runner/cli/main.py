@@ -205,7 +205,22 @@ def show_failure(error: BaseException) -> int:
         return show_failure(
             RunnerError(f"the output cannot be written: {error.strerror}; what was sent is recorded")
         )
+    if isinstance(error, FileNotFoundError) and _is_folder_gone():
+        return show_failure(
+            RunnerError(
+                "the current folder is gone: it was deleted, or moved",
+                hint="`cd` to the campaigns' repository; what was sent is recorded",
+            )
+        )
     return show_bug(error)
+
+
+def _is_folder_gone() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def show_error(error: RunnerError) -> None:

@@ -304,11 +304,14 @@ class LeasePatience:
         settle_s: longest delay of the service until it lists a launch, in seconds. The reservations of a
             deleted ref can only be learned from these lists.
         observe_absence: is called with the seconds of the watch, if there is no ref.
+        observe_holder: is called once for each run that is waited for, with that run in words, and the
+            seconds after which it counts as dead if it does not move the ref.
     """
 
     timeout_s: float = 0
     settle_s: float = 0
     observe_absence: Callable[[float], object] = lambda _: None
+    observe_holder: Callable[[str, float], object] = lambda _who, _seconds: None
 
 
 _NO_PATIENCE = LeasePatience()
@@ -392,6 +395,7 @@ class _Watch:
         # Neither a commit nor None, which stands for a missing ref.
         self._watched: str | None = ""
         self._since = 0.0
+        self._told: str | None = None
 
     def wait(self, seen: Snapshot | None = None) -> tuple[Snapshot, State]:
         """Return the ref's commit and state as soon as it may be taken; at once if it was `seen` free."""
@@ -408,6 +412,7 @@ class _Watch:
                 return snapshot, state
             if state.holder is not None:
                 left_s = min(left_s, self._find_patience_s(state.holder))
+                self._tell(state.holder)
             self._clocks.sleep(min(self._poll_s, left_s))
 
     def _note_moves(self, commit: str | None) -> None:
@@ -426,6 +431,11 @@ class _Watch:
         if holder is None or self._has_died(holder.run):
             return 0
         return GitLeaseTerms.lasting(holder.lease_s).watch_s - watched_s
+
+    def _tell(self, holder: Holder) -> None:
+        if holder.run != self._told:
+            self._told = holder.run
+            self._patience.observe_holder(holder.who, GitLeaseTerms.lasting(holder.lease_s).watch_s)
 
     def _find_patience_s(self, holder: Holder) -> float:
         patience_s = self._deadline - self._clocks.steady()

@@ -254,8 +254,8 @@ def apply_campaigns(
         remote = RecordRemote.find(workspace, scope.record_remote)
         if remote is not None:
             remote.absorb(opened)
-        # What is settled is not sent, so it may have any name.
-        names = None if options.settle_only else RecordNames(workspace, opened)
+        # What is settled is not sent, so campaigns and messages may have any name.
+        names = RecordNames(workspace, opened, is_target_only=options.settle_only)
         workspace.say_risks(opened, quiet=scope.quiet)
         run = _make_run(session, cluster, names)
         reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
@@ -326,9 +326,7 @@ def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | Non
     return cluster
 
 
-def _make_run(
-    session: ApplySession, cluster: ClusterSettings | None, names: RecordNames | None
-) -> DeliveryRun:
+def _make_run(session: ApplySession, cluster: ClusterSettings | None, names: RecordNames) -> DeliveryRun:
     failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
     if cluster is None:
         return DeliveryRun(session, failures, LocalPlanning(session, failures, names), pace)

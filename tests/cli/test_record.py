@@ -396,6 +396,24 @@ def test_a_protected_branch_leaves_the_record_on_the_ref(run: Run, remote: Path,
     assert list_launches(remote, "to-merge") == {1, 2, 3}
 
 
+def test_a_ref_that_takes_no_push_leaves_the_record_to_the_branch(
+    run: Run, remote: Path, tmp_path: Path
+) -> None:
+    """What is new is recorded where it can be, and the exit code tells that other machines may lack it."""
+    here = clone(remote, tmp_path / "here")
+    put_on_ref(here, 1, 2)
+    protect(remote, "refs/runner/*")
+    write(here, 1, 2, 3)
+    done = run("ci", "record", cwd=here)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Warning: what is new was not brought to the state remote: the git remote origin refuses to move "
+        "refs/runner/live: hook declined (protected)\n"
+        "  let this user, or the token of CI, push to refs/runner/* on the remote\n"
+    )
+    assert list_launches(remote, "main") == {1, 2, 3}
+
+
 def test_what_the_ref_has_is_copied_to_the_branch(run: Run, remote: Path, tmp_path: Path) -> None:
     """Also of campaigns that this machine did not send; to the place that each has, whatever it was called."""
     here, there = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "there")

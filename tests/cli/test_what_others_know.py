@@ -66,7 +66,11 @@ def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept:
     old = book.read_bytes()
     before = Git(first).run("ls-remote", "origin", "refs/runner/live").split()[0]
     decide("optouts", "remove", BOB, "--auto-approve")
-    decide("forget", CY, "--auto-approve")
+    forgotten = run("forget", CY, "--auto-approve", cwd=first, env=env)
+    assert forgotten.returncode == 0
+    assert forgotten.stderr == (
+        "Other machines learn of it from refs/runner/live on origin, as soon as it is there.\n"
+    )
     decide("pause", "pulse", "--reason", "wait")
     second = first.parent / "second"
     Git(first.parent).run("clone", "--quiet", "remote.git", "second")
@@ -84,3 +88,22 @@ def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept:
     # Rows, opted out, paused, to send.
     assert row[1:5] == ["3", "2", "1", "0"], plan.stdout
     assert not (second / ".runner/ledger.sqlite").exists()
+
+
+def test_a_renamed_target_is_held_by_its_ref(first: Path, run: Run) -> None:
+    """Where no file is on a branch, opt-outs of the former name are on its ref alone; an empty ref tells nothing."""
+    env = {"RUNNER_STATE_KEY": KEY}
+    targets = first / "campaigns/targets.yaml"
+    targets.write_text(targets.read_text("utf-8").replace("live:", "prod:"), encoding="utf-8")
+    plan = run("plan", "--target", "prod", cwd=first, env=env)
+    assert plan.returncode == 0, plan.stderr
+    targets.write_text(targets.read_text("utf-8").replace("prod:", "live:"), encoding="utf-8")
+    added = run("optouts", "add", ADA, "--target", "live", cwd=first, env=env)
+    assert added.returncode == 0, added.stderr
+    second = first.parent / "second"
+    Git(first.parent).run("clone", "--quiet", "remote.git", "second")
+    targets = second / "campaigns/targets.yaml"
+    targets.write_text(targets.read_text("utf-8").replace("live:", "prod:"), encoding="utf-8")
+    plan = run("plan", "--target", "prod", cwd=second, env=env)
+    assert plan.returncode == 4, plan.stdout
+    assert "the target 'prod' has no record, and there is one of 'live'" in plan.stderr

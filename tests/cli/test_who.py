@@ -25,6 +25,12 @@ REMINDER = """\
     after: {message: ask, wait: 3d}
     text: "Hi {{ first_name }}, still time to answer."
 """
+OTHER = """\
+version: 1
+name: other
+recipients: [{phone: "+14155550177"}]
+messages: [{id: hello, text: "Hi. Reply STOP to opt out."}]
+"""
 
 
 def answer(folder: Path, *texts: str) -> None:
@@ -103,7 +109,12 @@ def test_a_broken_campaign_hides_no_record(sent: Path, run: Run) -> None:
     assert done.returncode == 1
     assert "`tga`" in done.stderr
     assert "  ask: sent " in done.stdout
-    assert "what it sends next is not known" in done.stdout
+    assert "  what it sends next is not known: a campaign could not be planned\n" in done.stdout
+    campaign.unlink()
+    (sent / "campaigns/other.yaml").write_text(OTHER, "utf-8")
+    done = run("who", ADA, cwd=sent)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  the campaign's file is not here: what it sends next is not known\n" in done.stdout
 
 
 def test_a_number_of_two_countries_is_not_guessed(folder: Path, run: Run) -> None:

@@ -77,6 +77,18 @@ def test_a_renamed_target_is_held(
     assert faulty.accepted.total() == PEOPLE
 
 
+def test_what_is_settled_makes_no_record_of_a_renamed_target(
+    repository: Repository, faulty: FaultyService, targets: Callable[..., None]
+) -> None:
+    """Launches found at the service would end the hold, and opt-outs are known by the other name alone."""
+    send(repository, targets)
+    targets(west="")
+    for _ in range(2):
+        assert_held(repository.run("apply", "--settle-only"), faulty)
+        assert_held(repository.apply(), faulty)
+    assert not list(repository.folder.rglob("*.west.lock.json"))
+
+
 def test_opt_outs_alone_hold_a_new_target(
     repository: Repository, faulty: FaultyService, targets: Callable[..., None]
 ) -> None:

@@ -227,6 +227,11 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
             "\n  wait until that run has ended, or have this one wait with --lock-timeout. If that run has died, "
             "`runner apply --settle-only --lock-timeout 3m` takes over, once it has seen the ref unmoved for 140 s\n"
         )
+        here = first.apply()
+        assert here.returncode == 6
+        assert here.stderr.startswith(
+            f"Error: refs/runner/live on origin is held by another run: process {process.pid} on "
+        )
         with second.applying("--lock-timeout", "90s") as other:
             faulty.open_gate()
             assert process.wait(PATIENCE_S) == 0

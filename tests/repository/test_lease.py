@@ -108,8 +108,11 @@ def test_a_ref_that_nobody_moves_is_taken_over(machines: Machines) -> None:
     """After a lease and a margin on a clock of one's own; there is no other way."""
     machines.hold("first", Clock())
     clock = Clock(at=9_000_000)
-    machines.hold("second", clock, LeasePatience(timeout_s=600))
+    told: list[tuple[str, float]] = []
+    patience = LeasePatience(timeout_s=600, observe_holder=lambda *about: told.append(about))
+    machines.hold("second", clock, patience)
     assert sum(clock.slept) == pytest.approx(140)
+    assert told == [("process 7 on first since 2026-11-21T12:00:00Z", 140)]
 
 
 def test_a_holder_stops_long_before_it_is_taken_over(machines: Machines, remote: Path) -> None:

@@ -36,11 +36,11 @@ def write_person(found: PersonDocument) -> None:
     for campaign in found.campaigns:
         print_text("")
         print_text(printable(campaign.name), bold=True)
-        for line in _list_lines(campaign):
+        for line in _list_lines(campaign, is_complete=found.is_complete):
             print_prose(f"  {line}")
 
 
-def _list_lines(campaign: PersonCampaign) -> Iterator[str]:
+def _list_lines(campaign: PersonCampaign, *, is_complete: bool) -> Iterator[str]:
     for one in campaign.received:
         yield _write_received(one)
         yield from (f"  “{_write_lines(text)}”" for text in one.texts or ())
@@ -50,8 +50,10 @@ def _list_lines(campaign: PersonCampaign) -> Iterator[str]:
         yield f"{answer.message}: answered {question}: {_write_lines(answer.answer)} ({when})"
     for following in campaign.next:
         yield _write_next(following)
-    if campaign.file is None:
+    if campaign.file is None and is_complete:
         yield "the campaign's file is not here: what it sends next is not known"
+    elif campaign.file is None:
+        yield "what it sends next is not known: a campaign could not be planned"
     elif not campaign.is_recipient:
         yield "not in its audience: gets nothing more"
 

@@ -94,7 +94,8 @@ class RemoteIntents:
         try:
             stack.enter_context(lock)
         except RunLockedError as error:
-            raise StateLockedError(error.message, hint=error.hint) from None
+            by = error.message.removeprefix(f"{ref} on {target.name} is being sent")
+            raise StateLockedError(f"{self._state.ref} is held{by}", hint=error.hint) from None
         with self._ledger.writing() as connection:
             note_absorbed(connection, [run])
         held = self._state.hold(

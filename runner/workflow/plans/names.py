@@ -91,10 +91,15 @@ class _Comparison:
 
 @dataclass
 class RecordNames:
-    """The check that what looks new has no other name on record."""
+    """The check that what looks new has no other name on record.
+
+    With `is_target_only` campaigns and messages may have any name, as where nothing is sent: what is found
+    at the service is recorded then, and would be the record of a target that has another name.
+    """
 
     workspace: Workspace
     ledger: Ledger
+    is_target_only: bool = False
     _campaigns: Collection[Campaign] = field(default=(), init=False)
     _claimed: Collection[str] = field(default=(), init=False)
 
@@ -112,8 +117,13 @@ class RecordNames:
         if target == SANDBOX or entry.get("renamed_from") == NONE:
             return
         recorded = self._find_targets()
-        gone = recorded - {target, SANDBOX, *targets["targets"]}
-        if gone and target not in recorded:
+        if target in recorded:
+            return
+        known = {target, SANDBOX, *targets["targets"]}
+        gone = recorded - known
+        if not gone and self.workspace.state is not None:
+            gone = self.workspace.state.find_targets(known)
+        if gone:
             raise _refuse_target(target, min(gone))
 
     def _find_targets(self) -> set[str]:
@@ -138,6 +148,8 @@ class RecordNames:
             UnclearNameError: a record without a campaign, or without a message, may be of this one.
             RunnerError: a record cannot be read.
         """
+        if self.is_target_only:
+            return
         _require_known_ids(item)
         if item.campaign.is_new and not item.record.is_empty():
             warn(

@@ -19,6 +19,7 @@ from runner.service.target import SANDBOX, STATE_KEY, find_key_variable, read_st
 from runner.workflow.campaigns import show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
+from runner.workflow.records.opt_outs import note_sharing
 from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.record_files import RecordFiles
 from runner.workflow.workspace.record_union import name_target
@@ -115,7 +116,11 @@ def _forget(workspace: Workspace, ledger: Ledger, phone: str, *, quiet: bool) ->
     for other in done.targets:
         key = TargetKey.of(other, _find_secret(workspace, other).value)
         files = RecordFiles.find(workspace.files.paths, key)
-        if files.write_suppressions(ledger) and other != SANDBOX and not quiet:
+        if not files.write_suppressions(ledger):
+            continue
+        if other == workspace.target.name:
+            note_sharing(workspace, quiet=quiet)
+        elif other != SANDBOX and not quiet:
             note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())

@@ -15,14 +15,14 @@ from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.git.recording import Recorded, RecordedFile, Recorder, RefusedPushError
 from runner.git.ref_state import append, read_state
-from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
+from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, StateRefError, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.plan.approval import ENDING as APPROVALS
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.failures import Failures
-from runner.workflow.observer import warn
+from runner.workflow.observer import note, warn
 from runner.workflow.records.record_message import describe_changes
 from runner.workflow.workspace.record_files import list_homes
 from runner.workflow.workspace.record_union import (
@@ -118,7 +118,7 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
         tips = clone.list_refs(remote, ref, *patterns)
         copies.fetch(tips if patterns else clone.list_refs(copies.remote, f"{NAMESPACE}/*"), branch=ref)
         files = _list_files(clone, scope)
-        copies.share(files)
+        unshared = _share(copies, files)
         try:
             pushed = _record(
                 clone, scope, current, files, lambda one: one.push(remote, branch, tips.get(ref))
@@ -127,8 +127,21 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
             if not all(map(copies.has, error.changes)):
                 raise
             pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
+        if unshared is not None:
+            warn(f"what is new was not brought to the state remote: {unshared.message}")
+            note(f"  {unshared.hint}")
+            pushed = replace(pushed, code=unshared.exit_code)
         place = f"{branch} of {hide_credentials(remote)}"
         return replace(pushed, place=place, refs=copies.names)
+
+
+def _share(copies: RecordCopies, files: Sequence[Path]) -> StateRefError | None:
+    """Bring decisions to the refs; return the reason of a ref that takes none: a branch may take them."""
+    try:
+        copies.share(files)
+    except StateRefError as error:
+        return error
+    return None
 
 
 def _record(

@@ -24,7 +24,7 @@ from runner.errors import LockfileError, RunnerError
 from runner.git.command import GitError
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, advise_timeout, hold_lease
 from runner.git.ref_state import STATE_FILE, State, advise_removal, append, dump_state, read_state
-from runner.git.state_ref import Snapshot, StateRef
+from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.engine import find_sqlite_file
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
@@ -38,7 +38,7 @@ from runner.workflow.observer import note, warn
 from runner.workflow.workspace.record_union import unite_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from runner.git.lease import Lease
     from runner.ledger.model import Reservation
@@ -68,6 +68,7 @@ class StateRemote:
         self._secret = target.state_key
         self._lease: Lease | None = None
         self._seen: Snapshot | None = None
+        self._is_left_out = False
         # Decisions that other machines have added while this run holds the ref.
         self._added: dict[str, str] = {}
         # The texts of suppressions that the ledger has.
@@ -123,6 +124,7 @@ class StateRemote:
     def leave_out(self) -> None:
         """Go on without the remote, which cannot be reached, in a command that only reads or decides."""
         self._seen = Snapshot()
+        self._is_left_out = True
 
     def advise(self, file: Path, error: RunnerError) -> None:
         """Have an error about a damaged file on the ref say what to do about the ref."""
@@ -169,6 +171,18 @@ class StateRemote:
                 found.add(file.removesuffix(LOCKFILE_SUFFIX))
         return sorted(found)
 
+    def find_targets(self, known: Collection[str]) -> set[str]:
+        """Return the targets with a record on the remote, besides `known`; none where it was left out.
+
+        Raises:
+            GitError: the remote cannot be asked, or a target's state cannot be read.
+        """
+        if self._is_left_out:
+            return set()
+        names = map(read_target, self.ref.git.list_refs(self.ref.remote, f"{NAMESPACE}/*"))
+        refs = {name: StateRef(self.ref.git, self.ref.remote, name) for name in set(names).difference(known)}
+        return {name for name, ref in refs.items() if ref.read().files.keys() - {STATE_FILE}}
+
     @contextmanager
     def hold(
         self,
@@ -194,7 +208,7 @@ class StateRemote:
             StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        observe = (lambda _: None) if quiet else self._note_absence
+        observers = () if quiet else (self._note_absence, self._note_holder)
         held = hold_lease(
             self.ref,
             holder.describe(),
@@ -203,7 +217,7 @@ class StateRemote:
             _CLOCKS,
             self._note_unreleased,
             has_died=has_died,
-            patience=LeasePatience(timeout_s, settle_s, observe),
+            patience=LeasePatience(timeout_s, settle_s, *observers),
             seen=self._seen,
             unite=self._take_in,
         )
@@ -387,6 +401,12 @@ class StateRemote:
             "command again here. Other machines take the ref over once they have "
             f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
             f"{advise_timeout(self._terms)}"
+        )
+
+    def _note_holder(self, who: str, seconds: float) -> None:
+        note(
+            f"Waiting for the run that holds {self.ref}: {who}. If that run has died, this one takes over "
+            f"once it has seen the ref unmoved for {seconds:g} s."
         )
 
     def _note_absence(self, seconds: float) -> None:
