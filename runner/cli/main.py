@@ -20,7 +20,7 @@ from runner.cli.encoding import open_closed_streams, print_text, replace_unencod
 from runner.cli.log import FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
-from runner.settings import LOG_FORMAT
+from runner.settings import LOG_FORMAT, TARGET
 from runner.version import describe_version
 
 if TYPE_CHECKING:
@@ -85,6 +85,22 @@ class LazyGroup(Group):
         with _without_collecting():
             command: click.Command = importlib.import_module(f"runner.cli.commands.{cmd_name}").command
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options before a command's name.
+
+        Raises:
+            UsageError: one is unknown; of a command's own option it says where it stands.
+        """
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name not in {TARGET.option, "--format"}:
+                raise
+            words = (
+                f"{error.option_name} stands behind the command, as in `runner plan {error.option_name} …`"
+            )
+            raise click.UsageError(words, ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.

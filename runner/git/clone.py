@@ -84,7 +84,7 @@ class Clone:
         except UnreachableError as error:
             raise GitError(
                 f"the remote {hide_credentials(remote)} cannot be reached: {error.message}",
-                hint="name another one with --remote, or commit without it: --no-push",
+                hint="`runner ci record` takes another one with --remote, or none with --no-push",
             ) from None
 
     def bring(self, remote: str, commit: str) -> None:

@@ -180,7 +180,9 @@ def test_tags_are_one_plain_line(
     assert "hello.yaml:3:6: error: `tag` " in ended.stdout
 
 
-def test_a_preview_shows_what_is_sent(folder: Path, run: Run) -> None:
+def test_a_preview_shows_what_is_sent(
+    folder: Path, run: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
     """Characters that steer a terminal are escapes in Markdown, too, where a pipe would lose styles."""
     done = run("preview", "campaigns/hello.yaml", "--format", "markdown", cwd=folder)
     assert r"\u001b]0;t\u0007\u001b[31m\u009b8m\u202e" in done.stdout

@@ -109,6 +109,14 @@ def test_an_unknown_command_is_answered_with_the_one_that_is_meant(
         assert run_command([*meant.split(), *([] if meant.startswith("-") else ["--help"])]) == 0
 
 
+@pytest.mark.parametrize("option", ["--target", "--format"])
+def test_an_option_of_commands_is_told_its_place(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    """Before the command it is unknown: there are only the options that all commands take."""
+    assert run_command([option, "live", "plan"]) == 64
+    said = f"Error: {option} stands behind the command, as in `runner plan {option} …`\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
 WEB = {"requests", "urllib3", "starlette", "uvicorn"}
 FILES = {"duckdb", "pandas", "pyarrow", "fsspec", "dask"}
 

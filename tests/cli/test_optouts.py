@@ -390,6 +390,15 @@ def test_an_export_that_is_damaged_or_of_another_target_is_refused(tmp_path: Pat
     )
 
 
+def test_people_and_replies_stand_apart(folder: Path, run: Run) -> None:
+    """There is an empty line between the two tables of a list."""
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    say(folder, ADA, "10", "please stop texting me")
+    assert run("reconcile", cwd=folder).returncode == 0
+    assert run("optouts", "add", "+14155550177", cwd=folder).returncode == 0
+    assert re.search(r"  entered by hand\n\nreply +found +from\n", run("optouts", "list", cwd=folder).stdout)
+
+
 def test_a_doubtful_reply_is_shown_and_decided(folder: Path, run: Run, check_json: CheckJson) -> None:
     """What it says is shown on request alone; a decision is kept when it is read again."""
     assert run("apply", "--auto-approve", cwd=folder).returncode == 0

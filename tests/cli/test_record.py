@@ -547,7 +547,9 @@ def test_a_remote_that_is_gone_is_an_error(run: Run, remote: Path, tmp_path: Pat
     done = run("ci", "record", "--remote", "nowhere", cwd=here)
     assert done.returncode == 1
     assert done.stderr.startswith("Error: the remote nowhere cannot be reached: fatal: 'nowhere' does not")
-    assert done.stderr.endswith("name another one with --remote, or commit without it: --no-push\n")
+    assert done.stderr.endswith(
+        "`runner ci record` takes another one with --remote, or none with --no-push\n"
+    )
 
 
 def test_a_push_that_loses_a_race_is_tried_again(run: Run, remote: Path, tmp_path: Path) -> None:

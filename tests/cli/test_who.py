@@ -59,7 +59,7 @@ def test_says_what_a_person_got_answered_and_gets_next(folder: Path, run: Run, c
     assert run("optouts", "add", ADA, cwd=folder).returncode == 0
     assert mask_times(run("who", ADA, cwd=folder).stdout) == (
         "+14•••••••01 on sandbox\n"
-        "Opted out entered by hand, TIME.\n"
+        "Opted out: entered by hand, TIME.\n"
         "\n"
         "pulse\n"
         "  ask: sent TIME; session complete\n"

@@ -32,13 +32,14 @@ def render_explanations() -> str:
 
 @cache
 def _choose_examples() -> dict[str, tuple[re.Match[str], Path]]:
-    """Return the best example of each code: one that is mended, then one of a case with few problems."""
-    ranked: dict[str, tuple[tuple[bool, bool, int], re.Match[str], Path]] = {}
+    """Return the best example of each code: one that is mended, of a case with its name, or with few problems."""
+    ranked: dict[str, tuple[tuple[bool, bool, bool, int], re.Match[str], Path]] = {}
     for case in ALL_CASES:
         problems = [*_PROBLEM.finditer((case / "expected.txt").read_text(encoding="utf-8"))]
         for problem in problems:
             wrong = _read_line(case / problem["file"], int(problem["line"]))
-            rank = (_mend(case, problem) is None, wrong is None, len(problems))
+            is_other = case.name != problem["code"]
+            rank = (_mend(case, problem) is None, wrong is None, is_other, len(problems))
             if problem["code"] not in ranked or rank < ranked[problem["code"]][0]:
                 ranked[problem["code"]] = rank, problem, case
     return {code: (problem, case) for code, (_, problem, case) in ranked.items()}

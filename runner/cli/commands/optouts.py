@@ -236,9 +236,13 @@ def _write_list(view: OptOutView, *, with_texts: bool, shows_all: bool) -> None:
     if len(listed) < len(view.listed):
         print_prose(f"{len(view.listed) - len(listed):,} earlier ones: `runner optouts list -v`.")
     if view.waiting:
+        if listed:
+            print_text()
         _print_replies(view, "opt_out", with_texts=with_texts)
         print_prose("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
     if view.returning:
+        if listed or view.waiting:
+            print_text()
         print_prose(f"{_count_returning(view)}:")
         _print_replies(view, "opt_in", with_texts=with_texts)
         print_prose(

@@ -30,7 +30,7 @@ def write_person(found: PersonDocument) -> None:
     if not found.opt_outs:
         print_prose("Not opted out.")
     for one in found.opt_outs:
-        print_prose(f"Opted out {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
+        print_prose(f"Opted out: {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
     if not found.campaigns:
         print_prose("No campaign has anything of them, nor has them in its audience.")
     for campaign in found.campaigns:
