@@ -61,6 +61,7 @@ def command() -> None:
 
 @command.command(
     "list",
+    short_help="List opt-outs, and replies to decide.",
     epilog="\b\nExamples:\n  runner optouts list\n  runner optouts list --show-replies --target live",
 )
 @ledger_scope

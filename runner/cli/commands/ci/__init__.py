@@ -35,7 +35,9 @@ def command() -> None:
     """
 
 
-@command.command(epilog="\b\nExample:\n  runner ci start --target live")
+@command.command(
+    short_help="Make the state remote's ref, once.", epilog="\b\nExample:\n  runner ci start --target live"
+)
 @ledger_scope
 @click.option(
     "--remote", default="origin", show_default=True, metavar="NAME", help="The git remote to make it on."

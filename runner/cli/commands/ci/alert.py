@@ -19,6 +19,7 @@ REPLIES_OPTION = setting_option(SHOW_REPLIES)
 
 
 @click.command(
+    short_help="Keep one GitHub issue with what a person must do.",
     cls=Command,
     epilog="\b\nExamples:\n  runner ci alert\n  runner ci alert --outcome failure\n"
     "  runner ci alert --target live",
@@ -45,7 +46,11 @@ def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     return 0
 
 
-@click.command(cls=Command, epilog="\b\nExample:\n  runner ci replies --target live")
+@click.command(
+    short_help="Keep the target's issue after replies were decided.",
+    cls=Command,
+    epilog="\b\nExample:\n  runner ci replies --target live",
+)
 @target_scope
 @REPLIES_OPTION
 def replies(scope: Scope, show_replies: bool) -> int:

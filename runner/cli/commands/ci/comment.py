@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    short_help="Comment the plan on the pull request.",
     cls=Command,
     epilog="\b\nExamples:\n  runner ci comment\n  runner ci comment campaigns/customer-pulse.yaml\n"
     "  runner ci comment --target live\n  runner ci comment --merged",

@@ -86,7 +86,11 @@ class _View:
         show_error(error)
 
 
-@click.command(cls=Command, epilog="\b\nExample:\n  runner ci review")
+@click.command(
+    short_help="Check a pull request, and comment what it would send.",
+    cls=Command,
+    epilog="\b\nExample:\n  runner ci review",
+)
 @ledger_scope
 def review(scope: Scope) -> int:
     """Check the campaigns of a pull request, and comment what merging it would send.
@@ -104,6 +108,7 @@ def review(scope: Scope) -> int:
 
 
 @click.command(
+    short_help="Catch up, plan, send what is approved, record, report.",
     cls=Command,
     epilog="\b\nExamples:\n  runner ci plan --out ci\n  runner ci plan --out ci --target live",
 )
@@ -173,7 +178,11 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
     return Job(scope, _View(), settle_window_s).act()
 
 
-@click.command(cls=Command, epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure")
+@click.command(
+    short_help="Record what is left, and keep the target's issue.",
+    cls=Command,
+    epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure",
+)
 @ledger_scope
 @click.option(
     "--outcome",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command(
+    short_help="Commit and push lockfiles, opt-outs, approvals.",
     cls=Command,
     epilog="\b\nExamples:\n  runner ci record\n  runner ci record --no-push\n"
     "  runner ci record campaigns/customer-pulse.yaml --remote origin --branch main",
