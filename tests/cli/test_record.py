@@ -396,6 +396,19 @@ def test_a_protected_branch_leaves_the_record_on_the_ref(run: Run, remote: Path,
     assert list_launches(remote, "to-merge") == {1, 2, 3}
 
 
+def test_a_damaged_file_of_a_ref_is_not_copied(run: Run, remote: Path, tmp_path: Path) -> None:
+    """It would stand in the work tree, where git has nothing to restore it from."""
+    here = clone(remote, tmp_path / "here")
+    put_on_ref(here, 1, **{"tea.lock.json": '{"x":1}\n'})
+    done = run("ci", "record", "--fetch", cwd=here)
+    assert done.stdout == f"Copied from the state remote: {LOCKFILE}.\n"
+    assert (
+        "campaigns/tea.live.lock.json: what refs/runner/live on origin has is not brought there: "
+        in done.stderr
+    )
+    assert not (here / "campaigns/tea.live.lock.json").exists()
+
+
 def test_a_ref_that_takes_no_push_leaves_the_record_to_the_branch(
     run: Run, remote: Path, tmp_path: Path
 ) -> None:

@@ -508,6 +508,14 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
         "Error: the lockfile origin:refs/runner/live/pulse.lock.json is damaged at its top level\n"
     )
     assert "  nothing is sent as long as it is unclear who was texted. With the lockfiles at" in done.stderr
+    # What is not known is not shown as nothing.
+    for command in (("status",), ("report",), ("who", "+14155550100")):
+        done = machine.run(*command)
+        assert done.returncode == 1, done.stdout
+        assert (
+            "the lockfile origin:refs/runner/live/pulse.lock.json is damaged at its top level\n"
+            in done.stderr
+        )
     assert faulty.requests == []
 
 

@@ -266,6 +266,8 @@ class RecordCopies:
         """Return the one of two versions that has all of the other, or else their union."""
         secret = secret_of(file, self._scope.environ)
         if known is None:
+            # Only what can be read is passed on.
+            lacks_records(file, text, text, secret)
             return text
         if not lacks_records(file, text, known, secret):
             return known

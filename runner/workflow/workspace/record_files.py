@@ -123,7 +123,10 @@ class RecordFiles:
                 self.state.advise(file, error)
             if not file.name.endswith(LOCKFILE_SUFFIX):
                 raise
-            self.unread[file] = (read_campaign_name(text), error)
+            name = read_campaign_name(text)
+            if name is None and self.state is not None:
+                name = self.state.name_campaign(file)
+            self.unread[file] = (name, error)
             return False
         if is_merged:
             warn(

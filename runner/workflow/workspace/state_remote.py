@@ -131,6 +131,10 @@ class StateRemote:
         if file.parent == self._place("") and (error.hint or "").startswith("restore it with git"):
             error.hint = advise_removal(self.ref)
 
+    def name_campaign(self, lockfile: Path) -> str | None:
+        """Return the campaign that a lockfile on the ref is of, by its place; None for another one."""
+        return lockfile.name.removesuffix(LOCKFILE_SUFFIX) if lockfile.parent == self._place("") else None
+
     def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
         """Return the groups of launches of a campaign that a run was about to send.
 
