@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -209,3 +210,35 @@ def test_an_unreachable_service_is_said(folder: Path, run: Run) -> None:
     )
     plan = json.loads(run("plan", "--format", "json", cwd=folder, env=nowhere).stdout)
     assert plan["campaigns"][0]["messages"][0]["to_send"] == 4
+
+
+def test_a_target_is_one_service_in_a_repository(folder: Path, run: Run) -> None:
+    """Two folders that mean two services by one name would share opt-outs and the state ref: it is refused."""
+    subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
+    (folder / ".github/workflows").mkdir(parents=True)
+    workflow = '    defaults:\n      run:\n        working-directory: "eu"\n'
+    (folder / ".github/workflows/campaigns-send-eu.yml").write_text(workflow, encoding="utf-8")
+    for place, address in (("campaigns", "http://127.0.0.1:9"), ("eu/campaigns", "http://127.0.0.1:8/")):
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        (folder / place / "targets.yaml").write_text(
+            f"version: 1\ntargets:\n  live: {{base_url: {address}}}\n", encoding="utf-8"
+        )
+    done = run("plan", "--target", "live", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "Error: 'live' is http://127.0.0.1:9 in campaigns/targets.yaml, and http://127.0.0.1:8/ in "
+        "eu/campaigns/targets.yaml\n"
+        "  a repository has one record for a target's name: give one of the two another name\n"
+    )
+
+
+def test_an_address_that_contradicts_the_file_is_said(folder: Path, run: Run) -> None:
+    """RUNNER_BASE_URL beats `targets.yaml`: with another address there it is said before anything is sent."""
+    (folder / "campaigns/targets.yaml").write_text(
+        "version: 1\ntargets:\n  eu: {base_url: http://127.0.0.1:9}\n", encoding="utf-8"
+    )
+    env = {"RUNNER_BASE_URL": "http://127.0.0.1:8"}
+    assert run("plan", "--target", "eu", cwd=folder, env=env).stderr.endswith(
+        "Warning: RUNNER_BASE_URL leads eu to http://127.0.0.1:8, and not to http://127.0.0.1:9, as in "
+        "targets.yaml\n"
+    )

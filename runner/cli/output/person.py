@@ -31,8 +31,10 @@ def write_person(found: PersonDocument) -> None:
         print_prose("Not opted out.")
     for one in found.opt_outs:
         print_prose(f"Opted out: {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
-    if not found.campaigns:
+    if not found.campaigns and found.is_complete:
         print_prose("No campaign has anything of them, nor has them in its audience.")
+    elif not found.campaigns:
+        print_prose("No campaign that could be planned has anything of them, nor has them in its audience.")
     for campaign in found.campaigns:
         print_text("")
         print_text(printable(campaign.name), bold=True)

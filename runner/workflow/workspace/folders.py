@@ -1,15 +1,21 @@
-"""Folders for files that belong to this machine alone."""
+"""Folders for files that belong to this machine alone, and the folders that share a record."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 from runner.atomic_write import drafting
-from runner.errors import RunnerError
+from runner.errors import ConfigurationError, RunnerError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
+from runner.service.target import TargetsProblemError, read_targets
 from runner.source.storage import repository_root
+from runner.workflow.campaigns import show_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 
 def state_folder() -> Path:
@@ -90,3 +96,36 @@ def make_sandbox_database() -> Path:
     """Return the file of the embedded sandbox's database; create its folder."""
     make_state_folder("--db")
     return sandbox_database()
+
+
+def require_one_service(
+    name: str,
+    targets: Mapping[str, Any],
+    file: Path,
+    others: Iterable[Path],
+    environment: Mapping[str, str],
+) -> None:
+    """Ensure that a target's name stands for one service in a repository.
+
+    Args:
+        name: the target.
+        targets: of `read_targets`.
+        file: the file that these are from.
+        others: the files of other folders, which need not exist.
+        environment: as for `read_targets`.
+
+    Raises:
+        ConfigurationError: another file has it for another service: they would share opt-outs and record.
+    """
+    written = targets["targets"].get(name, {}).get("base_url", "").rstrip("/")
+    for other in others if written else ():
+        try:
+            found = read_targets(other, environment)["targets"].get(name, {}).get("base_url", written)
+        except TargetsProblemError:
+            # Commands in its own folder show the problem.
+            continue
+        if found.rstrip("/") != written:
+            raise ConfigurationError(
+                f"{name!r} is {written} in {show_path(file)}, and {found} in {show_path(other)}",
+                hint="a repository has one record for a target's name: give one of the two another name",
+            )

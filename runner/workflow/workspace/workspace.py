@@ -44,6 +44,7 @@ from runner.service.target import (
 from runner.source.diagnostic import Problems
 from runner.source.storage import stamp_file
 from runner.workflow.campaigns import (
+    TARGETS_FILE,
     find_campaign_files,
     find_named,
     find_targets_file,
@@ -55,6 +56,7 @@ from runner.workflow.workspace.folders import (
     make_sandbox_database,
     make_state_folder,
     refuse_committed_state,
+    require_one_service,
     sandbox_database,
     state_folder,
 )
@@ -142,6 +144,8 @@ class Workspace:
             scope.share(refuse_committed_state, refuse_committed_state)
         ledger_url = scope.ledger or default_ledger_url()
         files = RecordFiles.find(scope.paths, TargetKey.of(target.name, target.state_key))
+        others = [place.with_name(TARGETS_FILE) for place in files.places]
+        require_one_service(target.name, targets, file, others, scope.environ)
         # Looked at once, however many use cases a process has.
         files.state = scope.share(
             (StateRemote, target.name), lambda: StateRemote.choose(scope, target, ledger_url)
@@ -417,8 +421,17 @@ class Workspace:
                 self._say_once(warn, _say_left_behind(identity, file))
 
     def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
-        """Say what a target that may text real people lacks: a secret key, or a shared record."""
-        if quiet or not leads_elsewhere(self.target):
+        """Say what a target lacks: a certain address and, elsewhere, a secret key and a shared record."""
+        if quiet:
+            return
+        written = self.targets.get("targets", {}).get(self.target.name, {}).get("base_url")
+        if written is not None and written.rstrip("/") != self.target.base_url:
+            self._say_once(
+                warn,
+                f"RUNNER_BASE_URL leads {self.target.name} to {self.target.base_url}, and not to {written}, "
+                "as in targets.yaml",
+            )
+        if not leads_elsewhere(self.target):
             return
         if not self.key.is_secret:
             variable = list_variables(self.target.name, self.targets)[2]
