@@ -23,6 +23,7 @@ from runner.report.scores import (
     wilson_interval,
 )
 from runner.source.normalize import fold_answer
+from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -243,7 +244,8 @@ def break_down(
         groups=tuple(
             _describe_group(
                 outline,
-                name or NO_VALUE,
+                # Reports name nobody, whatever the column holds.
+                hide_phones(name) or NO_VALUE,
                 group,
                 {tag for tag in scoreless if name in scoreless[tag]},
                 is_read=is_read,

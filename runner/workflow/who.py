@@ -21,6 +21,7 @@ from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.names import RecordNames
 from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.workspace.workspace import Workspace
 
@@ -205,6 +206,8 @@ def _plan(
             partial(workspace.read_record, ledger),
             reader,
             failures,
+            # A campaign that is held as renamed sends nothing.
+            names=RecordNames(workspace, ledger),
         )
     except RunnerError as error:
         # What is on record of a person does not hang on a campaign's file.

@@ -129,3 +129,19 @@ def test_a_number_of_two_countries_is_not_guessed(folder: Path, run: Run) -> Non
         "  say which with --region, or write it with its country code\n"
     )
     assert run("who", "3125550117", "--region", "US", cwd=folder).stdout.startswith("+13•••••••17 on ")
+
+
+def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) -> None:
+    """`apply` holds what may have another name on record, so nothing is said to be sent by it."""
+    (tmp_path / "campaigns").mkdir()
+    text = f"version: 1\nname: tea\nrecipients: [{{phone: '{ADA}'}}]\nmessages: [{{id: hi, text: Hi}}]\n"
+    file = tmp_path / "campaigns/tea.yaml"
+    file.write_text(text, encoding="utf-8")
+    assert run("apply", "--auto-approve", cwd=tmp_path).returncode == 0
+    file.rename(tmp_path / "campaigns/coffee.yaml")
+    (tmp_path / "campaigns/coffee.yaml").write_text(text.replace("name: tea", "name: coffee"), "utf-8")
+    done = run("who", ADA, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Warning: coffee has no record, and 'tea', which no file has any more,")
+    assert "  hi: sent " in done.stdout
+    assert "  what it sends next is not known: a campaign could not be planned\n" in done.stdout

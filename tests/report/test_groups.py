@@ -205,3 +205,9 @@ def test_people_in_the_audience_no_more_are_the_empty_group() -> None:
         ("(empty)", 12, 3),
         ("Paris", 50, 0),
     ]
+
+
+def test_a_phone_is_no_name_of_a_group() -> None:
+    """A report has no phone number, whatever the column holds."""
+    breakdown = break_down(ASK, "city", {"+14155550101": group(12, 3), "Paris": group(50)}, 10)
+    assert [one.name for one in breakdown.groups] == ["+14•••••••01", "Paris"]

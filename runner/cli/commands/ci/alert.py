@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 REPLIES_OPTION = setting_option(SHOW_REPLIES)
+OUTCOME_OPTION = click.option(
+    "--outcome",
+    type=click.Choice(get_args(Outcome)),
+    help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
+)
 
 
 @click.command(
@@ -25,11 +30,7 @@ REPLIES_OPTION = setting_option(SHOW_REPLIES)
     "  runner ci alert --target live",
 )
 @target_scope
-@click.option(
-    "--outcome",
-    type=click.Choice(get_args(Outcome)),
-    help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
-)
+@OUTCOME_OPTION
 @REPLIES_OPTION
 def alert(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Keep one GitHub issue with what a person must do for a target's campaigns. Sends nothing.

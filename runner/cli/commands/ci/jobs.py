@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import click
 
 from runner.cli.command import Command, SpecialOption, setting_option
 from runner.cli.commands.apply import describe_run, describe_settled
-from runner.cli.commands.ci.alert import REPLIES_OPTION
+from runner.cli.commands.ci.alert import OUTCOME_OPTION, REPLIES_OPTION
 from runner.cli.commands.ci.comment import keep_comment
 from runner.cli.commands.ci.record import show_fetched, show_recorded
 from runner.cli.commands.plan import show_plan
@@ -22,7 +22,6 @@ from runner.cli.options import ledger_scope
 from runner.cli.output.problems import job_notice, write_github
 from runner.cli.output.report import add_to_summary, choose_documents, save_reports
 from runner.settings import SETTLE_WINDOW
-from runner.workflow.review.checklist import Outcome
 from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from runner.workflow.reconcile import ReconcileResult
     from runner.workflow.records.record_push import PushedRecord
     from runner.workflow.report import ProjectReport
+    from runner.workflow.review.checklist import Outcome
     from runner.workflow.scope import Scope
 
 _SETTLE_WINDOW = setting_option(SETTLE_WINDOW, cls=SpecialOption)
@@ -184,11 +184,7 @@ def act(scope: Scope, settle_window_s: float | None) -> int:
     epilog="\b\nExamples:\n  runner ci finish\n  runner ci finish --outcome failure",
 )
 @ledger_scope
-@click.option(
-    "--outcome",
-    type=click.Choice(get_args(Outcome)),
-    help="The job's result so far, as in ${{ job.status }}. Default: the job is not mentioned.",
-)
+@OUTCOME_OPTION
 @REPLIES_OPTION
 def finish(scope: Scope, outcome: Outcome | None, show_replies: bool) -> int:
     """Push what is not recorded yet, and keep the target's issue: the last step of every job.
