@@ -232,18 +232,13 @@ def test_a_moved_campaign_goes_on_from_its_record(
     (repository.work / "pulses").mkdir()
     git(repository.work, "mv", "campaigns/pulse.yaml", "pulses/pulse.yaml")
     git(repository.work, "mv", "campaigns/audience", "pulses/audience")
-    with_target = {
-        **LIVE,
-        "RUNNER_USERNAME": "u",
-        "RUNNER_API_KEY": "k",
-        "RUNNER_BASE_URL": "http://127.0.0.1:9",
-    }
+    with_target = {**LIVE, "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
     plan = run("plan", "pulses", "--format", "json", cwd=repository.work, env=with_target)
     (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
     assert (message["already_sent"], message["to_send"]) == (3, 1)
-    assert plan.stderr == (
+    assert plan.stderr.splitlines()[0] == (
         "Warning: campaigns/pulse.live.lock.json is a record of pulse, which has moved, and "
-        "counts: `git mv` it along, to pulses/pulse.live.lock.json\n"
+        "counts: `git mv` it along, to pulses/pulse.live.lock.json"
     )
     before = json.loads((repository.work / LOCKFILE).read_text(encoding="utf-8"))
     send("pulses")
@@ -251,10 +246,10 @@ def test_a_moved_campaign_goes_on_from_its_record(
     assert len(after["launches"]) == 4
     assert [launch for launch in before["launches"] if launch not in after["launches"]] == []
     plan = run("plan", "pulses", cwd=repository.work, env=with_target)
-    assert plan.stderr == (
+    assert plan.stderr.splitlines()[0] == (
         "Warning: campaigns/pulse.live.lock.json is a record of pulse, which has moved, and "
         "counts: remove it once pulses/pulse.live.lock.json is committed, which has all of it after `runner "
-        "apply`\n"
+        "apply`"
     )
 
 
