@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -30,10 +29,6 @@ LIVE = {
     "RUNNER_API_KEY": "a-key",
     "RUNNER_STATE_KEY": STATE_KEY,
 }
-NO_LOCKS = """\
-#include <errno.h>
-int flock(int descriptor, int operation) { errno = ENOLCK; return -1; }
-"""
 
 
 @pytest.fixture
@@ -108,21 +103,6 @@ def test_a_branch_called_master_is_named(run: Run, tmp_path: Path) -> None:
     )
     subprocess.run(["git", "branch", "-m", "main"], cwd=tmp_path, check=True)
     assert run("init", cwd=tmp_path).stderr == ""
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_a_ledger_on_a_share_without_locks_is_named(run_process: Run, place: Path) -> None:
-    """SQLite would wait for a lock that never comes; elsewhere the same command works."""
-    library = place / "nolocks.so"
-    (place / "nolocks.c").write_text(NO_LOCKS, encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, place / "nolocks.c"], check=True)
-    done = run_process("apply", "--auto-approve", cwd=place, env={"LD_PRELOAD": str(library)})
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: the ledger ")
-    assert done.stderr.endswith(
-        " is on a file system without locks, as some network shares are\n"
-        "  name a place on this machine's own disk with --ledger, or a PostgreSQL server\n"
-    )
 
 
 def test_a_current_folder_that_is_gone_is_named(place: Path) -> None:
