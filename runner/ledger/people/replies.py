@@ -19,15 +19,8 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
-from runner.ledger.results.sendings import count_evidence
-from runner.ledger.tables import (
-    campaigns,
-    launch_stats,
-    launches,
-    opt_ins,
-    opt_outs,
-    results,
-)
+from runner.ledger.results.sendings import count_results, is_evidence
+from runner.ledger.tables import campaigns, launch_stats, launches, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -141,7 +134,8 @@ def count_waiting(
     connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Counter[str]:
     """Return the replies to a campaign that `list_waiting` lists, by message id."""
-    return count_evidence(connection, campaign_id, message_ids, *_list_doubtful(target))
+    is_doubtful = is_evidence(*_list_doubtful(target))
+    return count_results(connection, campaign_id, message_ids, is_doubtful)
 
 
 def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:

@@ -167,9 +167,7 @@ class RecordSummary:
 
 
 def summarize_deliveries(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str] | None = None,
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> RecordSummary:
     """Return the counts and digests of a campaign's deliveries, in constant memory.
 

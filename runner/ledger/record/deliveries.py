@@ -27,7 +27,7 @@ from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import UNEXPLAINED, iterate_launches
-from runner.ledger.tables import campaigns, deliveries, former_names, launches
+from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -283,13 +283,15 @@ def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
     )
 
 
-def count_states(connection: Connection, campaign_id: int) -> dict[tuple[str, str], int]:
+def count_states(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> dict[tuple[str, str], int]:
     """Return the number of recipients by message and the state of their latest launch."""
     query = (
-        select(deliveries.c.message, launches.c.state, func.count())
+        select(label_message(message_ids, deliveries.c.message), launches.c.state, func.count())
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(deliveries.c.campaign_id == campaign_id)
-        .group_by(deliveries.c.message, launches.c.state)
+        .group_by("current_id", launches.c.state)
     )
     return {(message, state): count for message, state, count in connection.execute(query)}
 

@@ -237,10 +237,7 @@ def _adopt_people(connection: Connection, campaign_id: int, rows: Iterable[dict[
 
 
 def _add_accepted(
-    connection: Connection,
-    campaign_id: int,
-    records: Sequence[LaunchRecord],
-    definition: str | None = None,
+    connection: Connection, campaign_id: int, records: Sequence[LaunchRecord], definition: str | None = None
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
     _, rows = enter_launches(

@@ -34,10 +34,7 @@ def list_unknown(connection: Connection, told: Collection[Reservation]) -> list[
 
 
 def absorb_reservations(
-    connection: Connection,
-    campaign_id: int,
-    told: Collection[Reservation],
-    message_ids: Mapping[str, str],
+    connection: Connection, campaign_id: int, told: Collection[Reservation], message_ids: Mapping[str, str]
 ) -> None:
     """Enter the launches of unknown reservations as intents of a dead run.
 
