@@ -13,7 +13,7 @@ from runner.document import Document, Moment, Part, build
 from runner.errors import RunnerError, UsageError
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
-from runner.ledger.people.person import read_answers, read_opt_outs, read_texts
+from runner.ledger.people.history import read_answers, read_opt_outs, read_texts
 from runner.plan.model import PlanOptions
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from runner.ledger.database import Ledger
-    from runner.ledger.people.person import RecordedAnswer, RecordedText
+    from runner.ledger.people.history import RecordedAnswer, RecordedText
     from runner.plan.decisions import Decision
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope

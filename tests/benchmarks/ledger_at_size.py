@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from runner.ledger.database import Ledger
-from runner.ledger.maintenance.ledger_copy import copy_ledger
+from runner.ledger.maintenance import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
 from runner.ledger.record.campaign_record import summarize_deliveries
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes

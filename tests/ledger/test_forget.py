@@ -13,6 +13,7 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Outcome, StoredResult, StoredSession
 from runner.ledger.people.forgotten import forget_person
+from runner.ledger.people.history import read_recent
 from runner.ledger.people.opt_outs import (
     add_opt_outs,
     add_replies,
@@ -21,7 +22,6 @@ from runner.ledger.people.opt_outs import (
     read_suppressions,
     remove_opt_out,
 )
-from runner.ledger.people.recent import read_recent
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known, record_outcomes
