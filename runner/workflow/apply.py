@@ -246,7 +246,7 @@ def apply_campaigns(
     """
     saved = options.saved
     scope, workspace, plan_options = prepare_run(scope, options)
-    cluster = _choose_cluster(scope, workspace)
+    cluster = _choose_cluster(scope, workspace, plan_options.limit)
     with (
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
@@ -280,7 +280,6 @@ def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, 
     """Return the scope, workspace and plan options of a run."""
     saved, only, limit = options.saved, options.only, options.limit
     _refuse_nonsense(scope, options)
-    _refuse_state_remote(scope)
     if saved is not None:
         if options.expect_digest is not None:
             saved.require_digest(options.expect_digest)
@@ -303,26 +302,19 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
 
 
-def _refuse_state_remote(scope: Scope, *, is_set: bool = False) -> None:
-    """Refuse a state remote together with a shared ledger."""
-    if scope.cluster is not None and (scope.state_remote or is_set):
-        raise UsageError(
-            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
-            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
-        )
-
-
-def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | None:
+def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
     """Return the cluster that plans; None to plan in this process.
 
     Raises:
         UsageError: the state remote cannot be used with it.
         RunnerError: it cannot be used.
     """
-    cluster = choose_cluster(scope, workspace)
-    if cluster is not None:
-        has_state = workspace.state is not None
-        _refuse_state_remote(replace(scope, cluster=cluster.address.text), is_set=has_state)
+    cluster = choose_cluster(scope, workspace, limit)
+    if cluster is not None and workspace.state is not None:
+        raise UsageError(
+            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
+            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
+        )
     return cluster
 
 

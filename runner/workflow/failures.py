@@ -220,22 +220,13 @@ class Failures:
         return write_table(("left out", "why", "what to do"), rows) if rows else ""
 
 
-def plan_files_here(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
-    """Plan a campaign by its files alone, as if nobody had been texted yet."""
-    return Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
-
-
-def find_audience_problems(
-    campaign: Campaign,
-    problems: Problems,
-    plan_files: Callable[[Campaign, Problems], CampaignPlan | None] = plan_files_here,
-) -> CampaignPlan | None:
+def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
     """Render every text for every recipient as if nobody had been texted; return the plan.
 
     Returns None if there are errors; they go to `problems`.
     """
     known = problems.error_count
-    plan = plan_files(campaign, problems)
+    plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
     if problems.error_count == known:
         problems.extend(find_export_problems(campaign))
     elif any(find_missing_columns(source) for source in campaign.recipients):

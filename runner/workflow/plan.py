@@ -236,7 +236,7 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
         RunnerError: nothing can be planned, or the plan cannot be saved.
     """
     workspace = Workspace.open(scope)
-    settings = choose_cluster(scope, workspace)
+    settings = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)
     wishes.check(is_clustered=settings is not None)
@@ -315,7 +315,6 @@ class _Planning:
             cluster,
             folder,
             keeps_launches=False,
-            environment=self.settings.environment,
             quiet=self.scope.quiet,
         ).begin
 

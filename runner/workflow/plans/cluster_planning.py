@@ -9,14 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from runner.cluster.audience_scatter import choose_partitions
-from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
 from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
 from runner.ledger.model import format_moment
 from runner.ledger.people.earlier import find_depleted
 from runner.ledger.people.opt_outs import count_opt_outs
 from runner.ledger.people.recent import has_open_launches
-from runner.plan.model import PlanOptions
 from runner.plan.planner import find_overdue
 from runner.service.target import list_variables
 from runner.workflow.observer import show_progress
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
-    from runner.cluster.worker_environment import WorkerEnvironment
-    from runner.execution import Executor
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
-    from runner.plan.model import CampaignPlan, PlannedLaunch
+    from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.plan.plan_context import PlanContext
     from runner.source.diagnostic import Problems
     from runner.workflow.delivery.apply_session import ApplySession
@@ -78,7 +75,7 @@ class ClusterPlanning:
     """Planning on a cluster.
 
     All workers must reach `folder`. `ledger` is None if there is none yet. With `keeps_launches` the launches
-    are written to the folder; `environment` has the workers' ledger and key.
+    are written to the folder.
     """
 
     workspace: Workspace
@@ -88,7 +85,6 @@ class ClusterPlanning:
     folder: SharedFolder
     _: KW_ONLY
     keeps_launches: bool
-    environment: WorkerEnvironment
     quiet: bool
     _partitions: int = field(default=0, init=False)
 
@@ -119,9 +115,7 @@ class ClusterPlanning:
             self.folder.within(f"plans-{secrets.token_hex(4)}") if keeps else None,
         )
         with Stages(quiet=self.quiet) as stages:
-            plan = CampaignPlanner(
-                self.cluster.of_campaign(campaign.name), self.folder, stages.observe
-            ).make_plan(request, problems)
+            plan = plan_on_cluster(self.cluster, self.folder, request, problems, stages.observe)
         return None if plan is None else PlanResult(record=record, plan=plan, target=target)
 
     def _ask(self, campaign: Campaign, record: Record, context: PlanContext) -> LedgerLookup:
@@ -133,7 +127,6 @@ class ClusterPlanning:
             record.campaign_id,
             record.is_empty(),
             recent_since=None if cap is None else format_moment(context.now - cap.within),
-            environment=self.environment,
         )
         with self.ledger.reading() as connection:
             counts = count_opt_outs(connection, target.name)
@@ -193,7 +186,6 @@ class ClusterPlans:
             cluster,
             folder,
             keeps_launches=True,
-            environment=self.settings.environment,
             quiet=scope.quiet,
         )
         return plan_campaigns(
@@ -221,18 +213,3 @@ class ClusterPlans:
     def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
         """Yield the launches of a plan."""
         return read_launches(item.campaign, item.plan.parts)
-
-
-def plan_files_on_cluster(
-    cluster: Executor, folder: SharedFolder, campaign: Campaign, problems: Problems, *, quiet: bool
-) -> CampaignPlan | None:
-    """Plan a valid campaign on a cluster by its files alone, as if nobody had been texted.
-
-    All workers must reach `folder`; `problems` gets those that one process would find.
-
-    Raises:
-        RunnerError: the cluster or the folder cannot be used.
-    """
-    with Stages(quiet=quiet) as stages:
-        request = PlanRequest(campaign, "", PlanOptions(), None, choose_partitions([campaign]))
-        return CampaignPlanner(cluster, folder, stages.observe).make_plan(request, problems)
