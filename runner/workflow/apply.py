@@ -29,6 +29,7 @@ from runner.errors import (
     UnknownOutcomesError,
     UsageError,
 )
+from runner.plan.digest import plan_digest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
@@ -47,7 +48,7 @@ from runner.workflow.plans.planning import (
     leave_out_refused,
     leave_out_waiting,
 )
-from runner.workflow.plans.saved import RENEWAL, digest_plans
+from runner.workflow.plans.saved import RENEWAL, describe_campaign
 from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_remote import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
@@ -402,7 +403,7 @@ def _trace(planned: Sequence[PlanResult], workspace: Workspace, saved: SavedPlan
     """Return the run to record launches with; None without launches, so that git is not asked."""
     if not count_to_send(planned):
         return None
-    digest = saved.digest if saved else digest_plans(planned)
+    digest = saved.digest if saved else plan_digest(map(describe_campaign, planned))
     campaigns = [item.campaign for item in planned]
     return trace_run(campaigns, digest, workspace.now_text(), workspace.environ)
 

@@ -24,7 +24,7 @@ from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
 from runner.workflow.plans.differences import describe_difference
-from runner.workflow.plans.saved import describe_campaigns, name_key
+from runner.workflow.plans.saved import describe_campaign, name_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ _SHOWN = 5
 def describe_plans(planned: Iterable[PlanResult], *, now: str) -> PlanDocument:
     """Return the document of plans, with the digests that `apply --plan` compares."""
     items = list(planned)
-    described = describe_campaigns(items)
+    described = [describe_campaign(item) for item in items]
     return PlanDocument(
         now=now,
         plan_digest=plan_digest(described),
