@@ -99,8 +99,10 @@ def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run
         ),
         (
             '{"format_version": "1.0"}',
-            "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
-            "  nothing was sent; make a new plan with `runner plan --out`, and review that\n",
+            (
+                "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
+                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+            ),
         ),
     ],
 )

@@ -139,7 +139,7 @@ def test_credentials_in_targets_yaml_are_refused(folder: Path, run: Run) -> None
         "    put it into an environment variable and name that with `username_env` or `api_key_env`\n"
     )
     done = run("plan", "--target", "live", cwd=folder)
-    assert (done.returncode, done.stderr) == (1, f"{said}Error: 1 error: nothing was sent\n")
+    assert (done.returncode, done.stderr) == (1, f"{said}Error: 1 error: nothing was done\n")
     for paths in ((), ("campaigns",), ("campaigns/pulse.yaml",)):
         done = run("validate", *paths, cwd=folder)
         assert (done.returncode, done.stdout) == (1, f"{said}Invalid: 1 campaign, 1 error, 0 warnings.\n")
@@ -190,7 +190,7 @@ def test_no_other_secret_is_sent_as_a_credential(
     )
     assert done.stderr == (
         f"campaigns/targets.yaml:5:18: error: `targets.live.api_key_env` {words} [targets-variable]\n"
-        f"    {hint}\nError: 1 error: nothing was sent\n"
+        f"    {hint}\nError: 1 error: nothing was done\n"
     )
 
 

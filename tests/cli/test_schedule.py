@@ -371,6 +371,8 @@ class TestSavedPlan:
             refused = saved.run(self.MORNING, "apply", "--plan", "plan.json")
             assert (refused.code, refused.err) == (
                 1,
-                "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
-                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n",
+                (
+                    "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
+                    "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+                ),
             )
