@@ -23,7 +23,6 @@ from runner.plan.model import Span, sum_spans
 from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
-from runner.workflow.plans.differences import describe_difference
 from runner.workflow.plans.saved import describe_campaign, name_key
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def show_more(
     """Return the document of `planned` with differences and, if requested, each launch, for display only."""
     campaigns = []
     for campaign, item in zip(document.campaigns, planned, strict=True):
-        found = {one.message: describe_difference(one) for one in differences.get(campaign.name, ())}
+        found = differences.get(campaign.name, {})
         messages = tuple(one.replace(diff=found.get(one.id, UNSET)) for one in campaign.messages)
         launches = tuple(_list_launches(item)) if with_launches else UNSET
         campaigns.append(campaign.replace(messages=messages, launches=launches))

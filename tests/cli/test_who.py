@@ -147,5 +147,5 @@ def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) 
     assert "  hi: sent " in done.stdout
     assert "  what it sends next is not known: a campaign could not be planned\n" in done.stdout
     status = run("status", "--format", "json", cwd=tmp_path)
-    assert (status.returncode, status.stderr) == (1, done.stderr)
+    assert (status.returncode, status.stderr.startswith(done.stderr)) == (1, True)
     assert [one["planned"] for one in json.loads(status.stdout)["campaigns"][0]["messages"]] == [None]

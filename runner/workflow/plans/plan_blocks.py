@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Message
-    from runner.plan.difference import ChangeGroup, MessageDifference
+    from runner.plan.documents import PlanDifference
     from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
     from runner.service.target import Target
     from runner.view.blocks import Block
@@ -261,36 +261,33 @@ def _describe_moments(one: Coming) -> str:
 def show_differences(differences: Differences) -> Iterator[Block]:
     """Yield differences between campaigns and what they have sent."""
     for campaign, found in differences.items():
-        blocks = [block for difference in found for block in show_difference(difference)]
+        blocks = [block for each in found.items() for block in show_difference(*each)]
         yield Section(f"{campaign}: changes since it was sent", blocks)
 
 
-def show_difference(difference: MessageDifference) -> Iterator[Block]:
+def show_difference(message: str, difference: PlanDifference) -> Iterator[Block]:
     """Yield the difference between a message and its sent texts."""
-    yield Sentence(_sum_up_difference(difference))
-    lines = "\n".join(_diff_lines(difference))
-    if lines:
+    if difference.is_empty:
+        people = count_words(difference.new, "person", "people")
+        yield Sentence(f"{message}: nothing was sent yet; {people} new")
+        return
+    counts = {
+        "unchanged": difference.unchanged,
+        "changed": difference.changed,
+        "no longer in the audience": difference.gone,
+        "new": difference.new,
+    }
+    yield Sentence(f"{message}: " + ", ".join(f"{count:,} {words}" for words, count in counts.items()))
+    if lines := "\n".join(_diff_lines(difference)):
         yield Code(lines, "diff")
     yield Items(list(_remark_on_difference(difference)))
 
 
-def _sum_up_difference(difference: MessageDifference) -> str:
-    name = difference.message
-    if difference.is_empty:
-        return f"{name}: nothing was sent yet; {count_words(difference.new, 'person', 'people')} new"
-    counts = {
-        "unchanged": difference.unchanged,
-        "changed": difference.changed + difference.lost,
-        "no longer in the audience": difference.gone,
-        "new": difference.new,
-    }
-    return f"{name}: " + ", ".join(f"{count:,} {words}" for words, count in counts.items())
-
-
-def _diff_lines(difference: MessageDifference) -> Iterator[str]:
+def _diff_lines(difference: PlanDifference) -> Iterator[str]:
     for group in difference.groups:
-        yield f"@@ {_group_words(group)} @@"
-        old, new = dict(group.old), dict(group.new)
+        people = count_words(group.recipients, "person", "people")
+        yield f"@@ {people}{', as for one of them' if group.is_example else ''} @@"
+        old, new = ({one.part: one.text for one in parts} for parts in (group.old, group.new))
         for part in dict.fromkeys((*old, *new)):
             for sign, wording in (("-", old), ("+", new)):
                 if part in wording:
@@ -299,20 +296,13 @@ def _diff_lines(difference: MessageDifference) -> Iterator[str]:
                     yield from (f"{sign}  {line}" for line in others)
 
 
-def _group_words(group: ChangeGroup) -> str:
-    people = count_words(group.recipients, "person", "people")
-    return f"{people}, as for one of them" if group.is_example else people
-
-
-def _remark_on_difference(difference: MessageDifference) -> Iterator[str]:
-    if difference.more_groups:
+def _remark_on_difference(difference: PlanDifference) -> Iterator[str]:
+    if difference.more_recipients:
         people = count_words(difference.more_recipients, "person", "people")
-        yield f"and {count_words(difference.more_groups, 'more change')}, for {people}"
-    if difference.lost:
-        people = count_words(difference.lost, "person's text has", "people's texts have")
-        yield f"{people} changed; the old one is not in this ledger"
-    if difference.unreadable:
-        people = count_words(difference.unreadable, "person", "people")
+        more = difference.more_groups
+        yield f"and {count_words(more, 'more change') if more else 'texts not in this ledger'}, for {people}"
+    if difference.not_in_ledger:
+        people = count_words(difference.not_in_ledger, "person", "people")
         yield f"{people} texted; with what is not in this ledger"
     if difference.failing:
         people = count_words(difference.failing, "person's text", "people's texts")
