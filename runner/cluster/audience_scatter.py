@@ -23,14 +23,12 @@ from runner.source.storage import measure_file
 from runner.source.yaml import pause_collector
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from runner.audience.audience import Role, Row
     from runner.campaign.model import Campaign, RecipientSource
     from runner.cluster.folder import SharedFolder
     from runner.execution import Executor
-
-    Observe = Callable[[str, int, int], None]
 
     ScatteredRow = tuple[int, Row]
     """A row behind the index of its source."""
@@ -126,12 +124,11 @@ def scatter_audience(
     campaign: Campaign,
     role: Role,
     problems: Problems,
-    observe: Observe,
 ) -> tuple[tuple[str, ...], AudienceTally]:
     """Scatter the rows of one list.
 
     Return the names of the scattered files, in the order of the audience, and the list's counts. `problems`
-    are reported in that order. `observe` receives the stage, the work done, and the total.
+    are reported in that order.
     """
     sources = list_sources(campaign, role)
     parts: list[range] = []
@@ -139,10 +136,7 @@ def scatter_audience(
         indexes = list(group)
         parts += [range(one, one + 1) for one in indexes] if is_file else [range(indexes[0], indexes[-1] + 1)]
     arguments = [(folder, job, role, part, f"{job}-{role}-{part.start}") for part in parts]
-    found: dict[int, Scattered] = {}
-    for place, scattered in cluster.run(scatter_sources, arguments):
-        found[place] = scattered
-        observe("files read", len(found), len(parts))
+    found: dict[int, Scattered] = dict(cluster.run(scatter_sources, arguments))
     tally, files = AudienceTally(), list[str]()
     for place in range(len(parts)):
         problems.merge(found[place].problems)

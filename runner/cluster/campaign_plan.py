@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from runner.audience.audience import Role
     from runner.audience.consent import ConsentChange
     from runner.campaign.model import Campaign
-    from runner.cluster.audience_scatter import Observe, ScatteredRow
+    from runner.cluster.audience_scatter import ScatteredRow
     from runner.cluster.folder import SharedFolder
     from runner.cluster.plan_job import LedgerLookup
     from runner.execution import Executor
@@ -171,25 +171,22 @@ class PlanRequest:
 
 
 def plan_on_cluster(
-    cluster: Executor, folder: SharedFolder, request: PlanRequest, problems: Problems, observe: Observe
+    cluster: Executor, folder: SharedFolder, request: PlanRequest, problems: Problems
 ) -> CampaignPlan | None:
     """Plan a campaign; return None if there are errors, which `problems` receives as from one process.
-
-    `observe` receives each stage, the work done, and the total.
 
     Raises:
         RunnerError: the cluster, the ledger or the folder cannot be used.
     """
     compile_texts = partial(AudiencePass.compile, request.campaign, request.options, request.context)
-    divide = partial(_divide, cluster, folder, request, observe)
-    return plan_partitions(cluster, request.target, compile_texts, divide, problems, observe)
+    divide = partial(_divide, cluster, folder, request)
+    return plan_partitions(cluster, request.target, compile_texts, divide, problems)
 
 
 def _divide(
     cluster: Executor,
     folder: SharedFolder,
     request: PlanRequest,
-    observe: Observe,
     going: AudiencePass,
     problems: Problems,
 ) -> Division:
@@ -201,7 +198,7 @@ def _divide(
     store_job(folder, name, job)
 
     def scatter(role: Role) -> tuple[tuple[str, ...], AudienceTally]:
-        return scatter_audience(cluster, folder, name, campaign, role, problems, observe)
+        return scatter_audience(cluster, folder, name, campaign, role, problems)
 
     excluded, _ = scatter("exclude")
     recipients, audience = scatter("recipients")

@@ -315,7 +315,6 @@ class _Planning:
             cluster,
             folder,
             keeps_launches=False,
-            quiet=self.scope.quiet,
         ).begin
 
     def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None, manifest: str) -> None:

@@ -59,10 +59,6 @@ class Stages(InProcess):
         return iter(results)
 
 
-def be_still(_title: str, _done: int, _total: int) -> None:
-    """Show nothing."""
-
-
 def say(name: str, found: str) -> None:
     """Write a line of the table at once."""
     sys.stdout.write(f"{name:44} {found}\n")
@@ -90,7 +86,7 @@ def plan_in_stages(campaign: Campaign, folder: Path) -> Stages:
     partitions = choose_partitions([campaign])
     out = SharedFolder(f"{folder}/set")
     request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), partitions, out=out)
-    plan_on_cluster(stages, SharedFolder(f"{folder}/scratch"), request, Problems(), be_still)
+    plan_on_cluster(stages, SharedFolder(f"{folder}/scratch"), request, Problems())
     return stages
 
 

@@ -256,8 +256,6 @@ def test_the_law_is_cited(repository: Repository) -> None:
     for line in (
         "  ask: 2 people are deferred, the first due at 2026-11-21 13:00 UTC:\n",
         "    1: outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)\n",
-        "  ask: due, by the clocks of the recipients:\n",
-        "  │ Sat 2026-11-21 08:00          1  ████████████████████████\n",
     ):
         assert line in human
     markdown = repository.run(evening, "plan", "--format", "markdown").out

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
@@ -18,7 +17,6 @@ from runner.ledger.people.opt_outs import count_opt_outs
 from runner.ledger.people.recent import has_open_launches
 from runner.plan.planner import find_overdue
 from runner.service.target import list_variables
-from runner.workflow.observer import show_progress
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import PlanResult, plan_campaigns
 from runner.workflow.workspace.clustering import open_chosen_cluster
@@ -37,37 +35,10 @@ if TYPE_CHECKING:
     from runner.source.diagnostic import Problems
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.observer import Progress
     from runner.workflow.plans.planning import MakePlan, NameCheck
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
     from runner.workflow.workspace.workspace import Workspace
-
-
-class Stages:
-    """The display of a plan's stages, one after the other."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._stack = ExitStack()
-        self._title = ""
-        self._done = 0
-        self._progress: Progress | None = None
-
-    def observe(self, title: str, done: int, total: int) -> None:
-        """Show the progress of a stage."""
-        if self._progress is None or title != self._title or done < self._done:
-            self._stack.close()
-            self._title, self._done = title, 0
-            self._progress = self._stack.enter_context(show_progress(title, total, quiet=self._quiet))
-        self._progress.advance(done - self._done)
-        self._done = done
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
 
 @dataclass(slots=True)
@@ -85,7 +56,6 @@ class ClusterPlanning:
     folder: SharedFolder
     _: KW_ONLY
     keeps_launches: bool
-    quiet: bool
     _partitions: int = field(default=0, init=False)
 
     def begin(self, campaigns: Sequence[Campaign]) -> MakePlan:
@@ -114,8 +84,7 @@ class ClusterPlanning:
             tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
             self.folder.within(f"plans-{secrets.token_hex(4)}") if keeps else None,
         )
-        with Stages(quiet=self.quiet) as stages:
-            plan = plan_on_cluster(self.cluster, self.folder, request, problems, stages.observe)
+        plan = plan_on_cluster(self.cluster, self.folder, request, problems)
         return None if plan is None else PlanResult(record=record, plan=plan, target=target)
 
     def _ask(self, campaign: Campaign, record: Record, context: PlanContext) -> LedgerLookup:
@@ -186,7 +155,6 @@ class ClusterPlans:
             cluster,
             folder,
             keeps_launches=True,
-            quiet=scope.quiet,
         )
         return plan_campaigns(
             self.session.workspace,
@@ -206,7 +174,7 @@ class ClusterPlans:
         unread = reader.find_unread()
         overdue = [find_overdue(item.campaign, unread, now, options) for item in planned]
         return [
-            item if found is None else replace(item, plan=item.plan.wait_for(found))
+            item if found is None else replace(item, plan=replace(item.plan, unread=found))
             for item, found in zip(planned, overdue, strict=True)
         ]
 

@@ -10,7 +10,6 @@ from runner.plan.model import Span
 from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
-from runner.timing.decision import count_due
 from runner.view.blocks import Code, Items, ListItem, Section, Sentence, TableBlock
 from runner.wording import count_words, printable
 from runner.workflow.campaigns import show_path
@@ -36,7 +35,6 @@ _SCREEN = 20
 """Rows of a table, at most, unless all details are wanted."""
 _SHOWN_CHARACTERS = 3
 _SHOWN_PARTS = 5
-_BAR = 24
 _UNENCRYPTED = "UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials"
 ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
 """The remark about questions with choices, which are asked again after each other reply."""
@@ -89,12 +87,6 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
     essential = frozenset({"message", "rows", "to send", *costs})
     yield from _limit(TableBlock(("message", *names), rows, essential=essential), is_detailed=is_detailed)
     yield Items(list(_list_remarks(plan, is_detailed=is_detailed)))
-    if is_detailed:
-        for message in plan.messages:
-            lines = list(_histogram(message))
-            if lines:
-                yield Items([f"{message.id}: due, by the clocks of the recipients:"])
-                yield Code("\n".join(lines))
     coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
@@ -182,19 +174,9 @@ def _count_people(count: int, one: str, many: str) -> str:
 
 def _describe_awaiting(plan: CampaignPlan, message: MessagePlan) -> str:
     own = next(one for one in plan.campaign.messages if one.id == message.id)
-    before = next((one for one in plan.messages if own.after and one.id == own.after.message), None)
     earlier = f"`{own.after.message}`" if own.after else "the message before"
-    people = _count_people(message.awaiting, "waits", "wait")
-    unsent = f"until {earlier} is sent to them"
-    read = "`runner reconcile` has read their answers"
-    if own.to == "everyone":
-        return f"{people} {unsent}"
-    if before is None or not before.already_sent:
-        return f"{people} {unsent} and {read}"
-    if before.pending or before.unresolved:
-        return f"{people} until {earlier} is sent to those who lack it, and {read}"
-    got = _count_people(message.awaiting, f"got {earlier} and waits", f"got {earlier} and wait")
-    return f"{got} until {read}"
+    read = "" if own.to == "everyone" else " and `runner reconcile` has read their answers"
+    return f"{_count_people(message.awaiting, 'waits', 'wait')} until {earlier} is sent to them{read}"
 
 
 def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
@@ -203,14 +185,6 @@ def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
         yield advise(character, *cost)
     if len(ranked) > _SHOWN_CHARACTERS:
         yield f"{len(ranked) - _SHOWN_CHARACTERS} more characters make texts UCS-2"
-
-
-def _histogram(message: MessagePlan) -> Iterator[str]:
-    hours = count_due(message.due)
-    most = max((hour.recipients for hour in hours), default=0)
-    for hour in hours:
-        bar = "█" * max(1, round(_BAR * hour.recipients / most))
-        yield f"{hour.day:%a} {hour.day} {hour.hour:02}:00  {hour.recipients:>9,}  {bar}"
 
 
 def list_coming(plan: CampaignPlan, *, is_detailed: bool, at_most: bool = False) -> TableBlock:

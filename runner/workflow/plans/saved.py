@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,17 +22,20 @@ from runner.errors import (
     UsageError,
 )
 from runner.ledger.fingerprint import TargetKey
+from runner.ledger.model import parse_moment
 from runner.plan.digest import digest_json, plan_digest
-from runner.plan.documents import PlanDocument, SavedOptions
+from runner.plan.documents import SavedOptions
 from runner.service.target import describe_destination, list_moves
+from runner.source.json_schema import load_validator
 from runner.source.storage import iterate_content
 from runner.version import FORMAT_VERSION
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
-    from runner.plan.documents import PlanDigests
+    from runner.plan.documents import PlanDigests, PlanDocument
     from runner.plan.model import PlanOptions
     from runner.service.target import Target
     from runner.workflow.plans.planning import PlanResult
@@ -126,7 +128,9 @@ class SavedPlan:
             RunnerError: the text is no plan, incomplete, of another version, or names a missing campaign.
         """
         data = _read_whole(text, where)
-        now = datetime.fromisoformat(data["now"])
+        now = parse_moment(data["now"])
+        if now is None:
+            raise _fail(where, "is not one that `runner plan --out` has saved")
         only, limit = data["options"]["only"], data["options"]["limit"]
         digest, earlier = data["plan_digest"], data.get("earlier")
         made = cls(where, tuple(data["campaigns"]), only, limit, now, digest, earlier)
@@ -278,11 +282,8 @@ def _read_whole(text: bytes, where: str) -> dict[str, Any]:
         )
     if data.pop(_CHECKSUM, None) != digest_json(data):
         raise _fail(where, "was edited: it doesn't fit its checksum")
-    try:
-        PlanDocument.read(data)
-        datetime.fromisoformat(data["now"])
-    except ValueError:
-        raise _fail(where, "is not one that `runner plan --out` has saved") from None
+    if next(load_validator("plan").iter_errors(data), None) is not None:
+        raise _fail(where, "is not one that `runner plan --out` has saved")
     if data["plan_digest"] != plan_digest(data["campaigns"]):
         raise _fail(where, "was edited: it doesn't fit its plan digest")
     return data
