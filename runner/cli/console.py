@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import sys
@@ -9,9 +10,7 @@ import textwrap
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
-from itertools import compress, groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,18 +29,12 @@ if TYPE_CHECKING:
     from runner.errors import RunnerError
     from runner.source.diagnostic import Problems
 
-_T = TypeVar("_T")
 _WIDE = 120
 """Width of tables in a pipe or a file."""
-_LINE_EVERY_S = 5.0
 _NARROWEST = 20
 """Fewest characters that a line is folded to."""
-_SHORT = 12
-"""Length of cells with numbers that stay in one piece."""
-_GAP = "  "
-_COMMAND = re.compile("`[^`]*`")
-_JOINT = "\ue000"
-"""Stands for a space at which a line is not folded."""
+_LINE_EVERY_S = 5.0
+_STYLED = re.compile(r"((?:\x1b\[\d+m)+([^\x1b]+)\x1b\[0m)")
 
 
 def print_json(document: Document) -> None:
@@ -64,13 +57,10 @@ def find_width(*, err: bool = False) -> int | None:
 
 
 def print_prose(text: str, *, err: bool = False) -> None:
-    """Write lines, at a terminal folded between words; commands in backticks stay in one piece.
-
-    Elsewhere each line stays one, for `grep` and logs.
-    """
+    """Write lines, at a terminal folded between words; elsewhere each stays one, for `grep` and logs."""
     width = find_width(err=err)
     for line in text.split("\n"):
-        print_text(line if width is None else "\n".join(_fold(line, width)), err=err)
+        print_text(line if width is None else _fold(line, width), err=err)
 
 
 def print_next(step: str | None) -> None:
@@ -79,183 +69,62 @@ def print_next(step: str | None) -> None:
         print_prose(f"Next: {step}.", err=True)
 
 
-def _fold(line: str, width: int) -> list[str]:
-    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINT), line)
-    indent = line[: len(line) - len(line.lstrip())]
-    folded = textwrap.wrap(
-        kept,
+def _fold(line: str, width: int) -> str:
+    folded = textwrap.fill(
+        click.unstyle(line),
         max(width, _NARROWEST),
-        subsequent_indent=f"{indent}  ",
+        subsequent_indent=f"{line[: len(line) - len(line.lstrip())]}  ",
         break_long_words=False,
         break_on_hyphens=False,
         replace_whitespace=False,
     )
-    return [part.replace(_JOINT, " ") for part in folded] or [""]
+    # Colours take no room: they come after the folding.
+    for styled, words in _STYLED.findall(line):
+        folded = folded.replace(words, styled, 1)
+    return folded
 
 
 def print_table(
     header: Sequence[str],
     rows: Sequence[Sequence[str | int]],
     *,
-    essential: Container[str] | None = None,
-    is_grouped: bool = False,
+    essential: Container[str] = (),
     err: bool = False,
 ) -> None:
     """Write a table, numbers to the right, with thousands separators; cells fold between words.
 
-    A terminal may be too narrow even for that. If the table `is_grouped`, the rows with the same first cell
-    become a table of their own there, without zeros in columns that are not `essential`; None keeps all. What
-    is still too wide is turned: its columns become lines. If that does not fit either, each row becomes a
-    block of `name: value`, without these zeros.
+    At a terminal that is too narrow even for that, each row becomes a line of `name: value`, without zeros
+    in columns that are not `essential`.
     """
+    # Imported here: only commands with tables pay for it.
+    from rich import box
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
     width = find_width(err=err)
-    table = _Table.of(header, rows)
-    if width is None or table.narrowest <= width:
-        _print_lines(table, width or _WIDE, err=err)
-    elif is_grouped:
-        for name, group in table.split():
-            print_text(printable(name), bold=True, err=err)
-            _print_narrow(group.without_zeros(essential), width, essential, err=err)
-    else:
-        _print_narrow(table, width, essential, err=err)
-
-
-def _print_narrow(table: _Table, width: int, essential: Container[str] | None, *, err: bool) -> None:
-    for form in (table, table.turn()):
-        if form.narrowest <= width:
-            _print_lines(form, width, err=err)
-            return
-    for cells in table.rows:
-        pairs = [
-            f"{name}: {cell}"
-            for name, cell in zip(table.header, cells, strict=True)
-            if cell and (essential is None or name in essential or cell != "0")
-        ]
-        print_text("\n".join(_write_block(pairs, width)), err=err)
-
-
-def _print_lines(table: _Table, width: int, *, err: bool) -> None:
-    for index, line in enumerate(table.write(width)):
-        print_text(click.style(line, bold=True) if index < table.heading_lines else line, err=err)
-
-
-class _Table:
-    """The cells of a table, and the widths that its columns can have."""
-
-    def __init__(
-        self, header: Sequence[str], rows: Sequence[Sequence[str]], is_numeric: Sequence[bool]
-    ) -> None:
-        self.header, self.rows, self._is_numeric = header, rows, is_numeric
-        columns = list(zip(header, *rows, strict=True))
-        self._natural = [max(map(_measure, column)) for column in columns]
-        self._least = [max(map(_find_least, column)) for column in columns]
-        self.heading_lines = 1
-
-    @classmethod
-    def of(cls, header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> _Table:
-        is_numeric = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
-        shown = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
-        return cls(header, shown, is_numeric)
-
-    def split(self) -> Iterator[tuple[str, _Table]]:
-        """Yield tables of consecutive rows with the same first cell: that cell, and the others."""
-        for name, rows in groupby(self.rows, key=itemgetter(0)):
-            yield name, _Table(self.header[1:], [row[1:] for row in rows], self._is_numeric[1:])
-
-    def without_zeros(self, essential: Container[str] | None) -> _Table:
-        """Return the table without columns of zeros that are not `essential`; None keeps all."""
-        kept = [
-            essential is None or name in essential or any(row[i] != "0" for row in self.rows)
-            for i, name in enumerate(self.header)
-        ]
-
-        def keep(cells: Sequence[_T]) -> list[_T]:
-            return list(compress(cells, kept))
-
-        return _Table(keep(self.header), [keep(row) for row in self.rows], keep(self._is_numeric))
-
-    def turn(self) -> _Table:
-        """Return the table with its columns as rows: the first names them, the others end at the right."""
-        header, *rows = zip(self.header, *self.rows, strict=True)
-        return _Table(header, rows, [False, *[True] * len(self.rows)])
-
-    @property
-    def narrowest(self) -> int:
-        """The fewest columns of a terminal that it takes."""
-        return sum(self._least) + len(_GAP) * (len(self.header) - 1)
-
-    def write(self, width: int) -> Iterator[str]:
-        """Yield its lines; they are longer than `width` only if no column can become narrower."""
-        widths = self._fit(width)
-        heading = list(self._write_row(self.header, widths, is_low=True))
-        self.heading_lines = len(heading)
-        yield from heading
-        yield "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
-        for row in self.rows:
-            yield from self._write_row(row, widths)
-
-    def _fit(self, width: int) -> list[int]:
-        widths = list(self._natural)
-        excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-        while excess > 0 and widths != self._least:
-            # The widest has most to fold.
-            index = max(
-                (i for i, own in enumerate(widths) if own > self._least[i]), key=lambda i: (widths[i], -i)
-            )
-            widths[index] -= 1
-            excess -= 1
-        return widths
-
-    def _write_row(
-        self, cells: Sequence[str], widths: Sequence[int], *, is_low: bool = False
-    ) -> Iterator[str]:
-        """Yield the lines of a row; those of headings stand as low as they can."""
-        folded = [
-            [cell] if _measure(cell) <= width else _fold_cell(cell, width)
-            for cell, width in zip(cells, widths, strict=True)
-        ]
-        height = max(map(len, folded))
-        for index in range(height):
-            parts = []
-            for lines, width, is_number in zip(folded, widths, self._is_numeric, strict=True):
-                at = index - (height - len(lines) if is_low else 0)
-                part = lines[at] if 0 <= at < len(lines) else ""
-                blank = " " * (width - _measure(part))
-                parts.append(blank + part if is_number else part + blank)
-            yield _GAP.join(parts).rstrip()
-
-
-def _measure(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    # Imported here: few tables need it.
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _find_least(cell: str) -> int:
-    """Return the width of the longest part at which a cell is not folded."""
-    # Numbers stay in one piece, as `2 to 4`.
-    parts = [cell] if len(cell) <= _SHORT and cell[:1].isdigit() else _fold_cell(cell, 1)
-    return max(map(_measure, parts), default=0)
-
-
-def _fold_cell(cell: str, width: int) -> list[str]:
-    return textwrap.wrap(cell, width, break_long_words=False)
-
-
-def _write_block(pairs: Sequence[str], width: int) -> Iterator[str]:
-    """Yield a row's pairs of `name: value` as filled lines, all but the first indented."""
-    line = ""
-    for pair in pairs:
-        if line and len(line) + len(_GAP) + len(pair) > width:
-            yield line
-            line = _GAP + pair
-        else:
-            line += (_GAP if line else "") + pair
-    yield line
+    rule_only = box.Box("    \n    \n ── \n" + "    \n" * 5)
+    table = Table(box=rule_only, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for place, name in enumerate(header):
+        is_number = all(isinstance(row[place], int) for row in rows)
+        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=is_number)
+    shown = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
+    for cells in shown:
+        table.add_row(*map(Text, cells))
+    console = Console(file=io.StringIO(), width=width or _WIDE)
+    if width is None or Measurement.get(console, console.options, table).minimum <= width:
+        with console.capture() as captured:
+            console.print(table)
+        head, rule, body = captured.get().partition("─")
+        lines = [click.style(line.rstrip(), bold=True) for line in head.splitlines() if line]
+        lines += [line.rstrip() for line in (rule + body).splitlines()]
+        print_text("\n".join(lines), err=err)
+        return
+    for cells in shown:
+        pairs = zip(header, cells, strict=True)
+        kept = (f"{name}: {cell}" for name, cell in pairs if cell not in {"", "0"} or name in essential)
+        print_prose("  ".join(kept), err=err)
 
 
 class _Lines:
@@ -314,12 +183,11 @@ class ConsoleObserver(Observer):
         # Imported here, so that commands without problems don't pay for it.
         from runner.cli.output.problems import human_lines
 
-        for line in human_lines(problems, with_notes=False, width=find_width(err=True)):
+        for line in human_lines(problems, with_notes=False):
             print_prose(line, err=True)
         if problems.note_count:
             notes = count_words(problems.note_count, "note")
-            them = "it" if problems.note_count == 1 else "them"
-            print_prose(f"{notes} on campaign files: `runner validate` shows {them}.", err=True)
+            print_prose(f"{notes} on campaign files: see `runner validate`.", err=True)
 
     def leave_out(self, words: str, error: RunnerError) -> None:
         """Write the reason for leaving out a campaign, and the remedy."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -122,17 +121,6 @@ def test_a_ledger_on_a_share_without_locks_is_named(run_process: Run, place: Pat
     assert done.stderr.endswith(
         " is on a file system without locks, as some network shares are\n"
         "  name a place on this machine's own disk with --ledger, or a PostgreSQL server\n"
-    )
-
-
-def test_a_current_folder_that_is_gone_is_named(place: Path) -> None:
-    """A clone that was deleted beneath a shell is no fault of the program."""
-    command = f'cd {place} && rm -r "{place}" && exec {sys.executable} -m runner plan'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.endswith(
-        "Error: the current folder is gone: it was deleted, or moved\n"
-        "  `cd` to the campaigns' repository; what was sent is recorded\n"
     )
 
 
