@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import pytest
 from freezegun import freeze_time
 
 from runner.cli.main import run as run_command
-from runner.timing.legal_hours import load_law
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,23 +243,6 @@ def test_the_page_is_what_the_command_prints(desk: Desk) -> None:
     code, out, err = desk.run(EVENING, "law")
     assert (code, err) == (0, "")
     assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{out}")
-
-
-def test_sources_that_nobody_looked_at_for_a_year_fail_the_nightly_job(desk: Desk) -> None:
-    """`runner law --stale` is content within the year; after it each law is named with its day, with code 1."""
-    book = load_law()
-    oldest = min(rule.looked_at for rule in book.rules)
-    fresh = f"{oldest + timedelta(days=365)}T12:00:00+00:00"
-    assert desk.run(fresh, "law", "--stale") == (0, "All sources were looked at within the last year.\n", "")
-    late = f"{book.checked + timedelta(days=366)}T12:00:00+00:00"
-    code, out, err = desk.run(late, "law", "--stale")
-    assert code == 1
-    assert len(out.splitlines()) == len(book.rules)
-    assert f"US-NV: NRS § 598.0918, looked at on {book.checked}\n" in out
-    assert err == (
-        f"Error: {len(book.rules)} sources were last looked at more than a year ago\n"
-        "  read them again, and bring runner/timing/legal_hours.json up to date\n"
-    )
 
 
 @pytest.mark.slow
