@@ -41,7 +41,7 @@ def log_record(level: str, message: str, **fields: Any) -> None:
 
 
 def format_record(level: str, message: str, **fields: Any) -> str:
-    """Return one record as a line, phones masked."""
+    """Return one record as a line, phones masked; a hint has none but the example."""
     # Imported here: only these logs need them.
     import json
 
@@ -53,7 +53,10 @@ def format_record(level: str, message: str, **fields: Any) -> str:
     for describe in _about:
         record |= describe()
     record |= {name: value for name, value in fields.items() if value is not None}
-    shown = {name: hide_phones(value) if isinstance(value, str) else value for name, value in record.items()}
+    shown = {
+        name: hide_phones(value) if isinstance(value, str) and name != "hint" else value
+        for name, value in record.items()
+    }
     timestamp = f"{stamp}.{nanoseconds // 1000:06d}Z"
     return fit_json(json.dumps({"timestamp": timestamp, **shown}, ensure_ascii=False), sys.stderr) + "\n"
 

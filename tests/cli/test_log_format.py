@@ -77,6 +77,9 @@ def test_problems_have_their_place(run: Run, folder: Path) -> None:
     assert (problem["file"], problem["line"], problem["column"]) == ("campaigns/pulse.yaml", 6, 12)
     assert end["message"] == "1 error: nothing was sent"
     assert "555010" not in done.stderr
+    file.write_text(file.read_text().replace("+1415555010199999", "4155550101"), encoding="utf-8")
+    problem, _ = read_records(run("plan", *JSON, cwd=folder).stderr)
+    assert problem["hint"].startswith("write it as in +14155550101, ")
 
 
 def test_left_out_campaigns_are_named(run: Run, folder: Path) -> None:
