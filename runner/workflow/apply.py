@@ -32,7 +32,7 @@ from runner.errors import (
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
-from runner.workflow.approval_coverage import leave_out_unapproved
+from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
 from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
@@ -358,7 +358,9 @@ def _choose_sound(
     planned = leave_out_waiting(planned, run.failures)
     if options.require_approval:
         is_given = options.expect_digest is not None
-        planned = leave_out_unapproved(planned, run.failures, is_given=is_given)
+        workspace = run.session.workspace
+        store = ApprovalStore(workspace.target, workspace.state)
+        planned = leave_out_unapproved(planned, run.failures, store, is_given=is_given)
     return _leave_out_misdated(planned, run)
 
 

@@ -336,7 +336,7 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        store = ApprovalStore(self.workspace.target)
+        store = ApprovalStore(self.workspace.target, self.workspace.state)
         is_job = self.wishes.is_job
         is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
         if not (document or is_told):
