@@ -62,10 +62,10 @@ def _scoped(*options: Callable[[Any], Any]) -> Callable[[Callable[..., int]], Ca
 def _require_project() -> None:
     """Refuse to work in a subfolder: the record and the opt-outs of its project are above it."""
     folder, current = find_project(Path.cwd()), Path.cwd()
-    if folder not in {None, current}:
+    if folder is not None and folder != current:
         raise UsageError(
             f"the project is {folder}, above this folder",
-            hint=f"run the command there, or as `runner -C {os.path.relpath(folder or current)} …`",
+            hint=f"run the command there, or as `runner -C {os.path.relpath(folder)} …`",
         )
 
 
