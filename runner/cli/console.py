@@ -9,17 +9,16 @@ import sys
 import textwrap
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.encoding import fit_json, print_text
-from runner.cli.log import FORMATS, choose_format, is_json, log_record
+from runner.cli.log import choose_format, is_json, log_record
 from runner.cli.signals import stop_on_signals
 from runner.telemetry import describe_current
 from runner.wording import count_words, printable
-from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
+from runner.workflow.observer import Observer, Progress, find_campaign, observe_everywhere
 
 if TYPE_CHECKING:
     import threading
@@ -34,6 +33,7 @@ _WIDE = 120
 _NARROWEST = 20
 """Fewest characters that a line is folded to."""
 _LINE_EVERY_S = 5.0
+_LABELS = {"warning": ("Warning:", "yellow"), "error": ("Error:", "red")}
 _STYLED = re.compile(r"((?:\x1b\[\d+m)+([^\x1b]+)\x1b\[0m)")
 
 
@@ -127,22 +127,32 @@ def print_table(
         print_prose("  ".join(kept), err=err)
 
 
-class _Lines:
-    """Progress as lines, now and then: `write` gets what is done so far."""
+def say(level: str, message: str, *, hint: str | None = None, label: str = "", **fields: Any) -> None:
+    """Write a message to standard error: a line with the remedy below it, or a record with `fields`."""
+    if is_json():
+        log_record(level, message, hint=hint, **fields)
+        return
+    word, colour = _LABELS.get(level, ("", ""))
+    start = f"{click.style(label or word, fg=colour, bold=True)} " if word else ""
+    print_prose(f"{start}{message}", err=True)
+    if hint:
+        print_prose(f"  {hint}", err=True)
 
-    def __init__(self, write: Callable[[int], None]) -> None:
-        self._write = write
+
+class _Lines:
+    """Progress as lines, now and then."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._title, self._total = title, total
         self._done, self._said = 0, time.monotonic()
 
     def advance(self, steps: int) -> None:
         self._done += steps
         if time.monotonic() - self._said >= _LINE_EVERY_S:
             self._said = time.monotonic()
-            self._write(self._done)
-
-
-def _note_progress(title: str, total: int | None, done: int) -> None:
-    note(f"{title}: {done:,}" + (f" of {total:,}" if total else ""))
+            of = f" of {self._total:,}" if self._total else ""
+            words = self._title if is_json() else f"{self._title}: {self._done:,}{of}"
+            say("info", words, done=self._done, total=self._total)
 
 
 @contextmanager
@@ -164,15 +174,15 @@ def _show_bar(title: str, total: int | None) -> Iterator[Progress]:
 
 
 class ConsoleObserver(Observer):
-    """An observer of use cases that writes to standard error."""
+    """An observer of use cases that writes lines or records to standard error."""
 
     def note(self, text: str) -> None:
         """Write one line."""
-        print_prose(text, err=True)
+        say("info", text)
 
     def warn(self, text: str) -> None:
         """Write a warning."""
-        print_prose(f"{click.style('Warning:', fg='yellow', bold=True)} {text}", err=True)
+        say("warning", text)
 
     def hand_over(self, text: str) -> None:
         """Write Markdown to standard output."""
@@ -181,8 +191,11 @@ class ConsoleObserver(Observer):
     def show_problems(self, problems: Problems) -> None:
         """Write problems, each with its place and remedy; notes, which `validate` shows, are counted."""
         # Imported here, so that commands without problems don't pay for it.
-        from runner.cli.output.problems import human_lines
+        from runner.cli.output.problems import human_lines, log_problems
 
+        if is_json():
+            log_problems(problems)
+            return
         for line in human_lines(problems, with_notes=False):
             print_prose(line, err=True)
         if problems.note_count:
@@ -191,61 +204,23 @@ class ConsoleObserver(Observer):
 
     def leave_out(self, words: str, error: RunnerError) -> None:
         """Write the reason for leaving out a campaign, and the remedy."""
-        print_prose(f"{click.style('Left out:', fg='red', bold=True)} {words}", err=True)
-        if error.hint:
-            print_prose(f"  {error.hint}", err=True)
+        say("error", words, hint=error.hint, label="Left out:", exit_code=error.exit_code, left_out=True)
 
     def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
         """Show a bar on a terminal, plain lines elsewhere."""
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not is_json():
             return _show_bar(title, total)
-        return nullcontext(_Lines(partial(_note_progress, title, total)))
+        return nullcontext(_Lines(title, total))
 
     def watch_for_stop(self, stop: threading.Event) -> AbstractContextManager[None]:
         """Let the first SIGINT or SIGTERM end the work in order, and a second one at once."""
         return stop_on_signals(stop)
 
 
-class JsonObserver(ConsoleObserver):
-    """An observer of use cases that writes records to standard error."""
-
-    def note(self, text: str) -> None:
-        """Write a record."""
-        log_record("info", text)
-
-    def warn(self, text: str) -> None:
-        """Write a record of a warning."""
-        log_record("warning", text)
-
-    def show_problems(self, problems: Problems) -> None:
-        """Write a record of each problem but notes, which `validate` shows."""
-        for one in problems:
-            if one.severity != "note":
-                log_record(
-                    one.severity,
-                    one.message,
-                    code=one.code,
-                    file=str(one.file),
-                    line=one.line,
-                    column=one.column,
-                    hint=one.hint,
-                )
-        for code, file, count in problems.omitted():
-            log_record("info", "more of the same problem", code=code, file=str(file), count=count)
-
-    def leave_out(self, words: str, error: RunnerError) -> None:
-        """Write a record of the reason for leaving out a campaign."""
-        log_record("error", words, hint=error.hint, exit_code=error.exit_code, left_out=True)
-
-    def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
-        """Write records now and then."""
-        return nullcontext(_Lines(lambda done: log_record("info", title, done=done, total=total)))
-
-
 def log_as(name: str) -> None:
     """Use one of the `FORMATS` for all that is written to standard error from now on."""
     choose_format(name, _describe_moment)
-    observe_everywhere(ConsoleObserver() if name == FORMATS[0] else JsonObserver())
+    observe_everywhere(ConsoleObserver())
 
 
 def _describe_moment() -> dict[str, str]:

@@ -14,7 +14,7 @@ import click
 from click.shell_completion import shell_complete
 
 from runner.cli.command import Group, write_options
-from runner.cli.console import log_as, print_prose
+from runner.cli.console import log_as, say
 from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
 from runner.cli.log import FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
@@ -65,8 +65,6 @@ GROUPS = {
 }
 """Commands with their help, in groups: here, so that `--help` imports none of them."""
 COMMANDS = {name: words for commands in GROUPS.values() for name, words in commands.items()}
-
-BUG = 1
 
 
 class LazyGroup(Group):
@@ -177,9 +175,6 @@ def _leave_pipe() -> int:
 
 def show_failure(error: BaseException) -> int:
     """Write the reason for a failure to standard error, and return its exit code."""
-    if isinstance(error, RunnerError):
-        show_error(error)
-        return error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return show_interrupt()
     if isinstance(error, click.ClickException):
@@ -193,28 +188,19 @@ def show_failure(error: BaseException) -> int:
         return code
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else "writing the output: "
-        return show_failure(RunnerError(f"{place}{error.strerror or error}; what was sent is recorded"))
-    return show_bug(error)
+        error = RunnerError(f"{place}{error.strerror or error}; what was sent is recorded")
+    if isinstance(error, RunnerError):
+        show_error(error)
+        return error.exit_code
+    # A fault of the program, without values that could reveal anything.
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
+    fault = f"{type(error).__name__} at {place}"
+    advice = "This is a bug of runner; what was sent is recorded. Please report it with this line."
+    say("error", fault, hint=advice, label="Internal error:", exit_code=RunnerError.exit_code)
+    return RunnerError.exit_code
 
 
 def show_error(error: RunnerError) -> None:
     """Write an error and its remedy to standard error."""
-    if is_json():
-        log_record("error", error.message, hint=error.hint, exit_code=error.exit_code)
-        return
-    print_prose(f"{click.style('Error:', fg='red', bold=True)} {error.message}", err=True)
-    if error.hint:
-        print_prose(f"  {error.hint}", err=True)
-
-
-def show_bug(error: BaseException) -> int:
-    """Report a fault of the program without values that could reveal anything."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
-    fault = f"Internal error: {type(error).__name__} at {place}."
-    advice = "This is a bug of runner; what was sent is recorded. Please report it with this line."
-    if is_json():
-        log_record("error", fault, hint=advice, exit_code=BUG)
-    else:
-        print_text(f"{fault}\n  {advice}", err=True)
-    return BUG
+    say("error", error.message, hint=error.hint, exit_code=error.exit_code)

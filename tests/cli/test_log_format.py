@@ -101,7 +101,7 @@ def test_a_bug_is_one_record(folder: Path) -> None:
         [sys.executable, "-c", BUG], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     (record,) = read_records(done.stderr)
-    assert record["message"].startswith("Internal error: ZeroDivisionError at ")
+    assert record["message"].startswith("ZeroDivisionError at ")
     assert (record["level"], record["exit_code"]) == ("error", 1)
 
 
