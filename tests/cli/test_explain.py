@@ -51,7 +51,7 @@ def test_every_code_is_explained() -> None:
     for file in Path(runner.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in MAKERS:
-                values = [one.value for one in node.args if isinstance(one, ast.Constant)]
-                made |= {one for one in values if re.fullmatch(r"[a-z]+(-[a-z0-9]+)+", str(one))}
+                values = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+                made |= {one for one in values if re.fullmatch(r"[a-z]+(-[a-z0-9]+)+", one)}
     assert len(made) > 50
     assert made <= known.keys()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     CheckJson = Callable[[str, str], dict[str, Any]]
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
-SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 EXPORT_AGAIN = (
     "  give a file as `runner optouts export` has written it for this target, with the same key; or the phones "
     "themselves, as a CSV\n"
@@ -114,20 +113,6 @@ def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, c
     assert (document["opted_out"], document["dismissed"]) == (1, 1)
     assert run("optouts", "add", ADA, "--format", "json", cwd=there).returncode == 0
     assert '"opted_out": 1' in run("optouts", "list", "--format", "json", cwd=there).stdout
-
-
-def test_entries_are_dated_by_the_clock_of_the_sandbox(folder: Path, run: Run) -> None:
-    """A rehearsed day is the day of what is entered in it."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    assert run("sandbox", "clock", "+9600h", cwd=folder).returncode == 0
-    next_year = datetime.now(UTC) + timedelta(days=399)
-    say(folder, CY, "10", "please stop texting me")
-    for command in (("optouts", "add", BOB), ("forget", ADA, "--auto-approve"), ("reconcile",)):
-        assert run(*command, cwd=folder).returncode == 0
-    entries = json.loads(run("optouts", "export", cwd=folder).stdout)["entries"]
-    entered = {item["source"]: item["at"] for item in entries}
-    assert set(entered) == {"person", "forgotten", "reply"}
-    assert all(datetime.fromisoformat(at) > next_year for at in entered.values())
 
 
 def test_a_campaign_adds_words_that_opt_out(folder: Path, run: Run) -> None:
@@ -315,18 +300,6 @@ def test_an_export_that_is_damaged_or_of_another_target_is_refused(tmp_path: Pat
     assert (done.returncode, done.stderr) == (
         1,
         f"Error: {file} is of the target 'sandbox', not 'live': nothing was entered\n{EXPORT_AGAIN}",
-    )
-
-
-def test_people_and_replies_stand_apart(folder: Path, run: Run) -> None:
-    """There is an empty line between the two tables of a list."""
-    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
-    say(folder, ADA, "10", "please stop texting me")
-    assert run("reconcile", cwd=folder).returncode == 0
-    assert run("optouts", "add", "+14155550177", cwd=folder).returncode == 0
-    assert re.search(
-        r"  entered by hand\n\nDoubtful replies\nreply +found +from\n",
-        run("optouts", "list", cwd=folder).stdout,
     )
 
 
