@@ -210,6 +210,7 @@ COMMANDS_KNOW = (
     "runner.errors",
     "runner.reasons",
     "runner.settings",
+    "runner.view",
     "runner.wording",
     "runner.sandbox",
 )
