@@ -78,8 +78,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git", "runner.cli.commands.demo"),
-    # One counts the results of reports, the other reads people from Parquet.
-    "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
+    "duckdb": ("runner.report.columns.engine",),
     "fsspec": ("runner.source.storage",),
     "pyarrow": ("runner.cluster.columns", "runner.workflow.report"),
     "pandas": ("runner.workflow.report",),
