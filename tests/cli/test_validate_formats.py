@@ -135,7 +135,7 @@ def test_sarif_of_a_campaign(run: Run, folder: Path) -> None:
     assert document["$schema"] == "https://json.schemastore.org/sarif-2.1.0.json"
     result = next(one for one in document["runs"][0]["results"] if one["ruleId"] == "value-not-allowed")
     assert result["level"] == "error"
-    assert result["message"] == {"text": "`version` is 2; this program reads 1 alone\nwrite `version: 1`"}
+    assert result["message"] == {"text": "`version` must be 1, not 2"}
     assert result["locations"] == [
         {
             "physicalLocation": {
@@ -151,7 +151,7 @@ def test_sarif_of_a_campaign(run: Run, folder: Path) -> None:
         "id": "value-not-allowed",
         "shortDescription": {"text": "Value not allowed"},
         "fullDescription": {"text": "Value not allowed"},
-        "help": {"text": "What to do: write `version: 1`"},
+        "help": {"text": "`runner validate` says where and why."},
         "defaultConfiguration": {"level": "error"},
     }
     # Where the repository stands on this machine is not told.
