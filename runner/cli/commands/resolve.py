@@ -1,4 +1,4 @@
-"""`runner resolve`: launches that may have reached people, and a person's word on them."""
+"""`runner resolve`: texts that may have reached people, and a person's word on them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_prose, print_table, show
-from runner.cli.encoding import print_text
+from runner.cli.console import print_prose, show
 from runner.cli.options import format_option, target_scope
+from runner.cli.output.screen import print_blocks
+from runner.view.blocks import Column, Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from runner.workflow.resolve import ListedGroup, UnknownLaunch, Unresolved
     from runner.workflow.scope import Scope
 
-UNKNOWN_OUTCOMES = 4
 _SHOWN = 5
 """Most launches of a group that are named."""
+_PLANNED_OTHERWISE = "with another text, or to other people, than this campaign plans"
 
 
 @click.command(
@@ -32,24 +33,24 @@ _SHOWN = 5
 )
 @target_scope
 @format_option("human", "json")
-@click.option("--message", metavar="ID", help="The message of the launches.")
-@click.option("--launch", "key", metavar="KEY", help="The launch: its key, or the service's guid.")
+@click.option("--message", metavar="ID", help="The message of the texts.")
+@click.option("--launch", "key", metavar="KEY", help="The text: its key, or the service's guid.")
 @click.option("--adopt", "guid", metavar="GUID", help="It was sent, as the service's launch GUID.")
 @click.option("--not-sent", is_flag=True, help="This campaign did not send it: its people can be texted.")
-@click.option("--adopt-all", is_flag=True, help="The campaigns sent all launches that are shown.")
-@click.option("--not-sent-all", is_flag=True, help="The campaigns sent none of the launches that are shown.")
+@click.option("--adopt-all", is_flag=True, help="The campaigns sent all texts that are shown.")
+@click.option("--not-sent-all", is_flag=True, help="The campaigns sent none of the texts that are shown.")
 @APPROVAL
 def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
-    """List launches that may have reached people, and record what happened to them.
+    """List texts that may have reached people, and record what happened to them.
 
-    A launch has an unknown outcome if a run was about to send it: it is shown with the service's launches
-    that it may be. An unexplained launch is listed by the service under the campaign's tags, but not on
-    record: it is from a run whose record is lost, or from somebody else. The people of both kinds are held:
-    they are not texted. Launches of campaigns whose files are gone are listed, too.
+    A text has an unknown outcome if a run was about to send it: it is shown with the service's launches that
+    it may be. An unexplained text is listed by the service under the campaign's tags, but not on record: it
+    is from a run whose record is lost, or from somebody else. The people of both kinds are held: they are not
+    texted. Texts of campaigns whose files are gone are listed, too.
 
-    --adopt and --not-sent settle one launch; --adopt-all and --not-sent-all settle all that are shown, after
-    asking. Recipients that an adopted launch has not reached can be texted again. Exits with 4 while
-    unresolved launches are left.
+    --adopt and --not-sent settle one text; --adopt-all and --not-sent-all settle all that are shown, after
+    asking. People whom an adopted text has not reached can be texted again. Exits with 4 while anything is
+    unresolved. A campaign that is invalid, or held by another run, is left out, with exit code 3.
     """
     word = Word(**words)
 
@@ -63,29 +64,26 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
 
     left = resolve_launches(scope, word, approve)
     show(left, format_, {"human": _write_human})
-    return UNKNOWN_OUTCOMES if left else int(left.is_behind)
+    return left.exit_code
 
 
 def _write_human(left: Unresolved) -> None:
+    document = left.document
     if not left:
         print_prose("Nothing is unresolved.")
-    document = left.document
-    for name in (case.campaign.name for case in left):
-        for launch in document.launches:
-            if launch.campaign == name:
-                _write_launch(launch)
-        for group in document.unexplained:
-            if group.campaign == name:
-                _write_group(group)
+    names = dict.fromkeys(one.campaign for one in (*document.launches, *document.unexplained))
+    for name in names:
+        print_blocks(_show_launch(one) for one in document.launches if one.campaign == name)
+        print_blocks(_show_group(one) for one in document.unexplained if one.campaign == name)
 
 
-def _write_launch(launch: UnknownLaunch) -> None:
-    people = count_words(launch.recipients, "recipient")
-    print_text(f"{launch.campaign}/{launch.message}  launch {launch.key}, {people}", bold=True)
-    print_prose(f"  about to be sent {show_time(launch.intent_at, to_second=True)}; {launch.detail}")
+def _show_launch(launch: UnknownLaunch) -> Section:
+    people = count_words(launch.recipients, "person", "people")
+    title = f"{launch.campaign}/{launch.message}  text {launch.key}, to {people}"
+    about = Sentence(f"about to be sent {show_time(launch.intent_at, to_second=True)}; {launch.detail}")
     if not launch.candidates:
-        print_prose("  the service lists nothing that may be it; `runner apply` settles it")
-        return
+        nothing = "the service lists nothing that may be it; `runner apply` settles it"
+        return Section(title, [about, Sentence(nothing)])
     rows = [
         (
             one.project_launch_guid,
@@ -96,17 +94,19 @@ def _write_launch(launch: UnknownLaunch) -> None:
         )
         for one in launch.candidates
     ]
-    print_table(("the service's launch", "started", "recipients", "of them ours", "text"), rows)
-
-
-def _write_group(group: ListedGroup) -> None:
-    names = f"{group.campaign}/{' or '.join(group.messages)}"
-    launches = count_words(len(group.launches), "launch", "launches")
-    people = count_words(group.recipients, "recipient")
-    print_text(f"{names}  {launches} that no record explains, {people} held", bold=True)
-    print_prose(
-        f"  under the tag {group.tag!r}, with another text, or to other people, than this campaign plans"
+    heads = (
+        "the service's launch",
+        Column("started", "text"),
+        "people",
+        "of them ours",
+        Column("text", "text"),
     )
+    return Section(title, [about, TableBlock(heads, rows)])
+
+
+def _show_group(group: ListedGroup) -> Section:
+    texts = count_words(len(group.launches), "text")
+    people = count_words(group.recipients, "person", "people")
     rows = [
         (
             one.project_launch_guid,
@@ -116,11 +116,16 @@ def _write_group(group: ListedGroup) -> None:
         )
         for one in group.launches[:_SHOWN]
     ]
-    print_table(("the service's launch", "started", "kind", "recipients held"), rows)
-    if len(group.launches) > _SHOWN:
-        print_prose(f"  and {len(group.launches) - _SHOWN:,} more (--format json lists all)")
+    heads = ("the service's launch", Column("started", "text"), Column("kind", "text"), "people held")
     choice = " --message ID" if len(group.messages) > 1 else ""
-    print_prose(
-        f"  --adopt-all{choice}: a run whose record is lost sent them; these people are not texted again"
+    more = len(group.launches) - _SHOWN
+    return Section(
+        f"{group.campaign}/{' or '.join(group.messages)}  {texts} that no record explains, {people} held",
+        [
+            Sentence(f"under the tag {group.tag!r}, {_PLANNED_OTHERWISE}"),
+            TableBlock(heads, rows),
+            *([Sentence(f"and {more:,} more (--format json lists all)")] if more > 0 else []),
+            Sentence(f"--adopt-all{choice}: a run whose record is lost sent them; nobody gets them again"),
+            Sentence("--not-sent-all: somebody else sent them; the next `runner apply` texts these people"),
+        ],
     )
-    print_prose("  --not-sent-all: somebody else sent them; the next `runner apply` texts these people")
