@@ -307,7 +307,9 @@ class _Resolving:
                 stat, people = candidate.stat, people | candidate.recipients
                 at, guid = write_moment(stat.project_launch_start, utc_now()), stat.project_launch_guid
                 with self.session.ledger.writing() as connection:
-                    adopt_in_part(connection, one.campaign.name, one.launch.launch, guid, at, people)
+                    adopt_in_part(
+                        connection, one.campaign.name, one.launch.launch, guid, at, frozenset(people)
+                    )
             elif not isinstance(one.launch, Verdict):
                 record = self.session.record_of(one.campaign)
                 self.session.recover(one.campaign, record).adopt_unexplained(name, [one.launch])

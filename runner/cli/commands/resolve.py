@@ -71,8 +71,8 @@ def _write_human(left: Unresolved) -> None:
     document = left.document
     if not left:
         print_prose("Nothing is unresolved.")
-    names = dict.fromkeys(one.campaign for one in (*document.launches, *document.unexplained))
-    for name in names:
+    names = [one.campaign for one in document.launches] + [one.campaign for one in document.unexplained]
+    for name in dict.fromkeys(names):
         print_blocks(_show_launch(one) for one in document.launches if one.campaign == name)
         print_blocks(_show_group(one) for one in document.unexplained if one.campaign == name)
 
