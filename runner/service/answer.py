@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
 MOST_BODY = 64 << 20
-"""Bytes of a body, decompressed; also of a whole answer on the wire. `http.client` bounds lines and headers."""
+"""Bytes of a body, decompressed; also of a whole answer on the wire. `http.client` bounds the head."""
 LATE = "it did not answer in time"
 UNREADABLE = "its answer cannot be read"
 NO_ANSWER = "the connection broke before an answer came"
