@@ -80,8 +80,7 @@ class Recorder:
         is_older: returns whether the first text of the file at a path lacks something of the second.
         describe: returns a commit's message, given the commit that it comes after.
         attempt: returns the finding for a file, or None if an error concerns only that file.
-        author: git's author variables, for clones without a user.
-        signs: whether commits are signed, as with `git commit`.
+        author: git's author variables, for clones without a configured user.
         current: the branch that is checked out; None for a detached HEAD.
     """
 
@@ -92,7 +91,6 @@ class Recorder:
     describe: Callable[[str, Sequence[RecordedFile]], str]
     attempt: Callable[[Path, Callable[[], RecordedFile | None]], RecordedFile | None]
     author: Mapping[str, str] = field(default_factory=dict)
-    signs: bool = False
     current: str | None = None
 
     def commit(self) -> Recorded:
@@ -165,8 +163,12 @@ class Recorder:
         blobs = dict(zip((change.path for change in changes), self._store(changes), strict=True))
         # Made without an index; the commit proper has the user's name, and a signature where that is usual.
         files = write_commit(git, blobs, parent)
-        options = ["-p", parent, *(["-S"] if self.signs else [])]
-        made = git.run("commit-tree", f"{files}^{{tree}}", *options, text=message, environment=self.author)
+        listed = git.ask("config", "--get-regexp", r"^(user\.email|commit\.gpgsign)$").output
+        config = dict(line.lower().split(" ", 1) for line in listed.splitlines() if " " in line)
+        signing = ["-S"] if config.get("commit.gpgsign") in ("true", "yes", "on", "1") else []
+        author = {} if "user.email" in config else self.author
+        tree = f"{files}^{{tree}}"
+        made = git.run("commit-tree", tree, "-p", parent, *signing, text=message, environment=author)
         return made, message
 
     def _store(self, changes: Sequence[RecordedFile]) -> list[str]:

@@ -90,14 +90,16 @@ class StateRef:
         name: the ref's full name.
         objects: reads what was fetched.
         head: the tip of the remote's default branch, when the ref was last looked for.
+        targets: the targets that had a ref on the remote then.
     """
 
-    def __init__(self, git: Git, remote: str, target: str) -> None:
+    def __init__(self, git: Git, remote: str, target: str, objects: ObjectReader | None = None) -> None:
         self.git = git
         self.remote = remote
         self.name = name_ref(target)
-        self.objects = ObjectReader(git)
+        self.objects = objects or ObjectReader(git)
         self.head: str | None = None
+        self.targets: frozenset[str] = frozenset()
         # By what the repository names its objects: `sha1` or `sha256`.
         self._format: str | None = None
         self._listed: dict[str, dict[str, str]] = {}
@@ -140,10 +142,11 @@ class StateRef:
             GitError: the remote cannot be asked.
         """
         try:
-            found = self.git.list_refs(self.remote, self.name, "HEAD")
+            found = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
         except UnreachableError as error:
             raise self._unusable(error.message) from None
         self.head = found.get("HEAD")
+        self.targets = frozenset(read_target(name) for name in found if name.startswith(f"{NAMESPACE}/"))
         return found.get(self.name)
 
     def read(self) -> Snapshot:

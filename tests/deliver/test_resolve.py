@@ -50,12 +50,12 @@ def test_what_is_held_is_shown_with_what_settling_it_would_do(
     assert (shown.code, shown.err) == (4, "")
     lines = shown.out.splitlines()
     assert lines[:2] == [
-        "pulse/ask  2 texts that no record explains, 2 people held",
+        "pulse/ask: 2 texts that no record explains, 2 people held",
         "  under the tag 'pulse-2026', with another text, or to other people, than this campaign plans",
     ]
     assert [guid in shown.out for guid in faulty.guids] == [True, True, False]
     assert lines[-2:] == [
-        "  --adopt-all: a run whose record is lost sent them; nobody gets them again",
+        "  --adopt-all: a run whose record is lost sent them; these people are not texted again",
         "  --not-sent-all: somebody else sent them; the next `runner apply` texts these people",
     ]
 

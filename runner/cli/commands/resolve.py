@@ -8,20 +8,23 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_prose, show
+from runner.cli.console import show
 from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import print_blocks
-from runner.view.blocks import Column, Section, Sentence, TableBlock
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.view.blocks import Block
     from runner.workflow.resolve import ListedGroup, UnknownLaunch, Unresolved
     from runner.workflow.scope import Scope
 
+_COLUMNS = ("the service's launch", Column("started", "text"))
 _SHOWN = 5
 """Most launches of a group that are named."""
-_PLANNED_OTHERWISE = "with another text, or to other people, than this campaign plans"
 
 
 @click.command(
@@ -63,27 +66,23 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
         require_approval(question, is_approved=auto_approve)
 
     left = resolve_launches(scope, word, approve)
-    show(left, format_, {"human": _write_human})
+    show(left, format_, {"human": lambda found: print_blocks(_show(found))})
     return left.exit_code
 
 
-def _write_human(left: Unresolved) -> None:
-    document = left.document
+def _show(left: Unresolved) -> Iterator[Block]:
     if not left:
-        print_prose("Nothing is unresolved.")
+        yield Sentence("Nothing is unresolved.")
+    document = left.document
     names = [one.campaign for one in document.launches] + [one.campaign for one in document.unexplained]
     for name in dict.fromkeys(names):
-        print_blocks(_show_launch(one) for one in document.launches if one.campaign == name)
-        print_blocks(_show_group(one) for one in document.unexplained if one.campaign == name)
+        yield from (_show_launch(one) for one in document.launches if one.campaign == name)
+        yield from (_show_group(one) for one in document.unexplained if one.campaign == name)
 
 
 def _show_launch(launch: UnknownLaunch) -> Section:
     people = count_words(launch.recipients, "person", "people")
-    title = f"{launch.campaign}/{launch.message}  text {launch.key}, to {people}"
-    about = Sentence(f"about to be sent {show_time(launch.intent_at, to_second=True)}; {launch.detail}")
-    if not launch.candidates:
-        nothing = "the service lists nothing that may be it; `runner apply` settles it"
-        return Section(title, [about, Sentence(nothing)])
+    when = show_time(launch.intent_at, to_second=True)
     rows = [
         (
             one.project_launch_guid,
@@ -94,14 +93,12 @@ def _show_launch(launch: UnknownLaunch) -> Section:
         )
         for one in launch.candidates
     ]
-    heads = (
-        "the service's launch",
-        Column("started", "text"),
-        "people",
-        "of them ours",
-        Column("text", "text"),
-    )
-    return Section(title, [about, TableBlock(heads, rows)])
+    facts = [f"about to be sent {when}; {launch.detail}"]
+    if not rows:
+        facts.append("the service lists nothing that may be it; `runner apply` settles it")
+    columns = (*_COLUMNS, "people", "of them ours", Column("text", "text"))
+    title = f"{launch.campaign}/{launch.message}: text {launch.key}, to {people}"
+    return Section(title, [Items(facts), TableBlock(columns, rows)])
 
 
 def _show_group(group: ListedGroup) -> Section:
@@ -116,16 +113,14 @@ def _show_group(group: ListedGroup) -> Section:
         )
         for one in group.launches[:_SHOWN]
     ]
-    heads = ("the service's launch", Column("started", "text"), Column("kind", "text"), "people held")
+    table = TableBlock((*_COLUMNS, Column("kind", "text"), "people held"), rows)
     choice = " --message ID" if len(group.messages) > 1 else ""
-    more = len(group.launches) - _SHOWN
-    return Section(
-        f"{group.campaign}/{' or '.join(group.messages)}  {texts} that no record explains, {people} held",
-        [
-            Sentence(f"under the tag {group.tag!r}, {_PLANNED_OTHERWISE}"),
-            TableBlock(heads, rows),
-            *([Sentence(f"and {more:,} more (--format json lists all)")] if more > 0 else []),
-            Sentence(f"--adopt-all{choice}: a run whose record is lost sent them; nobody gets them again"),
-            Sentence("--not-sent-all: somebody else sent them; the next `runner apply` texts these people"),
-        ],
-    )
+    ways = [
+        f"--adopt-all{choice}: a run whose record is lost sent them; these people are not texted again",
+        "--not-sent-all: somebody else sent them; the next `runner apply` texts these people",
+    ]
+    if len(group.launches) > _SHOWN:
+        ways.insert(0, f"and {len(group.launches) - _SHOWN:,} more (--format json lists all)")
+    about = f"under the tag {group.tag!r}, with another text, or to other people, than this campaign plans"
+    title = f"{group.campaign}/{' or '.join(group.messages)}: {texts} that no record explains, {people} held"
+    return Section(title, [Items([about]), table, Items(ways)])

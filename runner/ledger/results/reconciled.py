@@ -191,8 +191,8 @@ def _compose_sessions(connection: Connection) -> Insert:
     )
 
 
-_STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in sessions.c], winner="last")
-_STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c], winner="last")
+_STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in sessions.c])
+_STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c])
 
 
 def read_totals(

@@ -205,7 +205,7 @@ class RecordCopies:
         changed = []
         for name, commit in sorted(refs.items()):
             target = read_target(name)
-            ref = StateRef(self._clone.git, self.remote, target)
+            ref = StateRef(self._clone.git, self.remote, target, self._clone.objects)
             snapshot = ref.read_at(commit) or ref.read()
             self._refs[target], self._found[target] = ref, snapshot
             places = _Places(self._scope.paths, target)
@@ -333,9 +333,6 @@ def _make_recorder(
     failures: Failures,
 ) -> Recorder:
     root = clone.root
-    listed = clone.git.ask("config", "--get-regexp", r"^(user\.email|commit\.gpgsign)$").output
-    config = dict(line.lower().split(" ", 1) for line in listed.splitlines() if " " in line)
-    is_named = "user.email" in config or "GIT_COMMITTER_EMAIL" in environ
     return Recorder(
         clone,
         files,
@@ -343,9 +340,8 @@ def _make_recorder(
         partial(_is_older, root, environ),
         partial(describe_changes, clone, environ, files),
         partial(_attempt, failures),
-        {} if is_named else choose_author(environ),
-        signs=config.get("commit.gpgsign") in ("true", "yes", "on", "1"),
-        current=current,
+        {} if "GIT_COMMITTER_EMAIL" in environ else choose_author(environ),
+        current,
     )
 
 
@@ -397,12 +393,13 @@ def _place_below(root: Path, file: Path) -> Path:
 
 
 def _leave_out_ignored(clone: Clone, files: Sequence[Path]) -> list[Path]:
-    """Return the files not ignored by git, which ignores the sandbox's lockfiles."""
+    """Return the files not ignored by git, which ignores the sandbox's lockfiles but nothing committed."""
     names = [file.relative_to(clone.root).as_posix() for file in dict.fromkeys(files)]
-    if not names:
-        return []
-    listed = "".join(f"{name}\0" for name in names)
-    ignored = clone.git.ask("check-ignore", "-z", "--stdin", text=listed).output.split("\0")
+    new = [name for name in names if clone.objects.find("HEAD", name) is None]
+    ignored = set[str]()
+    if new:
+        listed = "".join(f"{name}\0" for name in new)
+        ignored.update(clone.git.ask("check-ignore", "-z", "--stdin", text=listed).output.split("\0"))
     return [clone.root / name for name in names if name not in ignored]
 
 

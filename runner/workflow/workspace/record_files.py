@@ -71,6 +71,7 @@ class RecordFiles:
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
     _named: dict[str, list[Path]] = field(default_factory=dict)
+    _is_kept: bool = False
 
     @classmethod
     def find(cls, paths: Sequence[Path], key: TargetKey) -> RecordFiles:
@@ -97,8 +98,9 @@ class RecordFiles:
         texts = self.read_texts(needs_shared=needs_shared)
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
-            if not require_key(connection, self.key):
+            if not require_key(connection, self.key) and not self._is_kept:
                 _require_kept(f"{self.key.target}{SUPPRESSIONS_SUFFIX}")
+                self._is_kept = True
             known = find_absorbed(connection, sorted(set(digests.values())))
         new = [file for file in texts if digests[file] not in known]
         if not new:

@@ -24,7 +24,7 @@ from runner.errors import LockfileError, RunnerError
 from runner.git.command import GitError
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, advise_timeout, hold_lease
 from runner.git.ref_state import STATE_FILE, State, advise_removal, append, dump_state, read_state
-from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, read_target
+from runner.git.state_ref import Snapshot, StateRef
 from runner.github.job import find_git_settings
 from runner.ledger.engine import find_sqlite_file
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
@@ -121,6 +121,15 @@ class StateRemote:
         self.note_known(texts)
         return texts
 
+    def read_text(self, name: str) -> str:
+        """Return the text of a file on the ref; an empty one if it is not there.
+
+        Raises:
+            GitError: as for `read_record_texts`.
+        """
+        blob = self._read_files().get(name)
+        return "" if blob is None else self.ref.load(blob)
+
     def leave_out(self) -> None:
         """Go on without the remote, which cannot be reached, in a command that only reads or decides."""
         self._seen = Snapshot()
@@ -183,8 +192,9 @@ class StateRemote:
         """
         if self._is_left_out:
             return set()
-        names = map(read_target, self.ref.git.list_refs(self.ref.remote, f"{NAMESPACE}/*"))
-        refs = {name: StateRef(self.ref.git, self.ref.remote, name) for name in set(names).difference(known)}
+        self._read_files()
+        names = self.ref.targets.difference(known)
+        refs = {name: StateRef(self.ref.git, self.ref.remote, name) for name in names}
         return {name for name, ref in refs.items() if ref.read().files.keys() - {STATE_FILE}}
 
     @contextmanager
