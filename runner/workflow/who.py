@@ -229,17 +229,10 @@ def _read_phone(written: str, regions: Sequence[str]) -> str:
 
 def _describe_planned(item: PlanResult) -> PersonCampaign:
     decisions = item.planner.watched
+    missing = [one for one in decisions.items() if one[1].disposition != "already_sent"]
+    next_texts = tuple(_describe_decision(*one) for one in missing)
     return PersonCampaign(
-        item.campaign.name,
-        show_path(item.campaign.file),
-        bool(decisions),
-        (),
-        (),
-        tuple(
-            _describe_decision(message, decision)
-            for message, decision in decisions.items()
-            if decision.disposition != "already_sent"
-        ),
+        item.campaign.name, show_path(item.campaign.file), bool(decisions), (), (), next_texts
     )
 
 
@@ -251,15 +244,8 @@ def _describe_decision(message: str, decision: Decision) -> NextText:
 
 
 def _describe_text(text: RecordedText) -> ReceivedText:
-    return ReceivedText(
-        text.message,
-        text.arm,
-        text.is_certain,
-        text.at,
-        text.project_launch_guid,
-        None if text.definition is None else tuple(_list_texts(text.definition)),
-        text.session,
-    )
+    texts = None if text.definition is None else tuple(_list_texts(text.definition))
+    return build(ReceivedText, text, texts=texts)
 
 
 def _describe_answer(answer: RecordedAnswer) -> GivenAnswer:
