@@ -24,8 +24,9 @@ from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.sendings import count_answered
 from runner.plan.model import MessagePlan
 from runner.report.gathering import read_refusals
-from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
-from runner.view.html import write_html
+from runner.view.blocks import Column, Sentence, TableBlock
+from runner.view.html import Shown
+from runner.wording import count_words, show_time
 from runner.workflow.campaigns import show_path
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
@@ -34,12 +35,13 @@ from runner.workflow.plans.planning import list_unread
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.record.campaign_record import Record
+    from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
 
@@ -47,6 +49,8 @@ COUNTS = ("planned", "sent", "queued", "active", "complete", "answered", "unreso
 """The counts of a message that are always shown."""
 LEFT_OUT = ("deferred", "open_session", "no_rule")
 """Counts of people who are left out for now, shown only if there are any."""
+_ESSENTIAL = {"planned", "sent", "answered"}
+"""Counts that are shown even if all are zeros."""
 _TOTALLED = {
     **{name: name for name in ("queued", "active", "complete", "rejected", "reconciled_at", "launches")},
     "reconciled_launches": "reconciled",
@@ -143,7 +147,7 @@ class StatusDocument(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class StatusResult(Described):
+class StatusResult(Described, Shown):
     """The status of campaigns; iterates over them.
 
     Attributes:
@@ -169,18 +173,63 @@ class StatusResult(Described):
         """The status as a document."""
         return StatusDocument(tuple(self.statuses), tuple(self.gone))
 
-    def _repr_html_(self) -> str:
-        """Return the status as HTML for notebooks."""
+    def show(self) -> Iterator[Block]:
+        """Yield the counts of each message, and what is only partly known or does not add up."""
+        if not self.statuses:
+            return
+        columns = [name for name in (COUNTS[0], *LEFT_OUT, *COUNTS[1:]) if self._is_worth_showing(name)]
         rows = [
-            [status.name, message.id, *(getattr(message, column) for column in COUNTS)]
+            [status.name, message.id, *(getattr(message, column) for column in columns)]
             for status in self.statuses
             for message in status.messages
         ]
-        paused = [f"{one.name} is {one.pause.describe()}." for one in self.statuses if one.pause is not None]
-        gone = [f"The file of {name} is gone." for name in self.gone]
-        target = [Sentence(f"Target: {self.statuses[0].target}")] if self.statuses else []
-        table = TableBlock(("campaign", Column("message", "text"), *COUNTS), rows)
-        return write_html([Section("Status", [*target, table, Items([*paused, *gone])])])
+        names = ["to send" if name == "planned" else name.replace("_", " ") for name in columns]
+        essential = frozenset({"campaign", "message", "to send", *_ESSENTIAL})
+        yield Sentence(f"Target: {self.statuses[0].target}", "strong")
+        yield TableBlock(("campaign", Column("message", "text"), *names), rows, essential=essential)
+        yield from map(Sentence, _list_remarks(self.statuses))
+
+    def _is_worth_showing(self, column: str) -> bool:
+        counts = [getattr(message, column) for status in self.statuses for message in status.messages]
+        # What is not known is no zero.
+        return column in _ESSENTIAL or any(counts) or (column in COUNTS and None in counts)
+
+
+def _list_remarks(statuses: Sequence[CampaignStatus]) -> Iterator[str]:
+    """Yield lines about partly known launches and about counts that don't add up."""
+    stale = []
+    for status in statuses:
+        if status.pause is not None:
+            yield f"{status.name} is {status.pause.describe()}."
+        if status.unread_replies is not None:
+            yield f"{status.name} waits: {status.unread_replies.reason}."
+        for message in status.messages:
+            name = f"{status.name}/{message.id}"
+            if message.next_due:
+                yield f"{name}: the first of those deferred is due at {show_time(message.next_due)}."
+            if message.launches and not message.reconciled_launches:
+                stale.append(name)
+            elif message.launches != message.reconciled_launches or message.partly_known:
+                yield f"{name}: {_describe_part(message)}"
+            if message.differing_launches:
+                launches = count_words(message.differing_launches, "launch", "launches")
+                yield (
+                    f"{name}: the service contradicts itself about the answers to {launches}; follow-ups "
+                    "that go by answers wait. `runner reconcile` says more."
+                )
+    if stale:
+        yield f"Not reconciled since the send: {', '.join(stale)}. `runner reconcile` reads what came in."
+
+
+def _describe_part(message: MessageStatus) -> str:
+    """Describe the part of a message's launches that is known: `reconciled at …, 60 of 61 launches`."""
+    launches = f"{message.launches:,} launches"
+    when = "not known" if message.reconciled_at is None else show_time(message.reconciled_at)
+    text = f"reconciled at {when}, {message.reconciled_launches:,} of {launches}"
+    parts = [
+        f"{part.name} {part.count:,} in {part.launches:,} of {launches}" for part in message.partly_known
+    ]
+    return f"{text}; {', '.join(parts)}." if parts else f"{text}."
 
 
 def find_project_status(scope: Scope) -> StatusResult:

@@ -10,7 +10,6 @@ from runner.cli.command import Command
 from runner.cli.console import print_json
 from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import show_blocks
-from runner.cli.output.status import show_status
 from runner.workflow.observer import note
 from runner.workflow.status import find_project_status
 
@@ -35,7 +34,7 @@ def command(scope: Scope, format_: str) -> int:
     if format_ == "json":
         print_json(result.document)
     elif result.statuses:
-        show_blocks(show_status(result.statuses), format_)
+        show_blocks(result.show(), format_)
     if result.unread and not scope.quiet:
         unread = ", ".join(result.unread)
         note(
