@@ -277,7 +277,7 @@ def test_each_campaign_is_approved_for_itself(desk: Desk) -> None:
     done = desk.apply()
     assert done.returncode == 5
     assert f"Left out: other is not approved: nothing was approved yet\n{HOW}" in done.stderr
-    assert done.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+    assert done.stdout == "pulse: 4 people texted.\n"
     assert desk.plan()["to-send"] == "4"
 
 

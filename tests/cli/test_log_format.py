@@ -48,7 +48,7 @@ def read_records(text: str) -> list[dict[str, Any]]:
 def test_notes_become_records(run: Run, folder: Path) -> None:
     """What a run remarks is a record with its level and campaign; standard output stays the same."""
     done = run("apply", "--auto-approve", "-v", *JSON, cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 people texted.\n")
     target, *sent = read_records(done.stderr)
     assert not re.search("555010|Ada|Acme", done.stderr)
     assert target["message"].startswith("Target: sandbox.")

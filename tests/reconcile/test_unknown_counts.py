@@ -353,7 +353,7 @@ def test_a_difference_that_is_accepted_lets_reminders_go(pulse: Pulse) -> None:
         "Launches whose answers were accepted as the service lists them: 1."
         in pulse.read_ask("report")["discrepancies"]
     )
-    assert pulse.run("apply", "--auto-approve").stdout == "pulse: 1 recipient texted in 1 launch.\n"
+    assert pulse.run("apply", "--auto-approve").stdout == "pulse: 1 person texted.\n"
 
 
 @pytest.mark.slow
