@@ -340,15 +340,12 @@ class _Planning:
         if not (document or is_told):
             return document, [], None
         coverages, asking = store.cover(planned), None
-        if is_job and find_status(coverages) == "needed":
-            # Imported here: only jobs that ask for approvals need GitHub.
-            from runner.workflow.review.approving import add_growth
+        if is_job and document and find_status(coverages) == "needed":
+            # Only jobs that ask for approvals need GitHub.
             from runner.workflow.review.reviewers import plan_asking
 
-            coverages = add_growth(coverages)
-            if document:
-                digest = document.plan_digest
-                asking = plan_asking(digest, store.find_denial(planned, digest))
+            digest = document.plan_digest
+            asking = plan_asking(digest, store.find_denial(planned, digest))
         if document:
             earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
             document = add_coverage(document, coverages).replace(earlier=earlier)

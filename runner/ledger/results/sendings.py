@@ -36,45 +36,35 @@ BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), laun
 
 @dataclass(slots=True)
 class SentCount:
-    """The sends of one message, in all and since a moment.
+    """The recipients of one message since a moment: those texted, and those whose texts were rejected."""
 
-    `launches`, `recipients` and `rejected` count from that moment; `before` counts earlier recipients.
-    """
-
-    launches: int = 0
     recipients: int = 0
-    before: int = 0
     rejected: int = 0
 
 
 def count_sent(
     connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]
 ) -> dict[str, SentCount]:
-    """Return the sends of each message of a campaign.
+    """Return the sends of each message of a campaign since a moment.
 
     `since` is UTC, ISO 8601, to the second. `message_ids` maps former ids of messages to current ones.
     """
-    is_since = launches.c.outcome_at >= since
     query = (
-        select(
-            launches.c.message,
-            launches.c.state,
-            func.sum(case((is_since, 1), else_=0)),
-            func.sum(case((is_since, launches.c.recipients), else_=0)),
-            func.sum(launches.c.recipients),
+        select(launches.c.message, launches.c.state, func.sum(launches.c.recipients))
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state.in_(("sent", "rejected")),
+            launches.c.outcome_at >= since,
         )
-        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(("sent", "rejected")))
         .group_by(launches.c.message, launches.c.state)
     )
     found: dict[str, SentCount] = {}
-    for message, state, count, recipients, all_recipients in connection.execute(query):
+    for message, state, recipients in connection.execute(query):
         one = found.setdefault(message_ids.get(message, message), SentCount())
         if state == "rejected":
             one.rejected += recipients
         else:
-            one.launches += count
             one.recipients += recipients
-            one.before += all_recipients - recipients
     return found
 
 
