@@ -81,7 +81,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     # One counts the results of reports, the other reads people from Parquet.
     "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
     "fsspec": ("runner.source.storage",),
-    "pyarrow": ("runner.cluster.columns", "runner.workflow.report"),
+    "pyarrow": ("runner.workflow.report",),
     "pandas": ("runner.workflow.report",),
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),

@@ -71,7 +71,7 @@ def test_a_ledger_that_is_gone(sent: Path, compare: Compare, capsys: pytest.Capt
     assert capsys.readouterr().out == (
         "pulse: changes since it was sent\n"
         "ask: 0 unchanged, 4 changed, 0 no longer in the audience, 0 new\n"
-        "  4 people's texts have changed; the old one is not in this ledger\n"
+        "  and texts not in this ledger, for 4 people\n"
     )
 
 

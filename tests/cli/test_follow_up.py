@@ -297,7 +297,7 @@ def test_a_broken_follow_up_keeps_back_its_first_message(
     said, hint = told.split("\n", 1)
     line = f'  |     text: "{text}"\n  |           ^\n'
     problem = f"campaigns/pulse.yaml:11:11: error: {said}\n{line}{hint}"
-    assert refused.stderr == f"{problem}Error: 1 error: nothing was sent\n"
+    assert refused.stderr == f"{problem}Error: 1 error: nothing was done\n"
     assert list(file.parent.iterdir()) == [file]
     file.write_text(BROKEN.format(text="Still there?"), encoding="utf-8")
     assert (

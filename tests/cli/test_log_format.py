@@ -75,7 +75,7 @@ def test_problems_have_their_place(run: Run, folder: Path) -> None:
     problem, end = read_records(done.stderr)
     assert (problem["level"], problem["code"]) == ("error", "recipient-phone-invalid")
     assert (problem["file"], problem["line"], problem["column"]) == ("campaigns/pulse.yaml", 6, 12)
-    assert end["message"] == "1 error: nothing was sent"
+    assert end["message"] == "1 error: nothing was done"
     assert "555010" not in done.stderr
     file.write_text(file.read_text().replace("+1415555010199999", "4155550101"), encoding="utf-8")
     problem, _ = read_records(run("plan", *JSON, cwd=folder).stderr)

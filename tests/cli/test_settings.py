@@ -46,7 +46,7 @@ def test_the_command_line_takes_the_same_settings() -> None:
 
 
 def test_each_variable_is_in_the_table() -> None:
-    """A RUNNER_ variable that the code names is a setting's, or a part of a profile."""
+    """A RUNNER_ variable that the code names is a setting's."""
     named = {
         name
         for file in (REPOSITORY / "runner").rglob("*.py")
@@ -54,7 +54,6 @@ def test_each_variable_is_in_the_table() -> None:
     }
     known = {one.variable for one in SETTINGS}
     assert named - known <= {
-        "RUNNER_PROFILE_DIR",
         "RUNNER_SANDBOX_API_KEY",
         "RUNNER_APPROVED_BY",
         "RUNNER_PLAN_DENIED_BY",

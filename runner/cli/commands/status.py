@@ -15,7 +15,6 @@ from runner.workflow.status import find_project_status
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
-    from runner.workflow.status import StatusResult
 
 
 @click.command(
@@ -36,18 +35,9 @@ def command(scope: Scope, format_: str) -> int:
         print_json(result.document)
     elif result.statuses:
         show_blocks(result.show(), format_)
-    if not scope.quiet:
-        _note_gaps(result)
-    return int(result.has_failed)
-
-
-def _note_gaps(result: StatusResult) -> None:
-    """Note what is missing, and the command that brings it in."""
-    if result.unfilled:
-        unfilled = ", ".join(result.unfilled)
-        note(f"The ledger lacks launches that a lockfile has: {unfilled}. `runner reconcile` brings them in.")
-    if result.unread:
+    if result.unread and not scope.quiet:
         unread = ", ".join(result.unread)
         note(
             f"A follow-up is due, and waits for answers to be read: {unread}. `runner reconcile` reads them."
         )
+    return int(result.has_failed)
