@@ -59,7 +59,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.template",
         "runner.text.cells",
         "runner.text.language",
-        "runner.text.preview",
         "runner.report.documents.template",
         "runner.sandbox.inbox.pages",
     ),
@@ -78,8 +77,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git", "runner.cli.commands.demo"),
-    # One counts the results of reports, the other reads people from Parquet.
-    "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
+    "duckdb": ("runner.report.columns.engine",),
     "fsspec": ("runner.source.storage",),
     "pyarrow": ("runner.workflow.report",),
     "pandas": ("runner.workflow.report",),

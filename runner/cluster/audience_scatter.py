@@ -41,7 +41,7 @@ ROWS_PER_PARTITION = 40_000
 """The most rows of a partition, unless there are too many: the least costs (docs/scale.md)."""
 _FEWEST_PARTITIONS = 8
 """Of a small audience, so that workers which join later have something to do."""
-_ROW_BYTES = {"csv": 50, "parquet": 10}
+_ROW_BYTES = 50
 """A low estimate: partitions that are too small cost less than those that are too large."""
 
 
@@ -113,7 +113,7 @@ def choose_partitions(campaigns: Iterable[Campaign]) -> int:
 
 def _guess_rows(source: RecipientSource) -> int:
     if isinstance(source, FileRecipients):
-        return measure_file(source.location) // _ROW_BYTES[source.format]
+        return measure_file(source.location) // _ROW_BYTES
     return 1
 
 

@@ -296,9 +296,7 @@ class RowReporter:
         for diagnostic in error.diagnostics:
             hint = diagnostic.hint
             if recipient is not None:
-                source = self._campaign.recipients[recipient.source]
-                unit = source.unit if isinstance(source, FileRecipients) else "line"
-                hint = f"first for the recipient in {unit} {recipient.line} of {recipient.file.name}"
+                hint = f"first for the recipient in line {recipient.line} of {recipient.file.name}"
             self._say_once(diagnostic, recipient, replace(diagnostic, hint=hint))
 
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:

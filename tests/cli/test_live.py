@@ -122,7 +122,7 @@ def test_no_other_secret_is_sent_as_a_credential(
     )
     assert done.stderr == (
         f"campaigns/targets.yaml:5:18: error: `targets.live.api_key_env` {words} [targets-variable]\n"
-        f"    {hint}\nError: 1 error: nothing was sent\n"
+        f"    {hint}\nError: 1 error: nothing was done\n"
     )
 
 

@@ -49,9 +49,9 @@ def command(
 ) -> int:
     """Show whole conversations as recipients will see them, worst cases first.
 
-    For each message these are the most segments, the longest text, and the branches of its templates that the
-    fewest people get. With --phone it says what this person got and gets next, as `runner who` does. Nothing
-    is sent. The whole audience is checked on the way.
+    For each message these are the one with the most segments, and the one with the longest text. With
+    --phone it says what this person got and gets next, as `runner who` does. Nothing is sent. The whole
+    audience is checked on the way.
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, message=message, cases=cases)
     if format_ == "json":
