@@ -60,7 +60,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.cells",
         "runner.text.language",
         "runner.text.preview",
-        "runner.report.documents.template",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (
