@@ -46,7 +46,7 @@ VALUES_BELOW: dict[str, set[str]] = {
 """The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
     # The sandbox shares nothing with the rest; its own description is no foreign file.
-    "yaml": ("runner.source.yaml", "runner.source.yaml_faults", "runner.sandbox.web.app"),
+    "yaml": ("runner.source.yaml", "runner.source.yaml_faults"),
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
@@ -59,7 +59,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.template",
         "runner.text.cells",
         "runner.text.language",
-        "runner.report.documents.template",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (

@@ -15,62 +15,42 @@ from runner.github.job_summary import append_summary
 from runner.report.columns.answer_files import BOM
 from runner.report.documents.formats import WRITERS
 from runner.report.documents.index import write_index
-from runner.report.documents.template import write_with_template
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from runner.report.model import CampaignReport
 
-_FITTING = {".json": fit_json, ".html": fit_html}
-
-if TYPE_CHECKING:
-    ReportDocument = tuple[str, Callable[[CampaignReport], str]]
-    """A format of reports: the ending of the file's name, and the function that writes it."""
+_FITTING = {"json": fit_json, "html": fit_html}
 
 
-def choose_documents(formats: Iterable[str], template_file: Path | None) -> dict[str, ReportDocument]:
-    """Return the documents to write, by format; formats that are not in `WRITERS` are skipped.
-
-    `template_file` is a Jinja2 template of the user's own.
-
-    Raises:
-        RunnerError: it cannot be read.
-    """
-    documents = {name: WRITERS[name] for name in dict.fromkeys(formats) if name in WRITERS}
-    if template_file is not None:
-        documents["template"] = _read_template(template_file)
-    return documents
-
-
-def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
+def print_reports(reports: Sequence[CampaignReport], format_: str) -> None:
     """Print one document after the other."""
     if reports:
-        suffix, write = document
-        text = "\n\n".join(write(report).rstrip("\n") for report in reports)
-        fit = _FITTING.get(suffix)
+        text = "\n\n".join(WRITERS[format_][1](report).rstrip("\n") for report in reports)
+        fit = _FITTING.get(format_)
         text = text if fit is None else fit(text, sys.stdout)
-        if suffix == ".json" or (suffix != ".md" and leads_to_file(sys.stdout)):
+        if format_ == "json" or (format_ != "md" and leads_to_file(sys.stdout)):
             click.echo(text)  # data, exactly
         else:
             print_text(text)
 
 
-def add_to_summary(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
+def add_to_summary(reports: Sequence[CampaignReport]) -> None:
     """Append reports to the summary of a GitHub job, if this is one, as far as it has room."""
-    append_summary("\n".join(map(document[1], reports)))
+    append_summary("\n".join(map(WRITERS["md"][1], reports)))
 
 
 def save_reports(
-    reports: Sequence[CampaignReport], documents: Mapping[str, ReportDocument], folder: Path, *, quiet: bool
+    reports: Sequence[CampaignReport], formats: Collection[str], folder: Path, *, quiet: bool
 ) -> None:
     """Write each report in each format to files, with an index for several in HTML."""
     for report in reports:
-        for suffix, write in documents.values():
+        for suffix, write in (WRITERS[name] for name in formats):
             _write(folder / f"{report.campaign}{suffix}", write(report), quiet=quiet)
-    if "html" in documents and len(reports) > 1:
+    if "html" in formats and len(reports) > 1:
         links = {report.campaign: quote(f"{report.campaign}.html") for report in reports}
         _write(folder / "index.html", write_index(reports, links), quiet=quiet)
 
@@ -85,13 +65,3 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
         raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
     if not quiet:
         note(f"Wrote {file}")
-
-
-def _read_template(file: Path) -> ReportDocument:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise RunnerError(f"the template {file} cannot be read: {reason}") from None
-    name = file.name.removesuffix(".j2")
-    return f".{name}", lambda report: write_with_template(report, text, file.name)
