@@ -59,7 +59,6 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.template",
         "runner.text.cells",
         "runner.text.language",
-        "runner.text.preview",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (
@@ -77,10 +76,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "click": ("runner.cli",),
     "rich": ("runner.cli.console",),
     "subprocess": ("runner.git", "runner.cli.commands.demo"),
-    # One counts the results of reports, the other reads people from Parquet.
-    "duckdb": ("runner.report.columns.engine", "runner.audience.parquet_table"),
+    "duckdb": ("runner.report.columns.engine",),
     "fsspec": ("runner.source.storage",),
-    "pyarrow": ("runner.cluster.columns", "runner.workflow.report"),
+    "pyarrow": ("runner.workflow.report",),
     "pandas": ("runner.workflow.report",),
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),
@@ -209,6 +207,7 @@ COMMANDS_KNOW = (
     "runner.errors",
     "runner.reasons",
     "runner.settings",
+    "runner.view",
     "runner.wording",
     "runner.sandbox",
 )

@@ -241,8 +241,8 @@ def _open_phones(
 ) -> PhoneColumn:
     rule = campaign.policy.landlines if role == "recipients" else None
     if isinstance(source, FileRecipients):
-        path, region, unit, form = source.path, source.region, source.unit, source.phone_form
-        return PhoneColumn(path, 1, region, _CODES[role], problems, findings, unit, rule, form)
+        path, region, form = source.path, source.region, source.phone_form
+        return PhoneColumn(path, 1, region, _CODES[role], problems, findings, rule, form)
     place = source.position
     return PhoneColumn(
         place.file, place.column, source.country, _CODES[role], problems, findings, landlines=rule
@@ -275,7 +275,7 @@ def iterate_source(
         entries = iter([read_inline(source, problems_of_rows, reads_consent=reads_consent)])
     else:
         read = partial(iterate_rows, source, names, problems_of_rows, findings, reads_consent=reads_consent)
-        entries = _iterate_entries(source, names, problems, read)
+        entries = _iterate_entries(source, problems, read)
     rows, read_phone, is_left_out = 0, phones.read, problems_of_rows.is_left_out
     for written, line, given, timezone, region, consent in entries:
         numbers = read_phone(written, line, region, timezone)
@@ -288,17 +288,16 @@ def iterate_source(
     tally.invalid += problems_of_rows.invalid
     tally.landlines += findings.counts["landline"]
     tally.blanked += findings.counts["cell-blank"]
-    problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column, phones.unit))
+    problems_of_rows.extend(findings.iterate_notes(phones.file, phones.column))
 
 
 def _iterate_entries(
     source: FileRecipients,
-    names: frozenset[str],
     files: Problems,
     read: Callable[[Table, FoundColumns], Iterator[Entry]],
 ) -> Iterator[Entry]:
     try:
-        with open_source(source, names) as table:
+        with open_source(source) as table:
             columns = find_columns(source, table, files)
             if columns is not None:
                 yield from read(table, columns)

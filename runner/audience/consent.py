@@ -215,7 +215,7 @@ class ConsentChange(NamedTuple):
         """Return the note of it, at the phone's first row in `file` and `line`."""
         source = sources[self.source]
         if isinstance(source, FileRecipients):
-            place = f"{source.unit} {self.line} of {source.path.name}"
+            place = f"line {self.line} of {source.path.name}"
         else:
             place = f"line {self.line} of {source.position.file.name}"
         words = f"{place} says {self.says} of the same phone: the last row decides"

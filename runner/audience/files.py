@@ -79,7 +79,7 @@ def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Di
 
 
 def _missing(source: FileRecipients, written: Path) -> Diagnostic:
-    siblings = [other.name for other in source.path.parent.glob(f"*.{source.format}")]
+    siblings = [other.name for other in source.path.parent.glob("*.csv")]
     close = difflib.get_close_matches(source.path.name, siblings, n=1)
     guess = f": did you mean {written.with_name(close[0])}?" if close else ""
     hint = "the path is relative to the campaign file"

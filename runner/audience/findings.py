@@ -99,7 +99,7 @@ class Findings:
         if reading == "unknown":
             self.add("consent-unknown", line)
 
-    def iterate_notes(self, file: Path, column: int, unit: str) -> Iterator[Diagnostic]:
+    def iterate_notes(self, file: Path, column: int) -> Iterator[Diagnostic]:
         """Yield a note of each kind, at its first line and `column` (from 1) of `file`."""
         if any(reading != "consent" for _, reading in self.words):
             message = f"the words of consent were read so: {self._list_words()}"
@@ -109,7 +109,7 @@ class Findings:
             severity: Severity = "note" if words is None else words.severity
             hint = _REPAIR_HINT if words is None else words.hint
             code = finding if finding.startswith(("cell-", "consent-")) else f"phone-{finding}"
-            message = self._describe(finding, lines, unit)
+            message = self._describe(finding, lines)
             yield Diagnostic(severity, code, message, file, lines[0], column, hint)
 
     def _list_words(self) -> str:
@@ -122,7 +122,7 @@ class Findings:
             parts += [f"{name}: {', '.join(shown)}"] if shown else []
         return "; ".join(parts)
 
-    def _describe(self, finding: Finding, lines: list[int], unit: str) -> str:
+    def _describe(self, finding: Finding, lines: list[int]) -> str:
         words, count = _WORDS.get(finding), self.counts[finding]
         if count == 1:
             if words is not None:
@@ -131,7 +131,7 @@ class Findings:
         listed = [f"{line:,}" for line in lines]
         if more := count - len(lines):
             listed.append(f"{more:,} more")
-        places = f"{unit}s {', '.join(listed[:-1])} and {listed[-1]}"
+        places = f"lines {', '.join(listed[:-1])} and {listed[-1]}"
         if words is not None:
             return f"{count:,} {words.several}: {words.consequence}, {places}"
         damage = DAMAGE_WORDS[finding].format("them")  # type: ignore[index]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -34,7 +33,8 @@ from runner.timing.legal_hours import check_region
 from runner.timing.zone import NameProblem, check_zone, keeps_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from runner.audience.table import Table
@@ -81,7 +81,6 @@ class PhoneColumn:
         column: their column, from 1; 1 in a CSV file.
         region: ISO 3166-1 alpha-2 code for numbers in national form.
         code: of the problems.
-        unit: the noun for the file's lines.
         landlines: the rule for numbers that surely get no texts; None for a list of people not to text. Where
             phones are texted premium numbers are refused, and toll-free ones warned of.
         form: the form of digits without a prefix, where a person has said so.
@@ -93,7 +92,6 @@ class PhoneColumn:
     code: str
     problems: Problems
     findings: Findings = field(default_factory=Findings)
-    unit: str = "line"
     landlines: Landlines | None = None
     form: PhoneForm | None = None
 
@@ -329,29 +327,15 @@ def leave_out_blank(variables: Variables) -> Variables:
     }
 
 
-@contextmanager
-def open_source(source: FileRecipients, names: Collection[str]) -> Iterator[Table]:
-    """Open an audience file, and read its header; columns that are not in `names` need not be readable.
-
-    Raises:
-        TableProblemError: it cannot be read.
-    """
-    if source.format == "csv":
-        with open_table(source.path, source.location, source.encoding) as table:
-            yield table
-        return
-    # Imported here: most audiences are CSV.
-    from runner.audience.parquet_table import open_parquet  # noqa: PLC0415
-
-    wanted = (*names, *source.columns.values())
-    with open_parquet(source.path, source.location, wanted) as table:
-        yield table
+def open_source(source: FileRecipients) -> AbstractContextManager[Table]:
+    """Open an audience file; raises TableProblemError."""
+    return open_table(source.path, source.location, source.encoding)
 
 
 def read_header(source: FileRecipients) -> list[str]:
     """Return the columns of an audience file by the names that templates use; none if it is wrong."""
     try:
-        with open_source(source, ()) as table:
+        with open_source(source) as table:
             return list(filter(None, name_columns(table.header)))
     except (OSError, TableProblemError):
         return []
@@ -375,7 +359,7 @@ def find_missing_columns(source: RecipientSource) -> list[Diagnostic]:
     """Return the columns that a source names and its file lacks; none if the file cannot be read."""
     problems = Problems()
     if isinstance(source, FileRecipients):
-        with contextlib.suppress(OSError, TableProblemError), open_source(source, ()) as table:
+        with contextlib.suppress(OSError, TableProblemError), open_source(source) as table:
             find_columns(source, table, problems)
     return list(problems)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, cast
 
 from runner.audience.encoding import is_text_encoding
 from runner.audience.files import check_file, expand_files
@@ -25,7 +25,6 @@ from runner.campaign.model import (
     Campaign,
     Consent,
     ConsentColumns,
-    FileFormat,
     FileRecipients,
     FrequencyCap,
     InlineRecipient,
@@ -347,9 +346,8 @@ class _Reader:
         return Policy(**read)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
-        for key in get_args(FileFormat):
-            if key in row:
-                return self._file(row, key)
+        if "csv" in row:
+            return self._file(row)
         return InlineRecipient(
             row["phone"],
             row.get("region"),
@@ -359,18 +357,17 @@ class _Reader:
             Consent(**row["consent"]) if "consent" in row else None,
         )
 
-    def _file(self, row: dict[str, Any], key: FileFormat) -> FileRecipients:
-        written: str = row[key]
+    def _file(self, row: dict[str, Any]) -> FileRecipients:
+        written: str = row["csv"]
         has_path = written.startswith(_FILE_URL) or not is_url(written)
         path = self._document.file.parent / written.removeprefix(_FILE_URL) if has_path else Path(written)
         return FileRecipients(
             path,
             row.get("phone_column", "phone"),
             row.get("region"),
-            self._position(row, key),
+            self._position(row, "csv"),
             row.get("timezone_column"),
             _read_consent_columns(row["consent"]) if "consent" in row else None,
-            key,
             str(path.absolute()) if has_path else written,
             row.get("region_column"),
             row.get("encoding"),

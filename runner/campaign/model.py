@@ -22,7 +22,6 @@ QuietHours = Literal["legal", "none"]
 OpenSessionRule = Literal["wait", "complete", "queue"]
 Variable: TypeAlias = str | int | float | bool | list["Variable"] | dict[str, "Variable"] | None
 Variables: TypeAlias = Mapping[str, Variable]
-FileFormat = Literal["csv", "parquet"]
 PhoneForm = Literal["international", "national"]
 """The form of phones that are digits with neither `+` nor another prefix."""
 Landlines = Literal["refuse", "warn", "allow"]
@@ -74,7 +73,7 @@ class InlineRecipient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileRecipients:
-    """An audience file: every column is a variable, one column is the phone.
+    """An audience file (CSV): every column is a variable, one column is the phone.
 
     Attributes:
         path: its path; of a URL, the name in messages.
@@ -82,7 +81,7 @@ class FileRecipients:
         timezone_column: column of IANA names; None to use the regions, or the numbers.
         location: an absolute path, or a URL, valid in every process.
         region_column: column of legal regions; None to use the numbers.
-        encoding: of a CSV file; None to detect it.
+        encoding: None to detect it.
         skips_invalid: True to skip unreadable rows instead of reporting errors.
         phone_form: the form of digits without a prefix; None to read them both ways.
     """
@@ -93,7 +92,6 @@ class FileRecipients:
     position: Position
     timezone_column: str | None = None
     consent: ConsentColumns | None = None
-    format: FileFormat = "csv"
     location: str = ""
     region_column: str | None = None
     encoding: str | None = None
@@ -112,11 +110,6 @@ class FileRecipients:
             "consent.date_column": None if consent is None else consent.date_column,
         }
         return {key: name for key, name in named.items() if name is not None}
-
-    @property
-    def unit(self) -> str:
-        """The noun for its lines."""
-        return "line" if self.format == "csv" else "row"
 
     @property
     def url(self) -> str | None:

@@ -14,7 +14,7 @@ from runner.campaign.scales import find_scale_problem
 from runner.source.json_schema import write_flow
 from runner.source.normalize import suggest
 from runner.source.quantity import read_leading_number
-from runner.text.cells import find_bare_conditions, find_text_comparisons, iterate_literal_text
+from runner.text.cells import find_bare_conditions, iterate_literal_text
 from runner.text.include import include_folder
 from runner.text.outgoing import question_as_asked
 from runner.text.payload import describe_unknown
@@ -132,19 +132,22 @@ class _Checker:
 
     def _check_conditions(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield conditions that cells, which are texts, do not fit."""
-        for tree in self._compiler.iterate_trees(text.source):
-            for slip in find_bare_conditions(tree):
-                if normalize_name(slip.name) in self._columns:
-                    hint = slip.hint.replace("'", text.inner_quote)
-                    yield variable_diagnostic("template-cell-truth", slip.words, text, slip.name, hint=hint)
-            for slip in find_text_comparisons(tree):
-                yield variable_diagnostic("template-cell-order", slip.words, text, slip.name, hint=slip.hint)
+        for tree in self._compiler.iterate_trees(text):
+            for name in [tested.name for tested in find_bare_conditions(tree)]:
+                if normalize_name(name) in self._columns:
+                    words = f"`{name}` is a column, and its cells are texts: FALSE, 0 and no are true"
+                    quote = text.inner_quote
+                    hint = (
+                        f"write `{name} | is_yes`, or `{name} == {quote}TRUE{quote}`; "
+                        f"`{name} is defined` asks whether it is filled in"
+                    )
+                    yield variable_diagnostic("template-cell-truth", words, text, name, hint=hint)
 
     def _check_foreign(self, text: TemplateText) -> Iterator[Diagnostic]:
         """Yield the placeholders of other tools, which would be sent as they stand."""
         if not (self._known and _FOREIGN_MARKS.search(text.source)):
             return
-        for tree in self._compiler.iterate_trees(text.source):
+        for tree in self._compiler.iterate_trees(text):
             for line, written in iterate_literal_text(tree):
                 for found in find_foreign(written, self._known):
                     words = f"{found.written} would be sent as it stands: it is no placeholder here"

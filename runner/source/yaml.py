@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import sys
 import unicodedata
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.stand_in import find_stand_in
-from runner.source.yaml_faults import explain_syntax, find_too_deep, make_mark, read_line
+from runner.source.yaml_faults import explain_syntax, make_mark, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,6 @@ MAX_DEPTH = 64
 """Levels of nesting; a campaign needs seven."""
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
-_TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 _TEXT_KEY = re.compile(r"\b(?:text|introduction|conclusion|conclude_on|tag):\s+$")
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -77,46 +77,8 @@ class Place(NamedTuple):
         return Position(file, self.line + 1, self.column + 1)
 
 
-_WIDTH = 4
-"""Values kept for each entry: its key or index, the marks of key and value, the value's style."""
-
-
-@dataclass(slots=True)
-class Places:
-    """Places of the entries of a document's containers.
-
-    Few of a document's places are looked up, so the parser's marks are kept, in one list for each container,
-    and become a `Place` on demand.
-    """
-
-    _entries: dict[int, list[Any]] = field(default_factory=dict)
-    _starts: dict[int, dict[Key, int]] = field(default_factory=dict)
-
-    def open(self, container: dict[str, Any] | list[Any]) -> list[Any]:
-        """Register a container, which must outlive these places; return its list for the caller to fill."""
-        entries = self._entries[id(container)] = []
-        # A container that was left out may have had the same id.
-        self._starts.pop(id(container), None)
-        return entries
-
-    def find(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
-        """Return the place of the entry `key` of `container`, None if either is unknown."""
-        entries = self._entries.get(id(container))
-        start = self._find_start(id(container), entries, key) if entries else None
-        if entries is None or start is None:
-            return None
-        _, key_mark, mark, style = entries[start : start + _WIDTH]
-        return Place(key_mark.line, key_mark.column, mark.line, mark.column, style)
-
-    def _find_start(self, container: int, entries: list[Any], key: Key) -> int | None:
-        """Return the index at which an entry starts in its container's list; None if it is unknown."""
-        if entries[0] == key:
-            return 0
-        starts = self._starts.setdefault(container, {})
-        # The container may have grown since the last look.
-        for start in range(len(starts) * _WIDTH, len(entries), _WIDTH):
-            starts[entries[start]] = start
-        return starts.get(key)
+Places = dict[int, dict[Key, tuple[Any, Any, str]]]
+"""The marks of key and value, and the value's style, by key or index, by the ids of containers."""
 
 
 @dataclass(slots=True)
@@ -132,7 +94,7 @@ class YamlDocument:
     text: str
     problems: list[Diagnostic] = field(default_factory=list)
     unused: dict[tuple[int, int], str] = field(default_factory=dict)
-    _places: Places = field(default_factory=Places)
+    _places: Places = field(default_factory=dict)
     _lines: list[str] = field(default_factory=list)
 
     @property
@@ -144,7 +106,11 @@ class YamlDocument:
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, an object of this document."""
-        return self._places.find(container, key)
+        found = self._places.get(id(container), {}).get(key)
+        if found is None:
+            return None
+        key_mark, mark, style = found
+        return Place(key_mark.line, key_mark.column, mark.line, mark.column, style)
 
     def position_of(self, container: dict[str, Any] | list[Any], key: Key) -> Position:
         """Return the position of an entry's value; the file's start if there is none."""
@@ -152,11 +118,7 @@ class YamlDocument:
         return Position(self.file, 1, 1) if place is None else place.at_value(self.file)
 
     def position(self, path: list[Key], *, at_key: bool = False) -> Position:
-        """Return the position of the value, or the key, at `path`; see `locate`."""
-        return Position(self.file, *self.locate(path, at_key=at_key))
-
-    def locate(self, path: list[Key], *, at_key: bool = False) -> tuple[int, int]:
-        """Return line and column, from 1, of the value or key at `path`, or of its nearest ancestor."""
+        """Return the position of the value, or the key, at `path`, or of its nearest ancestor."""
         place: Place | None = None
         value = self.data
         for key in path:
@@ -166,10 +128,10 @@ class YamlDocument:
                 break
             place, value = found, value[key]
         if place is None:
-            return 1, 1
+            return Position(self.file, 1, 1)
         if at_key:
-            return place.key_line + 1, place.key_column + 1
-        return place.line + 1, place.column + 1
+            return Position(self.file, place.key_line + 1, place.key_column + 1)
+        return place.at_value(self.file)
 
 
 def read_plain(text: str) -> str | int | float | bool | None:
@@ -189,13 +151,6 @@ def write_quoted(text: str) -> str:
     if '"' in text and "'" not in text and text.isprintable():
         return f"'{text}'"
     return json.dumps(text, ensure_ascii=False)
-
-
-def _write_scalar(value: Any) -> str:
-    """Return a value as messages show it: `true` rather than Python's `True`."""
-    if value is None:
-        return "(nothing)"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextmanager
@@ -226,10 +181,6 @@ def read_yaml(text: str, file: Path) -> YamlDocument:
             data = builder.build()
     except yaml.MarkedYAMLError as error:
         place, words, hint = explain_syntax(error, text)
-        # A parser looks ahead, and has a limit of its own.
-        deep = find_too_deep(text, place.index, MAX_DEPTH)
-        if deep is not None:
-            _refuse(file, "yaml-depth", _TOO_DEEP, deep, None)
         _refuse(file, "yaml-syntax", words, place, hint)
     except yaml.reader.ReaderError as error:
         shown = f"U+{error.character:04X}" if isinstance(error.character, int) else repr(error.character)
@@ -256,11 +207,9 @@ class _Builder:
         self.file = file
         self._text = text
         self.problems: list[Diagnostic] = []
-        self.places = Places()
+        self.places: Places = {}
         self._next = next_event
         self._depth = 0
-        # Keys that are texts: recipients repeat them, and share one string each.
-        self._keys: dict[str, str] = {}
         self._anchors: dict[str, tuple[Any, int]] = {}
         self.unused: dict[str, yaml.Mark] = {}  # Anchors of scalars that no alias has repeated yet.
         self._nodes = 0  # Values of finished collections, including those that aliases add.
@@ -294,92 +243,75 @@ class _Builder:
 
     def _read(self, event: Any) -> Any:
         """Return the value that starts with an event."""
+        self._nodes += 1
         kind = type(event)
-        if kind is ScalarEvent:
-            return self._read_scalar(event)
         if kind is AliasEvent:
             return self._read_alias(event)
-        if event.tag is not None or self._depth >= MAX_DEPTH:
-            self._check_start(event)
-        self._depth += 1
+        if event.tag is not None:
+            self._stop(
+                "yaml-tag",
+                f"the tag {event.tag.replace('tag:yaml.org,2002:', '!!', 1)} is not allowed",
+                event.start_mark,
+                f"write plain values; {self._advise_quotes(event.start_mark)}",
+            )
         before = self._nodes
-        value = self._read_mapping() if kind is MappingStartEvent else self._read_sequence()
-        self._depth -= 1
+        if kind is ScalarEvent:
+            value = event.value if event.style else read_plain(event.value)
+        elif self._depth >= MAX_DEPTH:
+            self._stop("yaml-depth", f"nested more than {MAX_DEPTH} levels deep", event.start_mark, None)
+        else:
+            self._depth += 1
+            value = self._read_mapping() if kind is MappingStartEvent else self._read_sequence()
+            self._depth -= 1
         if event.anchor:
             self._anchors[event.anchor] = (value, 1 + self._nodes - before)
-        return value
-
-    def _read_scalar(self, event: Any) -> Any:
-        if event.tag is not None:
-            self._refuse_tag(event)
-        value = event.value if event.style else read_plain(event.value)
-        if event.anchor:
-            self._anchors[event.anchor] = (value, 1)
-            self.unused[event.anchor] = event.start_mark
+            if kind is ScalarEvent:
+                self.unused[event.anchor] = event.start_mark
         return value
 
     def _read_mapping(self) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
-        entries = self.places.open(mapping)
-        next_event, keys = self._next, self._keys
-        while type(key_event := next_event()) is not MappingEndEvent:
-            is_bare = type(key_event) is ScalarEvent and key_event.tag is None and key_event.anchor is None
-            key = keys.get(key_event.value) if is_bare else None
-            if key is None or key in mapping:
-                key = self._read_key(key_event, mapping)
-            event = next_event()
-            if type(event) is not ScalarEvent:
-                value, style = self._read(event), ""
-            elif event.tag is None and event.anchor is None:
-                style = event.style or ""
-                value = event.value if style else read_plain(event.value)
-            else:
-                value, style = self._read_scalar(event), event.style or ""
-            if key is None:
-                self._nodes += 2
-                continue
-            mapping[key] = value
-            entries += (key, key_event.start_mark, event.start_mark, style)
-        self._nodes += 2 * len(mapping)
+        places = self.places[id(mapping)] = {}
+        while type(key_event := self._next()) is not MappingEndEvent:
+            key = self._read_key(key_event, places)
+            event = self._next()
+            value = self._read(event)
+            if key is not None:
+                mapping[key] = value
+                style = (event.style or "") if type(event) is ScalarEvent else ""
+                places[key] = key_event.start_mark, event.start_mark, style
         return mapping
 
     def _read_sequence(self) -> list[Any]:
         sequence: list[Any] = []
-        entries = self.places.open(sequence)
+        places = self.places[id(sequence)] = {}
         while type(event := self._next()) is not SequenceEndEvent:
             style = (event.style or "") if type(event) is ScalarEvent else ""
-            entries += (len(sequence), event.start_mark, event.start_mark, style)
+            places[len(sequence)] = event.start_mark, event.start_mark, style
             sequence.append(self._read(event))
-        self._nodes += len(sequence)
         return sequence
 
-    def _read_key(self, event: Any, mapping: dict[str, Any]) -> str | None:
+    def _read_key(self, event: Any, places: dict[Key, Any]) -> str | None:
         """Return a key; None, with a problem noted, if it cannot be one."""
-        key = self._read_new_key(event)
-        if not isinstance(key, str):
-            message = f"the key {_write_scalar(key)} is not text"
-            self._note("yaml-key", message, event.start_mark, "put it in quotes")
-            return None
-        key = unicodedata.normalize("NFC", key)
-        if first := self.places.find(mapping, key):
-            message = f"the key `{key}` stands twice; first in line {first.key_line + 1}"
-            self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")
-            return None
-        if read_plain(key) == key:
-            self._keys[key] = key
-        return key
-
-    def _read_new_key(self, event: Any) -> Any:
-        kind = type(event)
-        if kind is not ScalarEvent and kind is not AliasEvent:
-            self._check_start(event)
+        if type(event) not in (ScalarEvent, AliasEvent):
             self._stop(
                 "yaml-key",
                 "a list or mapping cannot be a key",
                 event.start_mark,
                 "text that starts with `{` or `[` needs quotes",
             )
-        return self._read_scalar(event) if kind is ScalarEvent else self._read_alias(event)
+        key = self._read(event)
+        if not isinstance(key, str):
+            message = f"the key {json.dumps(key)} is not text"
+            self._note("yaml-key", message, event.start_mark, "put it in quotes")
+            return None
+        # Recipients repeat their keys, and share one string each.
+        key = sys.intern(key) if key.isascii() else unicodedata.normalize("NFC", key)
+        if key in places:
+            message = f"the key `{key}` stands twice; first in line {places[key][0].line + 1}"
+            self._note("yaml-duplicate-key", message, event.start_mark, "keep one of them")
+            return None
+        return key
 
     def _read_alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
@@ -403,21 +335,6 @@ class _Builder:
             )
         return value
 
-    def _check_start(self, event: Any) -> None:
-        """Refuse a collection that has a tag or is too deep."""
-        if event.tag is not None:
-            self._refuse_tag(event)
-        if self._depth >= MAX_DEPTH:
-            self._stop("yaml-depth", _TOO_DEEP, event.start_mark, None)
-
-    def _refuse_tag(self, event: Any) -> NoReturn:
-        self._stop(
-            "yaml-tag",
-            f"the tag {_short_tag(event.tag)} is not allowed",
-            event.start_mark,
-            f"write plain values; {self._advise_quotes(event.start_mark)}",
-        )
-
     def _note(self, code: str, message: str, mark: yaml.Mark, hint: str) -> None:
         self.problems.append(
             Diagnostic("error", code, message, self.file, mark.line + 1, mark.column + 1, hint)
@@ -431,7 +348,3 @@ def _refuse(file: Path, code: str, message: str, mark: yaml.Mark, hint: str | No
     """Raise the error for a text that cannot be read as a document."""
     problem = Diagnostic("error", code, message, file, mark.line + 1, mark.column + 1, hint)
     raise YamlProblemError(problem) from None
-
-
-def _short_tag(tag: str) -> str:
-    return tag.replace("tag:yaml.org,2002:", "!!", 1)

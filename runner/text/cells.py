@@ -6,7 +6,7 @@ told from a template alone is found before anything is rendered. Messages never 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Undefined, nodes
 from jinja2.filters import FILTERS as FILTERS_OF_JINJA
@@ -30,7 +30,6 @@ NO_WORDS = frozenset(
     )
 )
 _ORDER = frozenset(("lt", "lteq", "gt", "gteq"))
-_SIGNS = {"lt": "<", "lteq": "<=", "gt": ">", "gteq": ">="}
 
 
 def is_yes(value: Any) -> bool:
@@ -141,6 +140,8 @@ def _names_is_yes(node: nodes.Expr) -> bool:
 def _guard_comparison(node: nodes.Compare) -> None:
     places: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
     for left, right in zip(places, node.ops, strict=False):
+        if right.op in _ORDER:
+            left.expr, right.expr = _read_constant(left.expr), _read_constant(right.expr)
         if right.op in ("in", "notin"):
             if _are_numbers(right.expr):
                 left.expr = _wrap(left.expr, "#number", _name(left.expr))
@@ -152,6 +153,12 @@ def _guard_comparison(node: nodes.Compare) -> None:
                 one.expr = _wrap(one.expr, "#constant", _name(one.expr))
         if right.op in _ORDER and not any(isinstance(bare(each.expr), nodes.Const) for each in (left, right)):
             left.expr, right.expr = _wrap(left.expr, "#ordinal"), _wrap(right.expr, "#ordinal")
+
+
+def _read_constant(node: nodes.Expr) -> nodes.Expr:
+    """Return a number for one in quotes: letter by letter, '20' is more than '100'."""
+    number = _read(node.value) if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
+    return node if number is None else nodes.Const(number, lineno=node.lineno)
 
 
 def _wrap(node: nodes.Expr, name: str, *args: str) -> nodes.Expr:
@@ -194,62 +201,18 @@ def _are_numbers(node: nodes.Node) -> bool:
     )
 
 
-class CellSlip(NamedTuple):
-    """A condition, at a line of its template, that cells do not fit; `name` is the variable's."""
-
-    name: str
-    line: int
-    words: str
-    hint: str
-
-
-def find_bare_conditions(tree: nodes.Template) -> Iterator[CellSlip]:
+def find_bare_conditions(tree: nodes.Template) -> Iterator[nodes.Name]:
     """Yield the variables that a template tests for truth as they are: right for none but true and false."""
     for node in tree.find_all((nodes.If, nodes.CondExpr, nodes.For)):
-        test: nodes.Node | None = getattr(node, "test", None)
-        for tested in () if test is None else _iterate_tested(test):
-            if isinstance(tested, nodes.Name):
-                words = f"`{tested.name}` is a column, and its cells are texts: FALSE, 0 and no are true"
-                yield CellSlip(
-                    tested.name,
-                    tested.lineno,
-                    words,
-                    f"write `{tested.name} | is_yes`, or `{tested.name} == 'TRUE'`; "
-                    f"`{tested.name} is defined` asks whether it is filled in",
-                )
-
-
-def _iterate_tested(node: nodes.Node) -> Iterator[nodes.Node]:
-    node = bare(node)
-    if isinstance(node, (nodes.And, nodes.Or)):
-        yield from _iterate_tested(node.left)
-        yield from _iterate_tested(node.right)
-    elif isinstance(node, nodes.Not):
-        yield from _iterate_tested(node.node)
-    else:
-        yield node
-
-
-def find_text_comparisons(tree: nodes.Template) -> Iterator[CellSlip]:
-    """Yield the variables that a template orders by a number in quotes: "20" is more than "100"."""
-    for node in tree.find_all(nodes.Compare):
-        for operand in node.ops:
-            left, right = bare(node.expr), bare(operand.expr)
-            number = right.value if isinstance(right, nodes.Const) else None
-            if (
-                operand.op in _SIGNS
-                and isinstance(left, nodes.Name)
-                and isinstance(number, str)
-                and _read(number) is not None
-            ):
-                sign = _SIGNS[operand.op]
-                words = f"`{left.name} {sign} '{number}'` compares letter by letter: '20' is more than '100'"
-                yield CellSlip(
-                    left.name,
-                    node.lineno,
-                    words,
-                    f"write `{left.name} {sign} {_read(number)}`, without quotes",
-                )
+        waiting = [getattr(node, "test", None)]
+        while waiting:
+            tested = bare(waiting.pop() or nodes.Const(True))  # noqa: FBT003  a loop without a condition
+            if isinstance(tested, (nodes.And, nodes.Or)):
+                waiting += [tested.right, tested.left]
+            elif isinstance(tested, nodes.Not):
+                waiting.append(tested.node)
+            elif isinstance(tested, nodes.Name):
+                yield tested
 
 
 def iterate_literal_text(tree: nodes.Template) -> Iterator[tuple[int, str]]:

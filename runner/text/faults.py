@@ -22,27 +22,19 @@ class AbsentError(UndefinedError):
     """An error of a text that asks for what is not there: an entry of a value, a variable, or a result.
 
     Attributes:
-        name: what was looked up, which may be a recipient's value; None for a result.
+        variable: the variable that has no value; None for anything else. Never quotes values.
     """
 
-    def __init__(self, holder: object, name: object, words: str) -> None:
+    def __init__(self, holder: object, name: object, _words: str | None = None) -> None:
+        self.variable = name if holder is missing and isinstance(name, str) else None
+        if name is None:
+            words = "a result is missing, as of an `if` without `else`, or the first of an empty list"
+        elif holder is missing:
+            words = f"{name!r} has no value"
+        else:
+            what = "such entry" if isinstance(holder, (dict, list, tuple)) else "such method"
+            words = f"{name_kind(holder)} has no {what}"
         super().__init__(words)
-        self._holder = holder
-        self.name = name
-
-    @property
-    def is_variable(self) -> bool:
-        """True if a variable was looked up, not an entry of a value."""
-        return self._holder is missing and isinstance(self.name, str)
-
-    def describe(self, shown: str) -> str:
-        """Return the reason; `shown` stands for the name."""
-        if self.name is None:
-            return "a result is missing, as of an `if` without `else`, or the first of an empty list"
-        if self._holder is missing:
-            return f"{shown} has no value"
-        what = "entry" if isinstance(self._holder, (dict, list, tuple)) else "method"
-        return f"{name_kind(self._holder)} has no {what} {shown}"
 
 
 class Absent(StrictUndefined):

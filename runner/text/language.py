@@ -1,8 +1,8 @@
 """The language of campaign texts: Jinja2, sandboxed, strict, and bounded.
 
 Campaigns come from pull requests, so texts must not reach the machine, and must end in bounded time and size:
-every operation costs steps by the length of its input, and growing values are measured in advance. There is
-no clock, randomness or network: a campaign depends on its files alone.
+every operation costs steps, and growing values are measured. There is no clock, randomness or network: a
+campaign depends on its files alone.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from collections.abc import Iterable, Iterator, MappingView
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
-from jinja2 import Undefined, nodes, pass_environment
+from jinja2 import Undefined, nodes
 from jinja2.filters import FILTERS
 from jinja2.meta import TrackingCodeGenerator
-from jinja2.runtime import LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.tests import TESTS
 
@@ -34,30 +33,21 @@ if TYPE_CHECKING:
 MAX_LENGTH = 10_000
 """The most characters of a text, and of any value on the way to it."""
 _MAX_BITS = 64
-"""The most bits of a whole number: larger ones can share a hash, which makes sets of them very slow."""
-COLLECTIONS = (list, tuple, dict, range, MappingView)
-"""Types of values with a length that hold others."""
+"""The most bits of a whole number."""
+_COLLECTIONS = (list, tuple, dict, range, MappingView)
+_SIZED = (str, *_COLLECTIONS)
 _WIDE_SPEC = re.compile(r"%[^a-zA-Z%]*(?:\*|\d{3})")
-_MAX_EXPONENT = 64
 MAX_STEPS = 10_000
 """The most steps of one rendering.
 
-A filter, test, call or operator takes one step, and one more for each 100 characters that it works on or
-makes. A turn of a loop, or an included file, takes one step, and one more for each ten nodes in it.
+A filter, test, call or operator takes one step, and one more for each 100 characters or items that it works
+on. A turn of a loop, or an included file, takes one step, and one more for each ten nodes in it.
 """
-_CHARACTERS_A_STEP = 100
+_PARTS_A_STEP = 100
 _NODES_A_STEP = 10
-_APPLIED = {
-    "map": ("filter", 0),
-    **dict.fromkeys(("select", "reject"), ("test", 0)),
-    **dict.fromkeys(("selectattr", "rejectattr"), ("test", 1)),
-}
-"""Filters that apply a filter or test, and which of their arguments names it."""
 _KEPT_FILTERS = (
-    *("abs", "capitalize", "count", "d", "default", "dictsort", "first", "float", "int", "items"),
-    *("last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "reverse"),
-    *("select", "selectattr", "sort", "title", "trim", "truncate", "unique", "upper"),
-    *("urlencode", "wordcount"),
+    *("abs", "capitalize", "count", "d", "default", "first", "last", "length", "lower"),
+    *("title", "trim", "truncate", "upper", "urlencode"),
 )
 
 
@@ -66,23 +56,17 @@ def _is_scalar(value: object) -> bool:
 
 
 def measure(value: Any) -> int:
-    """Return the approximate characters that a value prints as, by which the work of filters grows.
+    """Return the approximate characters that a value prints as.
 
     Raises:
         BoundError: it holds a number of more than 64 bits.
     """
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, int):
-        if value.bit_length() > _MAX_BITS:
-            raise BoundError("a number of more than 19 digits is not available in campaign texts")
-        return value.bit_length() // 3 + 1
-    if value is None or isinstance(value, (float, Undefined)):
-        return 1
-    if isinstance(value, range):
-        return len(value) * max(map(measure, (*value[:1], *value[-1:])), default=0)
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise BoundError("a number of more than 19 digits is not available in campaign texts")
     items = chain.from_iterable(value.items()) if isinstance(value, dict) else value
-    return sum(measure(item) + 1 for item in items) if isinstance(value, COLLECTIONS) else 1
+    return sum(measure(item) + 1 for item in items) if isinstance(value, _COLLECTIONS) else 1
 
 
 def _require_size(size: int) -> None:
@@ -99,10 +83,9 @@ def _require_given(values: Iterable[Any]) -> None:
 
 def require_flat(value: Any) -> Any:
     """Measure an operator's or literal's value; lists may hold only texts and numbers."""
-    if isinstance(value, (list, tuple)) and not all(_is_scalar(item) for item in value):
-        raise BoundError("a list in a list is not available in campaign texts")
-    if isinstance(value, dict) and not all(_is_scalar(item) for item in value.values()):
-        raise BoundError("a list or mapping in a mapping is not available in campaign texts")
+    items = value.values() if isinstance(value, dict) else value
+    if isinstance(value, _COLLECTIONS) and not all(map(_is_scalar, items)):
+        raise BoundError("a list or mapping in another one is not available in campaign texts")
     _require_size(measure(value))
     return value
 
@@ -138,11 +121,7 @@ def replace_text(text: str, old: str, new: str) -> str:
 
 def round_number(value: float, precision: int = 0) -> float:
     """Round a number, to at most ten places; the filter `round`."""
-    try:
-        number = float(value)
-    except ValueError:  # its words would quote the value, which may be anyone's phone
-        raise MisuseError("only numbers can be rounded") from None
-    return round(number, max(-10, min(10, precision)))
+    return round(float(value), max(-10, min(10, precision)))
 
 
 def format_text(pattern: str, *values: Any) -> str:
@@ -158,73 +137,19 @@ def write_text(value: Any) -> str:
     return str(require_printable(value))
 
 
-def require_short(value: Any) -> Any:
-    """Return a filter's result; refuse texts that are too long."""
-    if isinstance(value, str):
-        _require_size(len(value))
-    return value
-
-
-@pass_environment
-def add_numbers(
-    environment: Environment, values: Any, attribute: str | int | None = None, start: float = 0
-) -> Any:
-    """Add numbers; the filter `sum`."""
-    if not isinstance(start, (int, float)):
-        raise MisuseError("`sum` adds numbers alone")
-    return FILTERS["sum"](environment, values, attribute, start)
-
-
-def _check_product(left: Any, right: Any) -> None:
-    if isinstance(left, int) and isinstance(right, int):
-        _require_size(measure(left) + measure(right))
-    elif isinstance(right, int):
-        _require_size(measure(left) * max(right, 0))
-    elif isinstance(left, int):
-        _require_size(measure(right) * max(left, 0))
-    if any(isinstance(one, str) and any(map(str.isdigit, one)) for one in (left, right)):
-        raise MisuseError("a text is no number to `*`, which would repeat it: write `… | int` or `… | float`")
-
-
-def _check_power(left: Any, right: Any) -> None:
-    if isinstance(left, int) and isinstance(right, int):
-        _require_size(measure(left) * max(right, 1))
-    if abs(right) > _MAX_EXPONENT:
-        raise BoundError(f"a power beyond {_MAX_EXPONENT} is not available in campaign texts")
-
-
-def _check_sum(left: Any, right: Any) -> None:
-    _require_size(measure(left) + measure(right))
-
-
-def _check_remainder(left: Any, _right: Any) -> None:
-    if isinstance(left, str):
-        raise MisuseError("text % values is not available: write `text | format(values)`")
-
-
-OPERATOR_CHECKS: dict[str, Callable[[Any, Any], None]] = {
-    "+": _check_sum,
-    "*": _check_product,
-    "**": _check_power,
-    "%": _check_remainder,
-}
-"""Checks that refuse operands with too large a result, by operator."""
-
-
 class CampaignEnvironment(ImmutableSandboxedEnvironment):
     """Jinja2 as campaign texts may use it, for one thread at a time, since it counts steps.
 
     Args:
-        undefined: the class of variables without a value.
-        load: returns the text of an included template by its name.
+        loader: gives the text of an included template by its name.
     """
 
-    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%"})
     intercepted_unops = frozenset({"+", "-"})
 
-    def __init__(self, undefined: type[Undefined] = Absent, *, loader: Any = None) -> None:
+    def __init__(self, *, loader: Any = None) -> None:
         super().__init__(
-            undefined=undefined,
+            undefined=Absent,
             loader=loader,
             autoescape=False,
             trim_blocks=True,
@@ -242,7 +167,6 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             "round": round_number,
             "format": format_text,
             "string": write_text,
-            "sum": add_numbers,
             "is_yes": cells.is_yes,
             "int": cells.read_whole,
             "float": cells.read_decimal,
@@ -252,7 +176,6 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         self.filters.update(cells.FILTERS)
         self.filters["#turns"] = self._turns
         self.filters["#bounded"] = require_flat
-        self.filters["#weighed"] = self._weigh
         tests = cast("dict[str, Callable[..., Any]]", TESTS)
         self.tests = {name: self._counted(name, test) for name, test in tests.items()}
 
@@ -266,61 +189,36 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
         if self.steps > MAX_STEPS:
             raise BoundError(f"the text takes more than {MAX_STEPS:,} steps")
 
+    def _work_on(self, *values: Any) -> None:
+        """Take the steps of an operation on values."""
+        self.spend(1 + sum(len(value) for value in values if isinstance(value, _SIZED)) / _PARTS_A_STEP)
+
     def _range(self, *bounds: int) -> range:
-        steps = range(*bounds)
-        if len(steps) > MAX_STEPS:
+        numbers = range(*bounds)
+        if len(numbers) > MAX_STEPS:
             raise BoundError(f"a range of more than {MAX_STEPS:,} numbers")
-        return steps
+        return numbers
 
     def _turns(self, values: Iterable[Any], weight: float) -> Iterator[Any]:
-        cost = 1 + max(0, weight) / _NODES_A_STEP
         if not isinstance(values, (Iterable, Undefined)):
             raise MisuseError(f"{{% for %}} goes through a list, not {name_kind(values)}")
         for value in values:
-            self.spend(cost)
+            self.spend(1 + weight / _NODES_A_STEP)
             yield value
 
     def _print(self, value: Any) -> Any:
         printed = require_printable(value)
-        if isinstance(printed, str) and len(printed) > _CHARACTERS_A_STEP:
-            self.spend(len(printed) / _CHARACTERS_A_STEP)
+        if isinstance(printed, str) and len(printed) > _PARTS_A_STEP:
+            self.spend(len(printed) / _PARTS_A_STEP)
         return printed
 
-    def _weigh(self, value: Any, more: int = 0) -> Any:
-        """Take steps for work on a value, now or as its items come; `more` characters count for each item."""
-        if type(value) is str and len(value) + more <= _CHARACTERS_A_STEP:  # nearly all values of all texts
-            return value
-        if isinstance(value, Iterator) and not isinstance(value, LoopContext):
-            return self._weigh_items(value, more)
-        items = len(value) if isinstance(value, COLLECTIONS) else 1
-        size = measure(value) + items * max(0, more)
-        if size > _CHARACTERS_A_STEP:
-            self.spend(size / _CHARACTERS_A_STEP)
-        return value
-
-    def _weigh_items(self, values: Iterator[Any], more: int, name: str = "list") -> Iterator[Any]:
-        try:
-            for value in values:
-                self.spend((measure(value) + 1 + max(0, more)) / _CHARACTERS_A_STEP)
-                yield value
-        except OWN:
-            raise
-        except UNSUITABLE:
-            raise MisuseError(f"`{name}` cannot be used on this list") from None
-
     def _counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        first = (
-            1 if hasattr(function, "jinja_pass_arg") else 0
-        )  # before the value: the environment, or the like
+        first = int(hasattr(function, "jinja_pass_arg"))  # before the value: the environment
 
         @functools.wraps(function)
         def run(*args: Any, **kwargs: Any) -> Any:
-            self.spend()
-            value, others = args[first], args[first + 1 :]
-            more = measure(others) + measure(kwargs) if others or kwargs else 0
-            weighed = self._weigh(value, more)
-            if weighed is not value:
-                args = (*args[:first], weighed, *others)
+            value, *others = args[first:]
+            self._work_on(value, *others, *kwargs.values())
             try:
                 result = function(*args, **kwargs)
             except OWN:
@@ -329,33 +227,24 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
                 _require_given(args)
                 way = " with these arguments" if others or kwargs else ""
                 raise MisuseError(f"`{name}` cannot be used on {name_kind(value)}{way}") from None
-            if isinstance(result, Iterator):
-                return self._weigh_items(result, 0, name)
-            return self._weigh(require_short(result))
+            if isinstance(result, str):
+                _require_size(len(result))
+            return result
 
         return run
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         refuse_syntax(tree)
-        self._refuse_unknown(tree)
+        # Jinja2 leaves nodes in branches to the visitor that renders them.
+        for node in tree.find_all((nodes.Filter, nodes.Test)):
+            kind, known = ("filter", self.filters) if isinstance(node, nodes.Filter) else ("test", self.tests)
+            if node.name not in known:
+                close = suggest(node.name, filter(str.isalpha, known))
+                refuse(f"no {kind} named {node.name!r}{close}", node)
         _bound_tree(tree)
         self._weights[name] = sum(map(_weigh_node, tree.body))
         return tree
-
-    def _refuse_unknown(self, tree: nodes.Template) -> None:
-        # Jinja2 leaves nodes in branches to the visitor that renders them.
-        for node in tree.find_all((nodes.Filter, nodes.Test)):
-            asked = [("filter" if isinstance(node, nodes.Filter) else "test", node.name)]
-            kind, index = _APPLIED.get(node.name, ("", 0))
-            applied = node.args[index] if kind and index < len(node.args) else None
-            if isinstance(applied, nodes.Const):
-                asked.append((kind, str(applied.value)))
-            for kind, name in asked:
-                known = self.filters if kind == "filter" else self.tests
-                if name not in known:
-                    close = suggest(name, filter(str.isalpha, known))
-                    refuse(f"no {kind} named {name!r}{close}", node)
 
     def get_template(self, name: Any, parent: Any = None, globals: Any = None) -> Any:  # noqa: A002  Jinja2's name
         """Return an included template; costs steps by its length."""
@@ -366,10 +255,9 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
 
     def call(self, context: Any, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a method; costs steps by the length of its value."""
-        self.spend()
-        self._weigh(getattr(obj, "__self__", None), measure(args) + measure(kwargs))
+        self._work_on(getattr(obj, "__self__", None), *args)
         try:
-            return self._weigh(super().call(context, obj, *args, **kwargs))
+            return super().call(context, obj, *args, **kwargs)
         except OWN:
             raise
         except UNSUITABLE:
@@ -379,16 +267,17 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             raise MisuseError(words) from None
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Apply an operator, unless the result would be too large."""
-        self.spend()
-        self._weigh(left, measure(right))
+        """Apply an operator: to two numbers, or `+` to two texts or lists."""
+        self._work_on(left, right)
+        _require_given((left, right))
         try:
-            if operator in OPERATOR_CHECKS:
-                OPERATOR_CHECKS[operator](left, right)
-            return self._weigh(super().call_binop(context, operator, left, right))
+            if operator == "+" or not (isinstance(left, _SIZED) or isinstance(right, _SIZED)):
+                return require_flat(super().call_binop(context, operator, left, right))
         except TypeError:
-            words = f"`{operator}` cannot be used between {name_kind(left)} and {name_kind(right)}"
-            raise MisuseError(words) from None
+            pass
+        words = f"`{operator}` cannot be used between {name_kind(left)} and {name_kind(right)}"
+        way = ": `… | int` reads a text as a number" if str in {type(left), type(right)} else ""
+        raise MisuseError(f"{words}{way}")
 
     def call_unop(self, context: Any, operator: str, arg: Any) -> Any:
         """Apply a sign."""
@@ -441,11 +330,6 @@ def _bound_node(node: nodes.Node) -> nodes.Node:
     elif isinstance(node, nodes.Concat):
         node.nodes = [_filter(part, "string") for part in node.nodes]
         return _filter(node, "#bounded")
-    elif isinstance(node, nodes.Compare):
-        compared: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
-        for operand in compared:
-            if not isinstance(operand.expr, nodes.Const):
-                operand.expr = _filter(operand.expr, "#weighed")
     elif _is_literal(node):
         return _filter(node, "#bounded")
     return node
@@ -454,7 +338,7 @@ def _bound_node(node: nodes.Node) -> nodes.Node:
 def _weigh_node(node: nodes.Node) -> float:
     """Return the number of nodes in a node, without loops, whose turns count by themselves."""
     if isinstance(node, nodes.TemplateData):
-        return 1 + len(node.data) * _NODES_A_STEP / _CHARACTERS_A_STEP
+        return 1 + len(node.data) * _NODES_A_STEP / _PARTS_A_STEP
     inner = (node.iter, *node.else_) if isinstance(node, nodes.For) else node.iter_child_nodes()
     return 1 + sum(map(_weigh_node, inner))
 

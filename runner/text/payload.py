@@ -27,7 +27,7 @@ from runner.text.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, Message, Question, TemplateText, Variables
@@ -112,16 +112,6 @@ class MessageRenderer:
         """Renders for a recipient who answers every question validly at once."""
         message = self.message
         return len(message.questions) + sum(1 for name in _TEXT_NAMES if getattr(message, name) is not None)
-
-    @property
-    def draft(self) -> PayloadTemplate:
-        """The definition with slots for the personal texts.
-
-        Raises:
-            MissingVariablesError: never, if texts could be rendered for somebody.
-            TemplateProblemError: a text that is the same for everyone cannot be rendered.
-        """
-        return (self._prepared or self._prepare({})).draft
 
     def render(self, variables: Variables) -> Payload:
         """Return a recipient's payload; blank variables must be left out.
@@ -282,15 +272,6 @@ def compile_messages(
             yield compiled_message
 
 
-def list_drafts(compiled: Iterable[CompiledMessage]) -> dict[tuple[str, str | None], PayloadTemplate]:
-    """Return the definitions that personal texts belong into, by message and arm."""
-    return {
-        (compiled_message.message.id, arm): renderer.draft
-        for compiled_message in compiled
-        for arm, renderer in compiled_message.renderers.items()
-    }
-
-
 class RowReporter:
     """A reporter of failures while texts are rendered, recipient by recipient.
 
@@ -315,9 +296,7 @@ class RowReporter:
         for diagnostic in error.diagnostics:
             hint = diagnostic.hint
             if recipient is not None:
-                source = self._campaign.recipients[recipient.source]
-                unit = source.unit if isinstance(source, FileRecipients) else "line"
-                hint = f"first for the recipient in {unit} {recipient.line} of {recipient.file.name}"
+                hint = f"first for the recipient in line {recipient.line} of {recipient.file.name}"
             self._say_once(diagnostic, recipient, replace(diagnostic, hint=hint))
 
     def report_missing(self, recipient: Recipient, message: Message, error: MissingVariablesError) -> None:

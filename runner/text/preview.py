@@ -1,47 +1,33 @@
 """Previews: a message as a phone shows it, and the conversations worth a look before sending.
 
-These are, from one pass in bounded memory: the longest single text, the whole conversation with the most
-segments (of equal ones, the longest), and for each branch of the templates that only some take, its first
-recipient, rarest branch first.
-
-To find these, the texts are compiled again with a mark in each branch, and rendered for the marks alone.
-Branches are told apart, not their combinations, so memory is bounded by the templates.
+These are, from one pass in bounded memory: the whole conversation with the most segments, and the longest
+single text.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import jinja2
-from jinja2 import nodes, pass_context
-from jinja2.visitor import NodeTransformer
-
-from runner.document import Count, Part, Positive
+from runner.document import Count, Part
 from runner.source.normalize import fold_answer
 from runner.source.quantity import read_leading_number
-from runner.text.include import read_included
-from runner.text.language import CampaignEnvironment
 from runner.text.outgoing import question_as_asked
 from runner.text.segment import Encoding, count_segments, find_substitute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
-    from runner.campaign.model import Message, TemplateText, Variables
+    from runner.campaign.model import Message
     from runner.text.outgoing import Definition
     from runner.text.payload import MessageRenderer, Payload
 
 
-_DEFAULTS = ("default", "d")
-BranchKind = Literal["branch", "default"]
 AnswerKind = Literal["valid", "conclude_on", "other_line", "invalid"]
 PartKind = Literal["text", "introduction", "question", "conclusion"]
-CaseKind = Literal["longest_text", "most_segments", "rarest_branch", "default_used"]
+CaseKind = Literal["longest_text", "most_segments"]
 _MEMO_SIZE = 1024
 
 
@@ -152,34 +138,16 @@ def _is_same(answer: str, ending: str | None) -> bool:
     return ending is not None and fold_answer(answer) == fold_answer(ending)
 
 
-class Branch(Part, frozen=True):
-    """A part of a template for some recipients only.
-
-    Attributes:
-        kind: `default` is the value of a `default(…)` that is used.
-        words: its name, as in: if language == "de"; default of first_name.
-        file: the campaign file, or an included one.
-        line: the line of the branch's condition, from 1.
-    """
-
-    kind: BranchKind
-    words: str
-    file: str
-    line: Positive
-
-
 class CaseReason(Part, frozen=True):
     """Why a conversation is shown.
 
     Attributes:
         kind: the extreme.
-        count: characters, segments, or recipients who take the branch.
-        branch: of a branch or a default: which one; else None.
+        count: characters or segments.
     """
 
     kind: CaseKind
     count: Count
-    branch: Branch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,36 +191,14 @@ class UnplainCharacter(Part, frozen=True):
 
 
 @dataclass(slots=True)
-class _Extreme:
-    """The recipient with the most of something; of equal ones, the one with the longest texts."""
-
-    kind: CaseKind
-    count: int = 0
-    characters: int = 0
-    recipient: Recipient | None = None
-
-    def offer(self, count: int, characters: int, recipient: Recipient) -> None:
-        if (count, characters) > (self.count, self.characters) and count:
-            self.count, self.characters, self.recipient = count, characters, recipient
-
-
-@dataclass(slots=True)
 class CaseFinder:
-    """A finder of the worst conversations of one message and arm.
-
-    Attributes:
-        tracer: finds its branches.
-        people: the number of recipients seen.
-    """
+    """A finder of the worst conversations of one message and arm; `people` is the recipients seen."""
 
     renderer: MessageRenderer
-    tracer: BranchTracer
     arm: str | None = None
     people: int = 0
     _costs: dict[str, Counter[str]] = field(default_factory=dict)
-    _longest: _Extreme = field(default_factory=lambda: _Extreme("longest_text"))
-    _most: _Extreme = field(default_factory=lambda: _Extreme("most_segments"))
-    _takers: dict[int, tuple[int, Recipient]] = field(default_factory=dict)
+    _most: dict[CaseKind, tuple[int, int, Recipient]] = field(default_factory=dict)
     _lengths: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def take(self, recipient: Recipient) -> None:
@@ -260,14 +206,16 @@ class CaseFinder:
         self.people += 1
         payload = self.renderer.render(recipient.vars)
         longest, characters = self._measure(payload)
-        self._longest.offer(longest, characters, recipient)
-        self._most.offer(payload.segments_max, characters, recipient)
+        self._offer("most_segments", payload.segments_max, characters, recipient)
+        self._offer("longest_text", longest, characters, recipient)
         if payload.costly is not None:
             cost = self._costs.setdefault(payload.costly, Counter())
             cost.update(recipients=1, segments=payload.segments_max, segments_without=payload.segments_plain)
-        for number in self.tracer.trace(recipient.vars):
-            count, first = self._takers.get(number, (0, recipient))
-            self._takers[number] = count + 1, first
+
+    def _offer(self, kind: CaseKind, count: int, characters: int, recipient: Recipient) -> None:
+        """Keep the recipient with the most of something; of equal ones, the one with the longest texts."""
+        if count and (count, characters) > self._most.get(kind, (0, 0))[:2]:
+            self._most[kind] = count, characters, recipient
 
     def _measure(self, payload: Payload) -> tuple[int, int]:
         """Return the characters of a conversation's longest text, and of all its texts."""
@@ -282,9 +230,10 @@ class CaseFinder:
     def list_cases(self, limit: int) -> list[Conversation]:
         """Return at most `limit` of the worst conversations, each recipient once, with all reasons."""
         found: dict[str, tuple[Recipient, list[CaseReason]]] = {}
-        for reason, recipient in self._iterate_reasons():
+        for kind in sorted(self._most, reverse=True):
+            count, _, recipient = self._most[kind]
             if recipient.phone in found or len(found) < limit:
-                found.setdefault(recipient.phone, (recipient, []))[1].append(reason)
+                found.setdefault(recipient.phone, (recipient, []))[1].append(CaseReason(kind, count))
         return [self.converse(recipient, tuple(reasons)) for recipient, reasons in found.values()]
 
     def converse(self, recipient: Recipient, reasons: tuple[CaseReason, ...] = ()) -> Conversation:
@@ -292,167 +241,9 @@ class CaseFinder:
         bubbles = list_bubbles(self.renderer.render(recipient.vars).definition)
         return Conversation(self.renderer.message, recipient, bubbles, self.arm, reasons)
 
-    def list_untaken(self) -> list[Branch]:
-        """Return the branches that no recipient takes."""
-        found = [one for number, one in enumerate(self.tracer.branches) if number not in self._takers]
-        return sorted(found, key=lambda branch: branch.line)
-
     def list_characters(self) -> list[UnplainCharacter]:
         """Return the characters outside GSM-7 over all texts of the conversations."""
         return [
             UnplainCharacter(character, **self._costs[character], instead=find_substitute(character))
             for character in sorted(self._costs)
         ]
-
-    def _iterate_reasons(self) -> list[tuple[CaseReason, Recipient]]:
-        found = [
-            (CaseReason(extreme.kind, extreme.count), extreme.recipient)
-            for extreme in (self._most, self._longest)
-            if extreme.recipient is not None
-        ]
-        branches = self.tracer.branches
-        takers = [(count, branches[number], first) for number, (count, first) in self._takers.items()]
-        for count, branch, first in sorted(takers, key=lambda item: (item[0], item[1].line)):
-            if count < self.people:
-                kind: CaseKind = "default_used" if branch.kind == "default" else "rarest_branch"
-                found.append((CaseReason(kind, count, branch), first))
-        return found
-
-
-class BranchTracer:
-    """A finder of the branches of a message's texts that a recipient gets.
-
-    Args:
-        message: texts that compile; an experiment's, as its arm sends it.
-        include_folder: the folder that `{% include %}` reads below.
-        show: writes the names of files.
-    """
-
-    def __init__(self, message: Message, include_folder: Path, show: Callable[[Path], str] = str) -> None:
-        self._environment = _TracingEnvironment(include_folder, show)
-        self._templates = [self._environment.compile_text(text) for text in message.iterate_texts()]
-
-    @property
-    def branches(self) -> tuple[Branch, ...]:
-        """The branches by number; those of included files appear once they were rendered."""
-        return tuple(self._environment.branches)
-
-    def trace(self, variables: Variables) -> frozenset[int]:
-        """Return the numbers of the branches taken for a recipient whose texts can be rendered."""
-        environment = self._environment
-        environment.taken.clear()
-        names = {**environment.globals, **variables}
-        for template in self._templates:
-            environment.steps = 0
-            for _ in template.root_render_func(template.new_context(names, shared=True)):
-                pass
-        return frozenset(environment.taken)
-
-
-class _TracingEnvironment(CampaignEnvironment):
-    """An environment that puts a mark in each branch."""
-
-    def __init__(self, include_folder: Path, show: Callable[[Path], str]) -> None:
-        super().__init__(loader=jinja2.FunctionLoader(lambda name: read_included(include_folder, name)))
-        self.branches: list[Branch] = []
-        self.taken: set[int] = set()
-        self._folder = include_folder
-        self._show = show
-        self._text: TemplateText | None = None
-        self.filters["#took"] = self._take
-        self.filters["#default"] = self._use_default
-
-    def compile_text(self, text: TemplateText) -> jinja2.Template:
-        self._text = text
-        return self.from_string(text.source)
-
-    def add(self, kind: BranchKind, words: str, name: str | None, line: int) -> nodes.Const:
-        """Enter a branch at a line of the template `name`, None for the text itself; return its number."""
-        text = self._text
-        file = self._folder / (name or "")
-        if name is None and text is not None:
-            file = text.position.file
-            line = text.first_line + line - 1 if text.is_block else text.position.line
-        self.branches.append(Branch(kind, words, self._show(file), line))
-        return nodes.Const(len(self.branches) - 1)
-
-    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree = super()._parse(source, name, filename)
-        _Marker(self, source, name).visit(tree)
-        return tree
-
-    # With the context they are not constants, which Jinja2 would compute while it compiles.
-    @pass_context
-    def _take(self, _context: Any, value: Any, number: int) -> Any:
-        self.taken.add(number)
-        return value
-
-    @pass_context
-    def _use_default(
-        self,
-        _context: Any,
-        value: Any,
-        number: int,
-        default_value: Any = "",
-        boolean: Any = False,  # noqa: FBT002  Jinja2's signature
-    ) -> Any:
-        if isinstance(value, jinja2.Undefined) or (boolean and not value):
-            self.taken.add(number)
-            return default_value
-        return value
-
-
-_NO_TAGS = re.compile(r"\{#.*?#\}|\{%[-+]?\s*raw\b.*?endraw\s*[-+]?%\}", re.DOTALL)
-_TAG = re.compile(
-    r"""\{%[-+]?\s*((?:if|elif|for)\b(?:"[^"]*"|'[^']*'|[^"'%]|%(?!\}))*?)\s*[-+]?%\}""", re.DOTALL
-)
-
-
-class _Marker(NodeTransformer):
-    """A transformer that puts the marks into one template."""
-
-    def __init__(self, environment: _TracingEnvironment, source: str, name: str | None) -> None:
-        self._environment = environment
-        self._name = name
-        # The tree has them in the order of the source, but not their words.
-        self._inner = set[int]()
-        self._tags = iter([" ".join(words.split()) for words in _TAG.findall(_NO_TAGS.sub("", source))])
-
-    def visit_If(self, node: nodes.If) -> nodes.If:  # noqa: N802  as Jinja2 calls it
-        words = next(self._tags, "if")
-        self._inner.update(map(id, node.elif_))
-        self.generic_visit(node)
-        self._enter(node.body, words, node)
-        if id(node) not in self._inner:
-            self._enter(node.else_, f"else of {words}", node)
-        return node
-
-    def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
-        words = next(self._tags, "for")
-        self.generic_visit(node)
-        self._enter(node.body, words, node)
-        self._enter(node.else_, f"nothing {words}", node)
-        return node
-
-    def visit_CondExpr(self, node: nodes.CondExpr) -> nodes.CondExpr:  # noqa: N802
-        self.generic_visit(node)
-        node.expr1 = self._pass(node.expr1, f"first value of the inline if in line {node.lineno}", node)
-        if node.expr2 is not None:
-            node.expr2 = self._pass(node.expr2, f"other value of the inline if in line {node.lineno}", node)
-        return node
-
-    def visit_Filter(self, node: nodes.Filter) -> nodes.Filter:  # noqa: N802
-        self.generic_visit(node)
-        if node.name in _DEFAULTS and node.node is not None:
-            of = f" of {node.node.name}" if isinstance(node.node, nodes.Name) else f" in line {node.lineno}"
-            number = self._environment.add("default", f"default{of}", self._name, node.lineno)
-            node.name, node.args = "#default", [number, *node.args]
-        return node
-
-    def _enter(self, body: list[nodes.Node], words: str, node: nodes.Node) -> None:
-        nothing = nodes.Const("", lineno=node.lineno)
-        body.insert(0, nodes.Output([self._pass(nothing, words, node)], lineno=node.lineno))
-
-    def _pass(self, value: nodes.Expr, words: str, node: nodes.Node) -> nodes.Filter:
-        number = self._environment.add("branch", words, self._name, node.lineno)
-        return nodes.Filter(value, "#took", [number], [], None, None, lineno=node.lineno)

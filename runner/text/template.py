@@ -24,7 +24,7 @@ from runner.text.placeholders import explain_tag
 from runner.text.syntax import explain_syntax, quote_library
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from runner.campaign.model import TemplateText, Variables
 
 
-_UNSAID = "‹a recipient's value›"
 _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     (RecursionError, "it includes itself without end"),
     (jinja2.TemplateNotFound, "an included file is no longer there"),
@@ -51,17 +50,10 @@ _OPTIONAL = frozenset({"default", "d", "defined", "undefined", "is_yes"})
 """Filters and tests of values that may be missing."""
 
 
-def describe_failure(error: Exception, sources: Iterable[str]) -> str:
-    """Return the reason why a text cannot be rendered, without any value of its recipient.
-
-    `sources` are its template and the included ones: what stands there may be quoted.
-    """
-    if isinstance(error, AbsentError):
-        written = re.compile(rf"(?<!\w){re.escape(str(error.name))}(?!\w)")
-        is_written = any(map(written.search, sources))
-        return error.describe(repr(error.name) if is_written else _UNSAID)
+def describe_failure(error: Exception) -> str:
+    """Return the reason why a text cannot be rendered, without any value of its recipient."""
     # Messages of this program quote no values; those of libraries may.
-    if isinstance(error, (BoundError, MisuseError)):
+    if isinstance(error, (BoundError, MisuseError, AbsentError)):
         return str(error.args[0])
     return next((words for kind, words in _BY_TYPE if isinstance(error, kind)), _OTHERWISE)
 
@@ -133,7 +125,6 @@ class CompiledText:
     names: frozenset[str]
     strict: Template
     _folder: Path
-    _sources: tuple[str, ...]
 
     def render(self, variables: Variables) -> str:
         """Return the text for one recipient, outer blanks removed; blank variables must be left out.
@@ -154,9 +145,9 @@ class CompiledText:
                     _run(self.strict, _make_context(self.strict, given))
                 except AbsentError as error:
                     # An attribute of a variable is not a variable of its own.
-                    if not error.is_variable or error.name not in self.names:
+                    if error.variable is None or error.variable not in self.names:
                         break
-                    noted.append(str(error.name))
+                    noted.append(error.variable)
                 else:
                     break
         return noted
@@ -167,7 +158,7 @@ class CompiledText:
         if missing:
             return MissingVariablesError(tuple((name, self.text) for name in missing))
         name, line = _failing_place(error.__traceback__)
-        message = f"this text cannot be rendered: {describe_failure(error, self._sources)}"
+        message = f"this text cannot be rendered: {describe_failure(error)}"
         return TemplateProblemError(
             included_diagnostic("template-failed", message, self._folder / name, line)
             if name
@@ -220,22 +211,20 @@ class TextCompiler:
         """
         try:
             self._environment.steps = 0
-            names, sources = self._read_whole(text)
+            names = frozenset[str]().union(*map(find_variables, self._read_whole(text)))
             strict = self._environment.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
             source = text.source if error.name is None else self._load(error.name) or ""
-            line, fault, hint = explain_syntax(source, error)
-            if hint is None:
-                found = explain_tag("".join(source.split("\n")[line - 1 : line]), text.inner_quote)
-                fault, hint = found or (fault, None)
+            line = "".join(source.split("\n")[error.lineno - 1 : error.lineno])
+            fault, hint = explain_tag(line, text.inner_quote) or explain_syntax(error)
             message = f"this template is wrong: {fault}"
-            raise self._problem("template-syntax", message, text, error.name, line, hint) from None
+            raise self._problem("template-syntax", message, text, error.name, error.lineno, hint) from None
         except _TOO_DEEP:
             raise self._problem("template-syntax", _DEEP, text, None, None) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
             message = f"this template is wrong: {quote_library(error)}"
             raise self._problem("template-syntax", message, text, None, None) from None
-        return CompiledText(text, frozenset(names), strict, self._folder, tuple(sources))
+        return CompiledText(text, names, strict, self._folder)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
         """Return a valid text with unknown variables in brackets; `variables` are the same for everyone."""
@@ -245,9 +234,8 @@ class TextCompiler:
         except (MissingVariablesError, TemplateProblemError):
             return text.source
 
-    def _read_whole(self, text: TemplateText) -> tuple[set[str], list[str]]:
-        """Return the variables and the sources of a text and of all that it includes."""
-        names, sources = set[str](), list[str]()
+    def _read_whole(self, text: TemplateText) -> Iterator[nodes.Template]:
+        """Yield a text and all that it includes, parsed; raises the errors of `compile`."""
         size = len(text.source)
         if size > MAX_SOURCE:
             message = f"this text is longer than {MAX_SOURCE:,} characters"
@@ -256,9 +244,8 @@ class TextCompiler:
         visited = set[str]()
         while waiting:
             name, source = waiting.pop()
-            sources.append(source)
             tree = self._parse(text, source, name)
-            names |= find_variables(tree)
+            yield tree
             for include in tree.find_all(nodes.Include):
                 wanted = cast("nodes.Const", include.template).value
                 if wanted in visited:
@@ -274,7 +261,6 @@ class TextCompiler:
                 if size > MAX_SOURCE:
                     message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
                     raise self._problem("template-include", message, text, name, include.lineno)
-        return names, sources
 
     def _parse(self, text: TemplateText, source: str, name: str | None) -> nodes.Template:
         try:
@@ -290,24 +276,17 @@ class TextCompiler:
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
         names, optional = set[str](), set[str]()
-        for tree in self.iterate_trees(text.source):
+        for tree in self.iterate_trees(text):
             names |= find_variables(tree)
             for node in tree.find_all((nodes.Filter, nodes.Test)):
                 if node.name in _OPTIONAL and isinstance(node.node, nodes.Name):
                     optional.add(node.node.name)
         return References(frozenset(names), frozenset(optional & names))
 
-    def iterate_trees(self, source: str) -> Iterator[nodes.Template]:
-        """Yield a template and those that it includes, parsed; invalid ones are left out."""
-        waiting, visited = [source], set[str]()
-        while waiting:
-            # An included file may have changed meanwhile.
-            with contextlib.suppress(jinja2.TemplateError, *_TOO_DEEP):
-                tree = self._environment.parse(waiting.pop())
-                included = {node.template.as_const() for node in tree.find_all(nodes.Include)} - visited
-                visited |= included
-                waiting += filter(None, map(self._load, included))
-                yield tree
+    def iterate_trees(self, text: TemplateText) -> Iterator[nodes.Template]:
+        """Yield a text and those that it includes, parsed, up to the first invalid one."""
+        with contextlib.suppress(jinja2.TemplateError, TemplateProblemError):
+            yield from self._read_whole(text)
 
     def _load(self, name: str) -> str | None:
         if self._shipped is not None:

@@ -16,8 +16,6 @@ from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import CompiledMessage, compile_messages
 from runner.text.preview import (
-    Branch,
-    BranchTracer,
     Bubble,
     CaseFinder,
     CaseReason,
@@ -75,14 +73,12 @@ class PreviewRemark(Part, frozen=True):
         message: the message's id.
         arm: of an experiment's message; None if it has no arms.
         recipients: how many recipients.
-        untaken: branches of the templates that nobody gets.
         characters: characters that make conversations UCS-2.
     """
 
     message: str
     arm: str | None
     recipients: Count
-    untaken: tuple[Branch, ...]
     characters: tuple[UnplainCharacter, ...]
 
 
@@ -173,16 +169,10 @@ class _Gallery:
         known = [one.id for one in campaign.messages]
         if message is not None and message not in known:
             raise UsageError(f"{campaign.name} has no message {message!r}", hint=f"known: {', '.join(known)}")
-        folder = include_folder(campaign)
-        compiled = [
-            compiled_message
-            for compiled_message in compile_messages(campaign, TextCompiler(folder), Problems())
-            if message in (None, compiled_message.message.id)
-        ]
+        compiler = TextCompiler(include_folder(campaign))
+        compiled = list(compile_messages(campaign, compiler, Problems(), message))
         finders = {
-            (compiled_message.message.id, arm): CaseFinder(
-                renderer, BranchTracer(renderer.message, folder, show_path), arm
-            )
+            (compiled_message.message.id, arm): CaseFinder(renderer, arm)
             for compiled_message in compiled
             for arm, renderer in compiled_message.renderers.items()
         }
@@ -259,5 +249,5 @@ def _describe_conversation(preview: Preview, one: Conversation) -> PreviewedConv
 
 
 def _remark(finder: CaseFinder) -> PreviewRemark:
-    untaken, characters = tuple(finder.list_untaken()), tuple(finder.list_characters())
-    return PreviewRemark(finder.renderer.message.id, finder.arm, finder.people, untaken, characters)
+    characters = tuple(finder.list_characters())
+    return PreviewRemark(finder.renderer.message.id, finder.arm, finder.people, characters)

@@ -13,7 +13,7 @@ from runner.audience.audience import AudienceTally, Recipient, iterate_audience
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import MessageRenderer
-from runner.text.preview import BranchTracer, CaseFinder, list_bubbles
+from runner.text.preview import CaseFinder, list_bubbles
 from runner.text.segment import count_segments, write_plainly
 from runner.text.template import TextCompiler
 
@@ -48,38 +48,26 @@ def find(
     compiler = TextCompiler(include_folder(campaign))
     message = campaign.messages[0]
     renderer = MessageRenderer(message, compiler)
-    finder = CaseFinder(renderer, BranchTracer(message, include_folder(campaign)))
+    finder = CaseFinder(renderer)
     for recipient in iterate_audience(campaign, renderer.names, Problems(), AudienceTally()):
         finder.take(recipient)
     return finder
 
 
 def test_the_worst_conversations_come_first(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """Most segments, then the longest text, then the rarest branches; a recipient is shown once."""
+    """Most segments, then the longest text."""
     rows = ["Ada,", "Bo,", f"{'Cy ' * 60},", f"{'Ж' * 140},", ",", ",", "Di,1"]
     cases = find(campaign, tmp_path, rows).list_cases(9)
-    assert [case.recipient.line for case in cases] == [5, 4, 8, 6, 2]
-    shown = [[(r.kind, r.count, r.branch and r.branch.words) for r in case.reasons] for case in cases]
-    assert shown == [
-        [("most_segments", 6, None)],
-        [("longest_text", 182, None)],
-        [("rarest_branch", 1, "if vip is defined")],
-        [("default_used", 2, "default of name")],
-        [("rarest_branch", 6, "else of if vip is defined")],
-    ]
+    assert [case.recipient.line for case in cases] == [5, 4]
+    shown = [[(r.kind, r.count) for r in case.reasons] for case in cases]
+    assert shown == [[("most_segments", 6)], [("longest_text", 182)]]
 
 
 def test_the_number_of_cases_is_bounded(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
     """At most so many conversations; one that is shown anyway keeps all its reasons."""
     finder = find(campaign, tmp_path, ["A long name,1", "Bo,"])
     (case,) = finder.list_cases(1)
-    assert [reason.kind for reason in case.reasons] == ["most_segments", "longest_text", "rarest_branch"]
-
-
-def test_branches_that_nobody_gets_are_told(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """A text that no recipient will ever show is worth knowing of."""
-    finder = find(campaign, tmp_path, ["Ada,", "Bo,"])
-    assert [branch.words for branch in finder.list_untaken()] == ["default of name", "if vip is defined"]
+    assert [reason.kind for reason in case.reasons] == ["most_segments", "longest_text"]
 
 
 def test_costly_characters_are_counted_over_the_conversation(
@@ -106,7 +94,7 @@ def test_the_worst_are_the_worst(
         list(list_bubbles(finder.renderer.render(variables).definition))
         for variables in ({k: v for k, v in (("name", n.strip()), ("vip", "1" * p)) if v} for n, p in people)
     ]
-    counts = {r.kind: r.count for case in finder.list_cases(99) for r in case.reasons if r.branch is None}
+    counts = {r.kind: r.count for case in finder.list_cases(99) for r in case.reasons}
     if people:
         assert counts == {
             "most_segments": max(sum(b.segments for b in bubbles) for bubbles in every),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 STEPS = "this text cannot be rendered: the text takes more than 10,000 steps"
 GROWS = "this text cannot be rendered: a value grows beyond 10,000 characters"
 LARGE = "this text cannot be rendered: a number of more than 19 digits is not available in campaign texts"
+LONG = "{% set a = range(2000) | join('x') %}"
 PRIME = 2**61 - 1
 """Its multiples all have the same hash."""
 
@@ -34,24 +35,15 @@ def looped(body: str, before: str = "") -> str:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (looped("{% set x = range(9000) | sort | first %}"), STEPS),
-        (looped("{% set x = range(9000) | select('odd') | list | length %}"), STEPS),
+        (looped("{% set x = range(9000) | first %}"), STEPS),
         (looped("{% set x = 'a' is in(range(9000)) %}"), STEPS),
-        (looped("{{ '' if 'a' in names else '' }}", "{% set names = range(9000) %}"), STEPS),
-        (looped("{% set b = a[::-1] %}" * 100, "{% set a = 'x' * 9000 %}"), STEPS),
-        (looped("{% if a + 'x' == a %}{% endif %}" * 100, "{% set a = 'x' * 9000 %}"), STEPS),
-        (looped("{% set b = a.split() %}", "{% set a = 'x ' * 4000 %}"), STEPS),
+        (looped("{% if a + 'x' == a %}{% endif %}" * 100, LONG), STEPS),
+        (looped("{% set b = a.split() %}" * 100, LONG), STEPS),
         (looped("{% set x = {" + ", ".join(f"{n}: 1" for n in range(999)) + "} %}"), STEPS),
         (looped("{% set x = {" + ", ".join(f"{n * PRIME}: 1" for n in range(999)) + "} %}"), LARGE),
-        (f"{{{{ range(0, 10000 * {PRIME}, {PRIME}) | unique | list | length }}}}", LARGE),
-        ("{{ range(5000) | sort(attribute='a,' * 4000) | list | length }}", STEPS),
-        ("{{ range(2000) | map('string') | map('list') | sum(start=[]) | length }}",
-         "this text cannot be rendered: `sum` adds numbers alone"),
-        ("{{ (range(900) | list) | map('string') | map('replace', '', 'x' * 2000) | list | length }}", STEPS),
-        ("{% set a = 'x' * 9000 %}{{ ('%s' * 400) | format(" + "a, " * 400 + ") | length }}", STEPS),
-        ("{% set a %}{{ 'x' * 9000 }}{% endset %}{% set b %}{{ a }}{{ a }}{% endset %}", GROWS),
-        ("{% set a = 'x' * 9000 %}{% filter trim %}" + looped("{{ a }}") + "{% endfilter %}", STEPS),
-        ("{% set a = {'a': 'x' * 9000, 'b': 'x' * 9000} %}{{ name }}", GROWS),
+        (LONG + "{% set b %}{{ a }}{{ a }}{% endset %}", GROWS),
+        (LONG + "{% filter trim %}" + looped("{{ a }}") + "{% endfilter %}", STEPS),
+        (LONG + "{% set b = {'a': a, 'b': a} %}{{ name }}", GROWS),
     ],
 )  # fmt: skip
 def test_work_ends_at_the_budget(

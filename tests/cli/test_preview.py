@@ -54,7 +54,7 @@ def visit(tmp_path: Path) -> Path:
 
 
 def test_the_worst_cases_come_first(run: Run, visit: Path) -> None:
-    """Without a phone, the conversations with the most segments, the longest text and the rarest branches."""
+    """Without a phone, the conversations with the most segments and the longest text."""
     done = run("preview", "visit.yaml", "--message", "ask", "--cases", "2", cwd=visit)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
@@ -85,29 +85,6 @@ question why [1 segment, 4 in GSM-7]
 conclusion [1 segment, 5 in GSM-7]
   │ Bye 1
 
-case 2: +49•••••••••78, line 4 of people.csv
-  1 person gets this: if language == "de" (visit.yaml:8)
-
-introduction [1 segment, 10 in GSM-7]
-  │ Hallo Bea!
-
-question how [1 segment, 26 in GSM-7]
-  │ How was it?
-  │ 1. Good
-  │ 2. Bad
-  "Bad" → question why
-  "Good" → conclusion, 1 question skipped
-  anything else → asked again, 1 segment more
-
-question why [1 segment, 4 in GSM-7]
-  │ Why?
-  any answer → conclusion
-
-conclusion [1 segment, 5 in GSM-7]
-  │ Bye 1
-
-  Nobody gets this: default of name (visit.yaml:9)
-  Nobody gets this: elif language == "fr" (visit.yaml:10)
   ’ (RIGHT SINGLE QUOTATION MARK) makes 1 recipient's text UCS-2: """
         "4 segments, and no fewer with all replaced that can be\n"
     )
@@ -185,14 +162,8 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         },
     ]
     cases = [case for case in document["cases"] if case["message"] == "ask"]
-    assert [case["line"] for case in cases] == [3, 4, 5]
-    assert cases[2]["reasons"] == [
-        {
-            "kind": "default_used",
-            "count": 1,
-            "branch": {"kind": "default", "words": "default of name", "file": "visit.yaml", "line": 13},
-        }
-    ]
+    assert [case["line"] for case in cases] == [3]
+    assert cases[0]["reasons"][1] == {"kind": "longest_text", "count": 26}
     remarks = document["remarks"][0]
     assert remarks["recipients"] == 4
     assert remarks["characters"] == [

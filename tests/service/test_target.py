@@ -409,7 +409,7 @@ def test_a_wrong_limit_is_refused(write: Write, limit: str, message: str) -> Non
     [
         (b"\xff\xfe", "this file cannot be read: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         (b"version: 1\n", "the file has no `targets`"),
-        (b"version: 2\ntargets: {}\n", "`version` is 2; this program reads 1 alone"),
+        (b"version: 2\ntargets: {}\n", "`version` must be 1, not 2"),
         (b"version: 1\ntargets:\n  a/b: {base_url: https://x.example.com}\n",
          'the key "a/b" in `targets`: a target\'s name is letters, digits, `_` and `-`, at most 50'),
         (b"version: 1\ntargets:\n  live: {insecure: true}\n", "`targets.live` has no `base_url`"),

@@ -53,33 +53,6 @@ def test_missing_keys_are_found_whatever_the_validator_says(monkeypatch: pytest.
     ]
 
 
-MISPLACED = """\
-version: 1
-segments_per_message: 1
-text: Hello
-recipients:
-  - {phone: "+14155550101", first_name: Ada, name: Ada}
-messages:
-  - {id: ask, text: Hello, responses: ["1"], limits: {renders: 3}, limit: 1}
-"""
-
-
-def test_a_key_at_the_wrong_place_is_told_its_own() -> None:
-    """A key that others know names them, unless they are many; a recipient's are taken for variables."""
-    document = read_yaml(MISPLACED, Path("campaign.yaml"))
-    found = [problem for problem in find_problems(document, "campaign") if problem.code == "key-unknown"]
-    assert [problem.message for problem in found] == [
-        "`segments_per_message` is not a key: did you mean `limits.segments_per_message`?",
-        "`text` is not a key",
-        "`first_name` is not a key in `recipients[1]`",
-        "`name` is not a key in `recipients[1]`",
-        "`responses` is not a key in `messages[1]`: did you mean `messages[].questions[].responses`?",
-        "`limits` is not a key in `messages[1]`: did you mean `limits` at the top level?",
-        "`limit` is not a key in `messages[1]`",
-    ]
-    assert (found[3].hint or "").startswith("write values of your own below `vars`; known here: phone, vars,")
-
-
 EMPTY_KEY = """\
 version: 1
 "": 1

@@ -62,4 +62,4 @@ def test_what_is_left_out_lends_its_places_to_nobody() -> None:
     """A mapping that takes the memory of one that was left out, as its key stood twice, has its own places."""
     text = "a: 0\na: {p: 1, q: 2, q: 3}\nc: 0\nb: {r: 1, s: 2, q: 3}\n"
     document = read_yaml(text, FILE)
-    assert [document.locate(["b", key]) for key in ("r", "s", "q")] == [(4, 8), (4, 14), (4, 20)]
+    assert [document.position(["b", key])[1:] for key in ("r", "s", "q")] == [(4, 8), (4, 14), (4, 20)]

@@ -10,7 +10,7 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.console import print_json
-from runner.cli.options import CampaignPath, common_scope, format_option
+from runner.cli.options import common_scope, format_option
 from runner.cli.output.conversations import show_preview
 from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show_blocks
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     "  runner preview campaigns/customer-pulse.yaml --phone +14155550101\n"
     "  runner preview campaigns/customer-pulse.yaml --message ask --cases 10",
 )
-@click.argument(
-    "campaign_file", metavar="FILE", type=CampaignPath(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("campaign_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--phone",
     metavar="PHONE",
@@ -51,9 +49,9 @@ def command(
 ) -> int:
     """Show whole conversations as recipients will see them, worst cases first.
 
-    For each message these are the most segments, the longest text, and the branches of its templates that the
-    fewest people get. With --phone it says what this person got and gets next, as `runner who` does. Nothing
-    is sent. The whole audience is checked on the way.
+    For each message these are the one with the most segments, and the one with the longest text. With
+    --phone it says what this person got and gets next, as `runner who` does. Nothing is sent. The whole
+    audience is checked on the way.
     """
     preview = preview_campaign(scope, campaign_file, phone=phone, message=message, cases=cases)
     if format_ == "json":

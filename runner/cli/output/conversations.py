@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from runner.campaign.model import Campaign, Message, TemplateText
-    from runner.text.preview import Branch, CaseFinder, CaseReason, Conversation
+    from runner.text.preview import CaseFinder, CaseReason, Conversation
     from runner.view.blocks import Block
     from runner.workflow.preview import Preview
 
@@ -67,19 +67,10 @@ def _reason_words(reason: CaseReason) -> str:
     count = reason.count
     if reason.kind == "most_segments":
         return f"the most segments: {count:,}"
-    if reason.kind == "longest_text":
-        return f"the longest text: {count_words(count, 'character')}"
-    people = count_words(count, "person", "people")
-    return f"{people} {'gets' if count == 1 else 'get'} this: {_branch_words(reason.branch)}"
-
-
-def _branch_words(branch: Branch | None) -> str:
-    return "" if branch is None else f"{branch.words} ({branch.file}:{branch.line})"
+    return f"the longest text: {count_words(count, 'character')}"
 
 
 def _remarks(finder: CaseFinder) -> Iterator[str]:
-    for branch in finder.list_untaken():
-        yield f"Nobody gets this: {_branch_words(branch)}"
     ranked = sorted(finder.list_characters(), key=lambda one: (-one.recipients, one.character))
     for cost in ranked[:_SHOWN_CHARACTERS]:
         yield advise(cost.character, cost.recipients, cost.segments, cost.segments_without)

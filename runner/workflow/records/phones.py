@@ -70,7 +70,7 @@ def iterate_phones(file: Path, reading: PhoneReading, problems: Problems) -> Ite
                     problems.add(table.width_problem(line, cells))
                 else:
                     yield from phones.read(cells[index], line)
-            problems.extend(phones.findings.iterate_notes(file, 1, phones.unit))
+            problems.extend(phones.findings.iterate_notes(file, 1))
     except TableProblemError as error:
         problem = error.diagnostic
         is_foreign = problem.code == "csv-encoding-unknown"
