@@ -157,9 +157,9 @@ def test_nesting_is_bounded(opening: str) -> None:
 
 
 def test_problems_are_named_up_to_a_hundred() -> None:
-    """Of thousands of problems the first hundred are named, and the others counted."""
+    """Of thousands of problems the first hundred are named."""
     _, problems = find_problems(json.dumps({"phone": [{}] * 5100, "text": "Hi"}).encode())
-    assert problems[99:] == ["phone[99]: must be a string", "and 5,000 more"]
+    assert problems[99:] == ["phone[99]: must be a string"]
 
 
 @pytest.mark.parametrize(
