@@ -41,15 +41,15 @@ _SERVICE_PATTERNS = ("premium_rate", "toll_free")
 
 Damage = Literal["invisible", "blanks", "formula", "apostrophe", "decimal", "thousands", "punctuation"]
 DAMAGE_WORDS: dict[Damage, str] = {
-    "invisible": "invisible characters in {}",
-    "blanks": "blanks around {}",
-    "formula": 'a formula, ="…", around {}',
-    "apostrophe": "an apostrophe or quotes around {}",
-    "decimal": "a decimal point and zeros behind {}",
-    "thousands": "separators of thousands in {}",
-    "punctuation": "stray punctuation around {}",
+    "invisible": "invisible characters",
+    "blanks": "blanks around the digits",
+    "formula": 'a formula, ="…"',
+    "apostrophe": "an apostrophe or quotes",
+    "decimal": "a decimal point and zeros",
+    "thousands": "separators of thousands",
+    "punctuation": "stray punctuation",
 }
-"""By kind of damage: completes "a phone has "; {} is for it or them."""
+"""What is removed from a phone, by kind of damage."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]"
 )

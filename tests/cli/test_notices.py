@@ -28,6 +28,6 @@ def test_notes_become_notices(run: Callable[..., CompletedProcess[str]], tmp_pat
     assert done.returncode == 0
     assert done.stdout == (
         "::notice file=people.csv,line=2,col=1,title=phone-apostrophe::"
-        "a phone has an apostrophe or quotes around it: it is repaired%0A"
+        "repaired: an apostrophe or quotes of a phone, line 2%0A"
         "format the column as text in the spreadsheet to be rid of this\n"
     )
