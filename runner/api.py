@@ -52,7 +52,6 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
     ledger: str | None = None,
     cluster: str | None = None,
     insecure_cluster: bool | None = None,
-    profile: str | None = None,
     scratch: str | None = None,
     state_remote: str | None = None,
     record_remote: str | None = None,
@@ -73,7 +72,6 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
         ledger: the URL of the ledger's database.
         cluster: the address of a Dask scheduler, or `local:N`.
         insecure_cluster: let `tcp://` lead to another machine.
-        profile: the profile that a scheduler's workers take ledger and secrets from.
         scratch: a folder that all workers of a cluster reach.
         state_remote: a git remote by which machines share their record.
         record_remote: a git remote where `apply` looks for pauses and opt-outs.
@@ -96,7 +94,6 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
         "record_remote": record_remote,
         "cluster": cluster,
         "insecure_cluster": insecure_cluster,
-        "profile": profile,
         "scratch": scratch,
         "verbose": verbose,
     }

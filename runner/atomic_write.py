@@ -47,7 +47,7 @@ def write_private(file: Path, pieces: Iterable[str]) -> None:
 
 
 def write_whole(file: Path, write: Callable[[IO[str]], object]) -> bool:
-    """Write a text file readable by all, whole or not at all; return True if it has changed.
+    """Write a text file, whole or not at all, readable as the umask allows; return True if it has changed.
 
     Removes the drafts that killed processes have left beside it.
 
@@ -61,7 +61,9 @@ def write_whole(file: Path, write: Callable[[IO[str]], object]) -> bool:
         os.fsync(stream.fileno())
         changed = not same_content(file, draft)
         if changed:
-            draft.chmod(0o644)
+            umask = os.umask(0o077)
+            os.umask(umask)
+            draft.chmod(0o644 & ~umask)
             draft.replace(file)
             sync(file.parent)
     return changed

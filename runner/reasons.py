@@ -58,7 +58,7 @@ REASONS: Mapping[str, Hold] = {
     "opt_out_doubtful": Hold(
         "May have opted out",
         "undecided",
-        "`runner optouts review`",
+        "`runner optouts list`",
         "a person must decide: `runner optouts list`",
         "held until a person decides: `runner optouts list`",
     ),

@@ -24,7 +24,7 @@ from runner.version import __version__
 from runner.wording import hide_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
 Label = str | int | None
 
@@ -59,7 +59,7 @@ INSTRUMENTS = {
 _SERVICE = "sms-campaign-runner"
 # Those of the semantic conventions for this metric.
 _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
-_ENDPOINT = "OTEL_EXPORTER_OTLP{}_ENDPOINT"
+_ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP{part}_ENDPOINT" for part in ("", "_TRACES", "_METRICS"))
 _PATIENCE_S = 2.0
 """Seconds to wait for the last export."""
 _ended: list[Any] = []
@@ -173,10 +173,9 @@ def measure(name: str, value: float, **labels: Label) -> None:
 
 def measure_request(seconds: float, status: int | None, **labels: Label) -> None:
     """Record one request, and the status of its answer, if one came."""
-    end: dict[str, Label] = {"http.response.status_code": status}
-    if status is None:
-        end = {"error.type": "no_answer"}
-    measure("http.client.request.duration", seconds, **{"http.request.method": "POST", **end}, **labels)
+    end = ("error.type", "no_answer") if status is None else ("http.response.status_code", status)
+    labels |= dict([("http.request.method", "POST"), end])
+    measure("http.client.request.duration", seconds, **labels)
 
 
 @contextmanager
@@ -186,108 +185,81 @@ def exporting(environment: Mapping[str, str], tell: Callable[[str], None]) -> It
     OpenTelemetry's own variables say where (OTLP over HTTP). Whether a collector is down or slow, the run
     goes on: export happens in threads of its own, and at the end is waited for only briefly.
     """
-    signals = _list_signals(environment)
-    export = None
+    place = next(filter(None, map(environment.get, _ENDPOINTS)), "")
+    is_off = environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    finish = None
     try:
-        export = _open_export(tuple(signals)) if signals else None
+        finish = _open_export() if place and not is_off else None
     except ImportError:
         hint = write_install_hint("telemetry")
         tell(f"No telemetry is exported, although OTEL_* variables ask for it; {hint}.")
     try:
         yield
     finally:
-        if export is not None and not export.finish():
-            named = map(environment.get, map(_ENDPOINT.format, ("", "_TRACES", "_METRICS")))
-            url = urlsplit(next(filter(None, named), "http://localhost:4318"))
+        if finish is not None and not finish():
+            url = urlsplit(place)
             where = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"  # without the credentials it may hold
             tell(f"Telemetry did not reach {where}, or not all of it; the run itself is not affected.")
 
 
-def _list_signals(environment: Mapping[str, str]) -> list[str]:
-    """Return the signals that the environment wants exported."""
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return []
-    wanted = []
-    for signal in ("TRACES", "METRICS"):
-        exporter = environment.get(f"OTEL_{signal}_EXPORTER", "").strip()
-        has_place = any(map(environment.get, (_ENDPOINT.format(f"_{signal}"), _ENDPOINT.format(""))))
-        wanted += [signal] if exporter == "otlp" or (has_place and not exporter) else []
-    return wanted
-
-
 @cache
-def _open_export(signals: Sequence[str]) -> _Export:
-    """Return the export of this process: OpenTelemetry's providers are set once."""
-    return _Export(signals)
+def _open_export() -> Callable[[], bool]:
+    """Set OpenTelemetry's providers, once a process; return a function that exports what is left.
 
+    It waits a short time at most, and returns whether all was exported.
+    """
+    # Optional, and slow to import.
+    from opentelemetry import metrics, trace  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http import metric_exporter, trace_exporter  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
-class _Export:
-    """The providers of this process, which export until it ends."""
+    # Its words would stand between those of the command; failures are told once, at the end.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
+    exporters: list[Any] = [trace_exporter.OTLPSpanExporter(), metric_exporter.OTLPMetricExporter()]
+    succeeded = dict.fromkeys(range(len(exporters)), True)
+    for number, exporter in enumerate(exporters):
 
-    def __init__(self, signals: Sequence[str]) -> None:
-        # Optional, and slow to import.
-        from opentelemetry import metrics, trace  # noqa: PLC0415
-        from opentelemetry.exporter.otlp.proto.http import metric_exporter, trace_exporter  # noqa: PLC0415
-        from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
-        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
-
-        # Its words would stand between those of the command; failures are told once, at the end.
-        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL + 1)
-        self._has_failed = False
-        self._flushes: list[Callable[[], object]] = []
-        resource = _describe_process()
-        if "TRACES" in signals:
-            traces = TracerProvider(resource=resource, shutdown_on_exit=False)
-            traces.add_span_processor(BatchSpanProcessor(self._watch(trace_exporter.OTLPSpanExporter())))
-            trace.set_tracer_provider(traces)
-            self._flushes.append(traces.force_flush)
-        if "METRICS" in signals:
-            reader = PeriodicExportingMetricReader(self._watch(metric_exporter.OTLPMetricExporter()))
-            meters = MeterProvider([reader], resource, shutdown_on_exit=False)
-            metrics.set_meter_provider(meters)
-            self._flushes.append(meters.force_flush)
-
-    def _watch(self, exporter: Any) -> Any:
-        """Note whether the last export succeeded."""
-        export = exporter.export
-
-        def call(*args: Any, **options: Any) -> Any:
-            result = export(*args, **options)
-            self._has_failed = result.name != "SUCCESS"
+        def call(*args: Any, _export: Any = exporter.export, _number: int = number, **options: Any) -> Any:
+            result = _export(*args, **options)
+            succeeded[_number] = result.name == "SUCCESS"
             return result
 
         exporter.export = call
-        return exporter
+    resource = _describe_process()
+    traces = TracerProvider(resource=resource, shutdown_on_exit=False)
+    traces.add_span_processor(BatchSpanProcessor(exporters[0]))
+    meters = MeterProvider([PeriodicExportingMetricReader(exporters[1])], resource, shutdown_on_exit=False)
+    trace.set_tracer_provider(traces)
+    metrics.set_meter_provider(meters)
 
-    def finish(self) -> bool:
-        """Export what is left, for a short time at most; return whether all was exported."""
+    def finish() -> bool:
         done = threading.Event()
-
-        def flush() -> None:
-            for each in self._flushes:
-                each()
-            done.set()
-
-        # It must not keep the process from ending.
-        threading.Thread(target=flush, name="telemetry", daemon=True).start()
-        # An interrupt now ends the waiting; the command's work is done.
+        flushes = (traces.force_flush, meters.force_flush, done.set)
+        # It must not keep the process from ending; an interrupt now ends only the waiting.
+        threading.Thread(target=lambda: [each() for each in flushes], name="telemetry", daemon=True).start()
         with suppress(KeyboardInterrupt):
             done.wait(_PATIENCE_S)
-        return done.is_set() and not self._has_failed
+        return done.is_set() and all(succeeded.values())
+
+    return finish
 
 
 def _describe_process() -> Any:
-    """Return the resource that all telemetry of this process has."""
+    """Return the resource that all telemetry of this process has; the environment adds to it."""
     import socket  # noqa: PLC0415
     import uuid  # noqa: PLC0415
 
-    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  optional
+    from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415  optional
 
-    # Detectors that the environment can add tell arguments, which may hold a phone or a ledger's password.
-    found = {k: v for k, v in Resource.create().attributes.items() if not k.startswith("process.command")}
-    if str(found["service.name"]).startswith("unknown_service"):
-        found["service.name"] = _SERVICE
-    own = {"service.version": __version__, "service.instance.id": str(uuid.uuid4())}
-    return Resource({**found, **own, "host.name": socket.gethostname(), "process.pid": os.getpid()})
+    own: dict[str, str | int] = {
+        "service.name": _SERVICE,
+        "service.version": __version__,
+        "service.instance.id": str(uuid.uuid4()),
+        "host.name": socket.gethostname(),
+        "process.pid": os.getpid(),
+    }
+    # No other detectors: they tell arguments, which may hold a phone or a ledger's password.
+    return Resource(own).merge(OTELResourceDetector().detect())

@@ -231,7 +231,7 @@ def test_a_campaign_alone_raises_its_error(project: Project) -> None:
     assert [problem.code for problem in project.validate()] == ["key-unknown"]
     with pytest.raises(CampaignError) as refused:
         project.plan()
-    assert refused.value.message == "1 error: nothing was sent"
+    assert refused.value.message == "1 error: nothing was done"
 
 
 def test_a_plan_beyond_its_limit_is_a_value_and_is_not_sent(project: Project) -> None:

@@ -46,7 +46,7 @@ VALUES_BELOW: dict[str, set[str]] = {
 """The modules of values, with the others that each of them may import."""
 DOORS: dict[str, tuple[str, ...]] = {
     # The sandbox shares nothing with the rest; its own description is no foreign file.
-    "yaml": ("runner.source.yaml", "runner.source.yaml_faults", "runner.sandbox.web.app"),
+    "yaml": ("runner.source.yaml", "runner.source.yaml_faults"),
     "jsonschema": ("runner.source.json_schema",),
     # Two doors for two kinds of service: one takes credentials in its query, the other a token in a header.
     "requests": ("runner.service.connection", "runner.github.rest"),
@@ -79,7 +79,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "subprocess": ("runner.git", "runner.cli.commands.demo"),
     "duckdb": ("runner.report.columns.engine",),
     "fsspec": ("runner.source.storage",),
-    "pyarrow": ("runner.cluster.columns", "runner.workflow.report"),
+    "pyarrow": ("runner.workflow.report",),
     "pandas": ("runner.workflow.report",),
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),
@@ -208,6 +208,7 @@ COMMANDS_KNOW = (
     "runner.errors",
     "runner.reasons",
     "runner.settings",
+    "runner.view",
     "runner.wording",
     "runner.sandbox",
 )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import inspect
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,18 +14,15 @@ from runner.cli.encoding import print_text
 from runner.cli.log import FORMATS
 from runner.settings import DURATION_HINT, LOG_FORMAT, Setting
 from runner.source.quantity import parse_duration
-from runner.source.storage import is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from click import Context, Parameter
 
     Decorator = Callable[[Any], Any]
 
 _ALL_META = "runner.cli.shows_all"
-_CUT = r"\f"
-"""Ends the description of a short help page."""
 
 
 class SpecialOption(click.Option):
@@ -40,27 +35,17 @@ def special_option(*names: str, **attributes: Any) -> Decorator:
 
 
 class _Page(click.Command):
-    r"""A command that takes the common options, and has a short and a full help page.
-
-    The short page ends the description at `\f`, and has no special options.
-    """
+    """A command that takes the common options; its help page has no special ones without `--help-all`."""
 
     def get_params(self, ctx: Context) -> list[Parameter]:
         """Return its parameters, and after them the common options."""
         return [*super().get_params(ctx), *COMMON_OPTIONS]
 
-    def format_help_text(self, ctx: Context, formatter: click.HelpFormatter) -> None:
-        """Write the description."""
-        usual, _, more = inspect.cleandoc(self.help or "").partition(_CUT)
-        formatter.write_paragraph()
-        with formatter.indentation():
-            formatter.write_text(usual + (more if shows_all(ctx) else ""))
-
     def format_options(self, ctx: Context, formatter: click.HelpFormatter) -> None:
         """Write the options, and the way to the others."""
         own = [one for one in super().get_params(ctx) if isinstance(one, click.Option)]
-        has_more = write_options(ctx, formatter, own) or _CUT in (self.help or "")
-        more = f"More: {ctx.command_path} --help-all. " if has_more and not shows_all(ctx) else ""
+        has_more = write_options(ctx, formatter, own) and not shows_all(ctx)
+        more = f"More: {ctx.command_path} --help-all. " if has_more else ""
         formatter.write_paragraph()
         formatter.write_text(f"{more}For all commands: runner --help-all.")
 
@@ -120,53 +105,33 @@ def write_options(ctx: Context, formatter: click.HelpFormatter, options: Sequenc
 
 
 SYNONYMS = {
-    "answers": "report",
     "check": "validate",
-    "config": "doctor",
-    "continue": "resume",
     "delete": "forget",
     "dry-run": "plan",
-    "email": "init",
-    "export": "optouts export",
-    "help": "--help",
-    "import": "optouts import",
     "inbox": "sandbox serve",
-    "keygen": "key new",
-    "ledger export": "ledger copy",
-    "ledger import": "ledger copy",
-    "lint": "validate",
-    "optouts issue": "ci replies",
     "results": "report",
     "send": "apply",
-    "settings": "doctor",
-    "show": "status",
-    "start": "resume",
-    "stats": "reconcile",
     "stop": "pause",
     "test": "preview",
     "unsubscribe": "optouts add",
-    "version": "--version",
 }
 """Commands by the words that people may try for them."""
 
 
 def find_meant(written: str, ctx: Context) -> str | None:
     """Return the command line of the command that was probably meant by a word; None if none is close."""
-    root = ctx.find_root()
+    root, here = ctx.find_root(), ctx.command_path.partition(" ")[2]
+    lines = dict(_iterate_lines(root, root.command)) | SYNONYMS
     # A whole line wins against another's last word, as `plan` against `ci plan`.
-    found = list(_iterate_lines(root, root.command))
-    lines = dict(found) | {line: line for _, line in found}
-    here = ctx.command_path.partition(" ")[2]
-    lines |= {word: line for word, line in SYNONYMS.items() if line.startswith("-") or line in lines.values()}
-    whole = f"{here} {written}".strip()
-    if whole in lines:
-        return f"runner {lines[whole]}"
+    lines |= {line: line for line in lines.values()}
+    for word in (f"{here} {written}".strip(), written):
+        if word in lines:
+            return f"runner {lines[word]}"
     # What is written is compared alone: the group's name would make all its commands close.
-    start = f"{here} " if here else ""
-    inner = {line.removeprefix(start): line for _, line in found if line.startswith(start)}
-    for words in (inner, lines):
-        if close := difflib.get_close_matches(written, words, n=1):
-            return f"runner {words[close[0]]}"
+    own = {line.removeprefix(f"{here} "): line for line in lines.values() if here and line.startswith(here)}
+    for known in (own, lines):
+        if close := difflib.get_close_matches(written, known, n=1):
+            return f"runner {known[close[0]]}"
     return None
 
 
@@ -179,13 +144,6 @@ def _iterate_lines(ctx: Context, group: click.Command, path: str = "") -> Iterat
             if command is not None:
                 yield from _iterate_lines(ctx, command, line)
             yield name, line
-
-
-class _AllowedPlace(click.Path):
-    """An existing folder, or a URL, which is taken as written."""
-
-    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
-        return value if isinstance(value, str) and is_url(value) else super().convert(value, param, ctx)
 
 
 class Duration(click.ParamType[float]):
@@ -204,10 +162,6 @@ class Duration(click.ParamType[float]):
 
 
 DURATION = Duration()
-_TYPES: Mapping[str, Any] = {
-    "list": _AllowedPlace(exists=True, file_okay=False, path_type=Path),
-    "duration": DURATION,
-}
 
 
 def _write_option(setting: Setting) -> tuple[tuple[str, str], dict[str, Any]]:
@@ -215,7 +169,7 @@ def _write_option(setting: Setting) -> tuple[tuple[str, str], dict[str, Any]]:
     attributes: dict[str, Any] = {
         "help": f"{setting.describe()}  [env var: {setting.variable}]",
         "metavar": setting.metavar,
-        "type": _TYPES.get(setting.kind),
+        "type": DURATION if setting.kind == "duration" else None,
         "is_flag": setting.kind == "switch",
         "multiple": setting.kind == "list",
     }

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import sys
 import textwrap
 import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
-from itertools import compress, groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.encoding import fit_json, print_text
-from runner.cli.log import FORMATS, choose_format, is_json, log_record
+from runner.cli.log import choose_format, is_json, log_record
 from runner.cli.signals import stop_on_signals
 from runner.telemetry import describe_current
 from runner.wording import count_words, printable
-from runner.workflow.observer import Observer, Progress, find_campaign, note, observe_everywhere
+from runner.workflow.observer import Observer, Progress, find_campaign, observe_everywhere
 
 if TYPE_CHECKING:
     import threading
@@ -30,18 +28,13 @@ if TYPE_CHECKING:
     from runner.errors import RunnerError
     from runner.source.diagnostic import Problems
 
-_T = TypeVar("_T")
 _WIDE = 120
 """Width of tables in a pipe or a file."""
-_LINE_EVERY_S = 5.0
 _NARROWEST = 20
 """Fewest characters that a line is folded to."""
-_SHORT = 12
-"""Length of cells with numbers that stay in one piece."""
-_GAP = "  "
-_COMMAND = re.compile("`[^`]*`")
-_JOINT = "\ue000"
-"""Stands for a space at which a line is not folded."""
+_LINE_EVERY_S = 5.0
+_LABELS = {"warning": ("Warning:", "yellow"), "error": ("Error:", "red")}
+_STYLED = re.compile(r"((?:\x1b\[\d+m)+([^\x1b]+)\x1b\[0m)")
 
 
 def print_json(document: Document) -> None:
@@ -64,13 +57,10 @@ def find_width(*, err: bool = False) -> int | None:
 
 
 def print_prose(text: str, *, err: bool = False) -> None:
-    """Write lines, at a terminal folded between words; commands in backticks stay in one piece.
-
-    Elsewhere each line stays one, for `grep` and logs.
-    """
+    """Write lines, at a terminal folded between words; elsewhere each stays one, for `grep` and logs."""
     width = find_width(err=err)
     for line in text.split("\n"):
-        print_text(line if width is None else "\n".join(_fold(line, width)), err=err)
+        print_text(line if width is None else _fold(line, width), err=err)
 
 
 def print_next(step: str | None) -> None:
@@ -79,201 +69,90 @@ def print_next(step: str | None) -> None:
         print_prose(f"Next: {step}.", err=True)
 
 
-def _fold(line: str, width: int) -> list[str]:
-    kept = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINT), line)
-    indent = line[: len(line) - len(line.lstrip())]
-    folded = textwrap.wrap(
-        kept,
+def _fold(line: str, width: int) -> str:
+    folded = textwrap.fill(
+        click.unstyle(line),
         max(width, _NARROWEST),
-        subsequent_indent=f"{indent}  ",
+        subsequent_indent=f"{line[: len(line) - len(line.lstrip())]}  ",
         break_long_words=False,
         break_on_hyphens=False,
         replace_whitespace=False,
     )
-    return [part.replace(_JOINT, " ") for part in folded] or [""]
+    # Colours take no room: they come after the folding.
+    for styled, words in _STYLED.findall(line):
+        folded = folded.replace(words, styled, 1)
+    return folded
 
 
 def print_table(
     header: Sequence[str],
     rows: Sequence[Sequence[str | int]],
     *,
-    essential: Container[str] | None = None,
-    is_grouped: bool = False,
+    essential: Container[str] = (),
     err: bool = False,
 ) -> None:
     """Write a table, numbers to the right, with thousands separators; cells fold between words.
 
-    A terminal may be too narrow even for that. If the table `is_grouped`, the rows with the same first cell
-    become a table of their own there, without zeros in columns that are not `essential`; None keeps all. What
-    is still too wide is turned: its columns become lines. If that does not fit either, each row becomes a
-    block of `name: value`, without these zeros.
+    At a terminal that is too narrow even for that, each row becomes a line of `name: value`, without zeros
+    in columns that are not `essential`.
     """
+    # Imported here: only commands with tables pay for it.
+    from rich import box
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
     width = find_width(err=err)
-    table = _Table.of(header, rows)
-    if width is None or table.narrowest <= width:
-        _print_lines(table, width or _WIDE, err=err)
-    elif is_grouped:
-        for name, group in table.split():
-            print_text(printable(name), bold=True, err=err)
-            _print_narrow(group.without_zeros(essential), width, essential, err=err)
-    else:
-        _print_narrow(table, width, essential, err=err)
+    rule_only = box.Box("    \n    \n ── \n" + "    \n" * 5)
+    table = Table(box=rule_only, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+    for place, name in enumerate(header):
+        is_number = all(isinstance(row[place], int) for row in rows)
+        table.add_column(Text(name), justify="right" if is_number else "left", no_wrap=is_number)
+    shown = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
+    for cells in shown:
+        table.add_row(*map(Text, cells))
+    console = Console(file=io.StringIO(), width=width or _WIDE)
+    if width is None or Measurement.get(console, console.options, table).minimum <= width:
+        with console.capture() as captured:
+            console.print(table)
+        head, rule, body = captured.get().partition("─")
+        lines = [click.style(line.rstrip(), bold=True) for line in head.splitlines() if line]
+        lines += [line.rstrip() for line in (rule + body).splitlines()]
+        print_text("\n".join(lines), err=err)
+        return
+    for cells in shown:
+        pairs = zip(header, cells, strict=True)
+        kept = (f"{name}: {cell}" for name, cell in pairs if cell not in {"", "0"} or name in essential)
+        print_prose("  ".join(kept), err=err)
 
 
-def _print_narrow(table: _Table, width: int, essential: Container[str] | None, *, err: bool) -> None:
-    for form in (table, table.turn()):
-        if form.narrowest <= width:
-            _print_lines(form, width, err=err)
-            return
-    for cells in table.rows:
-        pairs = [
-            f"{name}: {cell}"
-            for name, cell in zip(table.header, cells, strict=True)
-            if cell and (essential is None or name in essential or cell != "0")
-        ]
-        print_text("\n".join(_write_block(pairs, width)), err=err)
-
-
-def _print_lines(table: _Table, width: int, *, err: bool) -> None:
-    for index, line in enumerate(table.write(width)):
-        print_text(click.style(line, bold=True) if index < table.heading_lines else line, err=err)
-
-
-class _Table:
-    """The cells of a table, and the widths that its columns can have."""
-
-    def __init__(
-        self, header: Sequence[str], rows: Sequence[Sequence[str]], is_numeric: Sequence[bool]
-    ) -> None:
-        self.header, self.rows, self._is_numeric = header, rows, is_numeric
-        columns = list(zip(header, *rows, strict=True))
-        self._natural = [max(map(_measure, column)) for column in columns]
-        self._least = [max(map(_find_least, column)) for column in columns]
-        self.heading_lines = 1
-
-    @classmethod
-    def of(cls, header: Sequence[str], rows: Sequence[Sequence[str | int]]) -> _Table:
-        is_numeric = [all(isinstance(row[i], int) for row in rows) for i in range(len(header))]
-        shown = [[f"{cell:,}" if isinstance(cell, int) else printable(cell) for cell in row] for row in rows]
-        return cls(header, shown, is_numeric)
-
-    def split(self) -> Iterator[tuple[str, _Table]]:
-        """Yield tables of consecutive rows with the same first cell: that cell, and the others."""
-        for name, rows in groupby(self.rows, key=itemgetter(0)):
-            yield name, _Table(self.header[1:], [row[1:] for row in rows], self._is_numeric[1:])
-
-    def without_zeros(self, essential: Container[str] | None) -> _Table:
-        """Return the table without columns of zeros that are not `essential`; None keeps all."""
-        kept = [
-            essential is None or name in essential or any(row[i] != "0" for row in self.rows)
-            for i, name in enumerate(self.header)
-        ]
-
-        def keep(cells: Sequence[_T]) -> list[_T]:
-            return list(compress(cells, kept))
-
-        return _Table(keep(self.header), [keep(row) for row in self.rows], keep(self._is_numeric))
-
-    def turn(self) -> _Table:
-        """Return the table with its columns as rows: the first names them, the others end at the right."""
-        header, *rows = zip(self.header, *self.rows, strict=True)
-        return _Table(header, rows, [False, *[True] * len(self.rows)])
-
-    @property
-    def narrowest(self) -> int:
-        """The fewest columns of a terminal that it takes."""
-        return sum(self._least) + len(_GAP) * (len(self.header) - 1)
-
-    def write(self, width: int) -> Iterator[str]:
-        """Yield its lines; they are longer than `width` only if no column can become narrower."""
-        widths = self._fit(width)
-        heading = list(self._write_row(self.header, widths, is_low=True))
-        self.heading_lines = len(heading)
-        yield from heading
-        yield "─" * (sum(widths) + len(_GAP) * (len(widths) - 1))
-        for row in self.rows:
-            yield from self._write_row(row, widths)
-
-    def _fit(self, width: int) -> list[int]:
-        widths = list(self._natural)
-        excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
-        while excess > 0 and widths != self._least:
-            # The widest has most to fold.
-            index = max(
-                (i for i, own in enumerate(widths) if own > self._least[i]), key=lambda i: (widths[i], -i)
-            )
-            widths[index] -= 1
-            excess -= 1
-        return widths
-
-    def _write_row(
-        self, cells: Sequence[str], widths: Sequence[int], *, is_low: bool = False
-    ) -> Iterator[str]:
-        """Yield the lines of a row; those of headings stand as low as they can."""
-        folded = [
-            [cell] if _measure(cell) <= width else _fold_cell(cell, width)
-            for cell, width in zip(cells, widths, strict=True)
-        ]
-        height = max(map(len, folded))
-        for index in range(height):
-            parts = []
-            for lines, width, is_number in zip(folded, widths, self._is_numeric, strict=True):
-                at = index - (height - len(lines) if is_low else 0)
-                part = lines[at] if 0 <= at < len(lines) else ""
-                blank = " " * (width - _measure(part))
-                parts.append(blank + part if is_number else part + blank)
-            yield _GAP.join(parts).rstrip()
-
-
-def _measure(text: str) -> int:
-    """Return the columns that a text takes on a terminal."""
-    if text.isascii():
-        return len(text)
-    # Imported here: few tables need it.
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
-def _find_least(cell: str) -> int:
-    """Return the width of the longest part at which a cell is not folded."""
-    # Numbers stay in one piece, as `2 to 4`.
-    parts = [cell] if len(cell) <= _SHORT and cell[:1].isdigit() else _fold_cell(cell, 1)
-    return max(map(_measure, parts), default=0)
-
-
-def _fold_cell(cell: str, width: int) -> list[str]:
-    return textwrap.wrap(cell, width, break_long_words=False)
-
-
-def _write_block(pairs: Sequence[str], width: int) -> Iterator[str]:
-    """Yield a row's pairs of `name: value` as filled lines, all but the first indented."""
-    line = ""
-    for pair in pairs:
-        if line and len(line) + len(_GAP) + len(pair) > width:
-            yield line
-            line = _GAP + pair
-        else:
-            line += (_GAP if line else "") + pair
-    yield line
+def say(level: str, message: str, *, hint: str | None = None, label: str = "", **fields: Any) -> None:
+    """Write a message to standard error: a line with the remedy below it, or a record with `fields`."""
+    if is_json():
+        log_record(level, message, hint=hint, **fields)
+        return
+    word, colour = _LABELS.get(level, ("", ""))
+    start = f"{click.style(label or word, fg=colour, bold=True)} " if word else ""
+    print_prose(f"{start}{message}", err=True)
+    if hint:
+        print_prose(f"  {hint}", err=True)
 
 
 class _Lines:
-    """Progress as lines, now and then: `write` gets what is done so far."""
+    """Progress as lines, now and then."""
 
-    def __init__(self, write: Callable[[int], None]) -> None:
-        self._write = write
+    def __init__(self, title: str, total: int | None) -> None:
+        self._title, self._total = title, total
         self._done, self._said = 0, time.monotonic()
 
     def advance(self, steps: int) -> None:
         self._done += steps
         if time.monotonic() - self._said >= _LINE_EVERY_S:
             self._said = time.monotonic()
-            self._write(self._done)
-
-
-def _note_progress(title: str, total: int | None, done: int) -> None:
-    note(f"{title}: {done:,}" + (f" of {total:,}" if total else ""))
+            of = f" of {self._total:,}" if self._total else ""
+            words = self._title if is_json() else f"{self._title}: {self._done:,}{of}"
+            say("info", words, done=self._done, total=self._total)
 
 
 @contextmanager
@@ -295,15 +174,15 @@ def _show_bar(title: str, total: int | None) -> Iterator[Progress]:
 
 
 class ConsoleObserver(Observer):
-    """An observer of use cases that writes to standard error."""
+    """An observer of use cases that writes lines or records to standard error."""
 
     def note(self, text: str) -> None:
         """Write one line."""
-        print_prose(text, err=True)
+        say("info", text)
 
     def warn(self, text: str) -> None:
         """Write a warning."""
-        print_prose(f"{click.style('Warning:', fg='yellow', bold=True)} {text}", err=True)
+        say("warning", text)
 
     def hand_over(self, text: str) -> None:
         """Write Markdown to standard output."""
@@ -312,72 +191,36 @@ class ConsoleObserver(Observer):
     def show_problems(self, problems: Problems) -> None:
         """Write problems, each with its place and remedy; notes, which `validate` shows, are counted."""
         # Imported here, so that commands without problems don't pay for it.
-        from runner.cli.output.problems import human_lines
+        from runner.cli.output.problems import human_lines, log_problems
 
-        for line in human_lines(problems, with_notes=False, width=find_width(err=True)):
+        if is_json():
+            log_problems(problems)
+            return
+        for line in human_lines(problems, with_notes=False):
             print_prose(line, err=True)
         if problems.note_count:
             notes = count_words(problems.note_count, "note")
-            them = "it" if problems.note_count == 1 else "them"
-            print_prose(f"{notes} on campaign files: `runner validate` shows {them}.", err=True)
+            print_prose(f"{notes} on campaign files: see `runner validate`.", err=True)
 
     def leave_out(self, words: str, error: RunnerError) -> None:
         """Write the reason for leaving out a campaign, and the remedy."""
-        print_prose(f"{click.style('Left out:', fg='red', bold=True)} {words}", err=True)
-        if error.hint:
-            print_prose(f"  {error.hint}", err=True)
+        say("error", words, hint=error.hint, label="Left out:", exit_code=error.exit_code, left_out=True)
 
     def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
         """Show a bar on a terminal, plain lines elsewhere."""
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not is_json():
             return _show_bar(title, total)
-        return nullcontext(_Lines(partial(_note_progress, title, total)))
+        return nullcontext(_Lines(title, total))
 
     def watch_for_stop(self, stop: threading.Event) -> AbstractContextManager[None]:
         """Let the first SIGINT or SIGTERM end the work in order, and a second one at once."""
         return stop_on_signals(stop)
 
 
-class JsonObserver(ConsoleObserver):
-    """An observer of use cases that writes records to standard error."""
-
-    def note(self, text: str) -> None:
-        """Write a record."""
-        log_record("info", text)
-
-    def warn(self, text: str) -> None:
-        """Write a record of a warning."""
-        log_record("warning", text)
-
-    def show_problems(self, problems: Problems) -> None:
-        """Write a record of each problem but notes, which `validate` shows."""
-        for one in problems:
-            if one.severity != "note":
-                log_record(
-                    one.severity,
-                    one.message,
-                    code=one.code,
-                    file=str(one.file),
-                    line=one.line,
-                    column=one.column,
-                    hint=one.hint,
-                )
-        for code, file, count in problems.omitted():
-            log_record("info", "more of the same problem", code=code, file=str(file), count=count)
-
-    def leave_out(self, words: str, error: RunnerError) -> None:
-        """Write a record of the reason for leaving out a campaign."""
-        log_record("error", words, hint=error.hint, exit_code=error.exit_code, left_out=True)
-
-    def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
-        """Write records now and then."""
-        return nullcontext(_Lines(lambda done: log_record("info", title, done=done, total=total)))
-
-
 def log_as(name: str) -> None:
     """Use one of the `FORMATS` for all that is written to standard error from now on."""
     choose_format(name, _describe_moment)
-    observe_everywhere(ConsoleObserver() if name == FORMATS[0] else JsonObserver())
+    observe_everywhere(ConsoleObserver())
 
 
 def _describe_moment() -> dict[str, str]:

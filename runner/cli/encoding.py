@@ -16,14 +16,6 @@ from runner.wording import disarm, disarm_commands
 if TYPE_CHECKING:
     from typing import TextIO
 
-_PLAIN = str.maketrans(
-    {"─": "-", "│": "|", "█": "#", "→": ">", "•": "*", "·": "-", "–": "-", "—": "-", "×": "x"}
-    | {"‘": "'", "’": "'", "“": '"', "”": '"', "…": "...", "\u00a0": " ", "\u2060": "", "\u200b": ""}
-)  # fmt: skip
-_HANDLER = "runner-plain"
-_DEFAULTS = {"strict", "surrogateescape", "backslashreplace"}
-"""What Python has streams do with characters that they can't carry, unless a user chose something else."""
-
 
 def open_closed_streams() -> None:
     """Let standard output and error lead nowhere if they are closed (`>&-`): Python has None for them."""
@@ -35,18 +27,10 @@ def open_closed_streams() -> None:
 
 
 def replace_unencodable() -> None:
-    """Let standard output and error write a plain character for each that their encoding lacks."""
-    codecs.register_error(_HANDLER, _write_plainly)
+    """Let standard output and error write a question mark for each character that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in _DEFAULTS and not _is_utf_8(stream):
-            stream.reconfigure(errors=_HANDLER)
-
-
-def _write_plainly(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    plain = error.object[error.start : error.end].translate(_PLAIN)
-    return "".join(c if c.isascii() else "?" for c in plain), error.end
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def print_text(text: str = "", *, nl: bool = True, err: bool = False, **style: Any) -> None:

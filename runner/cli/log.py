@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from runner.cli.encoding import fit_json
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json")
 _chosen = [FORMATS[0]]
 _about: list[Callable[[], dict[str, str]]] = []
-_handlers: list[logging.Handler] = []
 
 
 def choose_format(name: str, describe: Callable[[], dict[str, str]] | None = None) -> None:
     """Choose the format of this process's logs; `describe` returns fields that each record gets."""
     _chosen[:] = [name]
     _about[:] = [describe] if describe is not None else []
-    if is_json() is not bool(_handlers):
-        (_listen_to_libraries if is_json() else _stop_listening)()
+    if is_json():
+        _listen_to_libraries()
 
 
 def is_json() -> bool:
@@ -41,7 +41,7 @@ def log_record(level: str, message: str, **fields: Any) -> None:
 
 
 def format_record(level: str, message: str, **fields: Any) -> str:
-    """Return one record as a line, phones masked."""
+    """Return one record as a line, phones masked; a hint has none but the example."""
     # Imported here: only these logs need them.
     import json
 
@@ -53,11 +53,15 @@ def format_record(level: str, message: str, **fields: Any) -> str:
     for describe in _about:
         record |= describe()
     record |= {name: value for name, value in fields.items() if value is not None}
-    shown = {name: hide_phones(value) if isinstance(value, str) else value for name, value in record.items()}
+    shown = {
+        name: hide_phones(value) if isinstance(value, str) and name != "hint" else value
+        for name, value in record.items()
+    }
     timestamp = f"{stamp}.{nanoseconds // 1000:06d}Z"
     return fit_json(json.dumps({"timestamp": timestamp, **shown}, ensure_ascii=False), sys.stderr) + "\n"
 
 
+@cache
 def _listen_to_libraries() -> None:
     """Have warnings of libraries become records, without their words, which may hold a URL with its key."""
     import logging
@@ -66,13 +70,5 @@ def _listen_to_libraries() -> None:
         def emit(self, record: logging.LogRecord) -> None:
             log_record(record.levelname.lower(), "a library has something to say", logger=record.name)
 
-    _handlers.append(Handler(logging.WARNING))
-    logging.getLogger().addHandler(_handlers[0])
+    logging.getLogger().addHandler(Handler(logging.WARNING))
     logging.captureWarnings(capture=True)
-
-
-def _stop_listening() -> None:
-    import logging
-
-    logging.captureWarnings(capture=False)
-    logging.getLogger().removeHandler(_handlers.pop())

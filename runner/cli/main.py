@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import errno
-import gc
 import importlib
 import io
 import os
+import select
 import sys
 import traceback
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import shell_complete
 
 from runner.cli.command import Group, write_options
-from runner.cli.console import log_as, print_prose
+from runner.cli.console import log_as, say
 from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
 from runner.cli.log import FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
-from runner.settings import LOG_FORMAT, TARGET
+from runner.settings import LOG_FORMAT
 from runner.version import describe_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 GROUPS = {
     "Write": {
@@ -67,9 +66,6 @@ GROUPS = {
 """Commands with their help, in groups: here, so that `--help` imports none of them."""
 COMMANDS = {name: words for commands in GROUPS.values() for name, words in commands.items()}
 
-BUG = 1
-_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-
 
 class LazyGroup(Group):
     """A group whose commands are imported on demand: each file is one command."""
@@ -82,36 +78,8 @@ class LazyGroup(Group):
         """Import one command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        with _without_collecting():
-            command: click.Command = importlib.import_module(f"runner.cli.commands.{cmd_name}").command
+        command: click.Command = importlib.import_module(f"runner.cli.commands.{cmd_name}").command
         return command
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options before a command's name.
-
-        Raises:
-            UsageError: one is unknown; of a command's own option it says where it stands.
-        """
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name not in {TARGET.option, "--format"}:
-                raise
-            words = (
-                f"{error.option_name} stands behind the command, as in `runner plan {error.option_name} …`"
-            )
-            raise click.UsageError(words, ctx) from None
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command.
-
-        Raises:
-            Abort: it was interrupted. Click itself would write an empty line first.
-        """
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise click.Abort from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands without importing them, and the options."""
@@ -124,16 +92,6 @@ class LazyGroup(Group):
         with formatter.section("Commands"):
             formatter.write_dl(rows)
         write_options(ctx, formatter, [one for one in self.get_params(ctx) if isinstance(one, click.Option)])
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Suspend garbage collection during imports: it finds hardly anything, and takes a tenth of the start."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _show_version(ctx: click.Context, _option: click.Parameter, value: bool) -> None:
@@ -183,28 +141,40 @@ def run(arguments: Sequence[str] | None = None) -> int:
     open_closed_streams()
     log_as(wanted if wanted in FORMATS else FORMATS[0])
     replace_unencodable()
+    if asked := os.environ.get("_RUNNER_COMPLETE"):
+        return shell_complete(cli, {}, "runner", "_RUNNER_COMPLETE", asked)
     # Click does not know it (no-color.org). Errors are shown when the command's own context is gone.
     color = False if os.environ.get("NO_COLOR") else None
     with click.Context(cli, color=color).scope(cleanup=False):
         try:
             with raise_on_signals():
-                result: Any = cli.main(args=arguments, prog_name="runner", standalone_mode=False, color=color)
+                # Not `main`, which has its own way with interrupts and closed pipes.
+                words = list(sys.argv[1:] if arguments is None else arguments)
+                with cli.make_context("runner", words, color=color) as context:
+                    result: Any = cli.invoke(context)
+                sys.stdout.flush()
         except click.exceptions.Exit as error:
             return error.exit_code
         except BrokenPipeError:
-            # The reader of the output has gone (`| head`): nothing more can be said.
-            sys.stderr.close()
-            return 0
+            return _leave_pipe()
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  the boundary at which errors end
             return show_failure(error)
         return result if isinstance(result, int) else 0
 
 
+def _leave_pipe() -> int:
+    """End without a word, as the reader of the output has gone (`| head`); 1 if messages got lost, too."""
+    listener = select.poll()
+    listener.register(sys.stderr, 0)
+    code = RunnerError.exit_code if listener.poll(0) else 0
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    return code
+
+
 def show_failure(error: BaseException) -> int:
     """Write the reason for a failure to standard error, and return its exit code."""
-    if isinstance(error, RunnerError):
-        show_error(error)
-        return error.exit_code
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return show_interrupt()
     if isinstance(error, click.ClickException):
@@ -216,47 +186,21 @@ def show_failure(error: BaseException) -> int:
             error.show(file=text)
             print_text(text.getvalue(), nl=False, err=True)
         return code
-    # Errors about files name them: without a name, it is standard output.
-    if isinstance(error, OSError) and error.filename is None and error.errno in _UNWRITABLE:
-        return show_failure(
-            RunnerError(f"the output cannot be written: {error.strerror}; what was sent is recorded")
-        )
-    if isinstance(error, FileNotFoundError) and _is_folder_gone():
-        return show_failure(
-            RunnerError(
-                "the current folder is gone: it was deleted, or moved",
-                hint="`cd` to the campaigns' repository; what was sent is recorded",
-            )
-        )
-    return show_bug(error)
-
-
-def _is_folder_gone() -> bool:
-    try:
-        os.getcwd()  # noqa: PTH109
-    except FileNotFoundError:
-        return True
-    return False
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else "writing the output: "
+        error = RunnerError(f"{place}{error.strerror or error}; what was sent is recorded")
+    if isinstance(error, RunnerError):
+        show_error(error)
+        return error.exit_code
+    # A fault of the program, without values that could reveal anything.
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
+    fault = f"{type(error).__name__} at {place}"
+    advice = "This is a bug of runner; what was sent is recorded. Please report it with this line."
+    say("error", fault, hint=advice, label="Internal error:", exit_code=RunnerError.exit_code)
+    return RunnerError.exit_code
 
 
 def show_error(error: RunnerError) -> None:
     """Write an error and its remedy to standard error."""
-    if is_json():
-        log_record("error", error.message, hint=error.hint, exit_code=error.exit_code)
-        return
-    print_prose(f"{click.style('Error:', fg='red', bold=True)} {error.message}", err=True)
-    if error.hint:
-        print_prose(f"  {error.hint}", err=True)
-
-
-def show_bug(error: BaseException) -> int:
-    """Report a fault of the program without values that could reveal anything."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
-    fault = f"Internal error: {type(error).__name__} at {place}."
-    advice = "This is a bug of runner; what was sent is recorded. Please report it with this line."
-    if is_json():
-        log_record("error", fault, hint=advice, exit_code=BUG)
-    else:
-        print_text(f"{fault}\n  {advice}", err=True)
-    return BUG
+    say("error", error.message, hint=error.hint, exit_code=error.exit_code)

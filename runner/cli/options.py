@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,10 +14,10 @@ from runner.cli.command import (
     setting_option,
     special_option,
 )
+from runner.errors import UsageError
 from runner.settings import TARGET
-from runner.source.storage import is_url
 from runner.telemetry import command_span, exporting
-from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_project
+from runner.workflow.campaigns import find_project
 from runner.workflow.observer import note
 from runner.workflow.scope import Scope
 
@@ -29,34 +27,7 @@ if TYPE_CHECKING:
     from click import Context, Parameter
 
 
-class CampaignPath(click.Path):
-    """An existing campaign file, or a folder of them."""
-
-    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> Any:
-        """Return the path; for a wrong one, name the file that was probably meant."""
-        # Nothing is named where nothing can be read.
-        with suppress(OSError):
-            if not Path(value).exists() and (meant := _find_close_file(Path(value))):
-                self.fail(f"there is no {value}: did you mean `{meant}`?", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-def _find_close_file(path: Path) -> Path | None:
-    """Return the file beside a missing one, or in `campaigns/`, whose name is closest, if any is close."""
-    known: dict[str, Path] = {}
-    for folder in (DEFAULT_FOLDER, path.parent):
-        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-            known[file.name] = file
-            # The name of a campaign is often that of its file.
-            if file.suffix.lower() in ENDINGS:
-                known[file.stem] = file
-    close = difflib.get_close_matches(path.name, known, n=1)
-    return known[close[0]] if close else None
-
-
-_PATHS = click.argument(
-    "paths", nargs=-1, metavar="[PATH]...", type=CampaignPath(exists=True, path_type=Path)
-)
+_PATHS = click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(exists=True, path_type=Path))
 _TARGET = setting_option(TARGET)
 
 
@@ -68,15 +39,13 @@ def _scoped(*options: Callable[[Any], Any]) -> Callable[[Callable[..., int]], Ca
         def call(**values: Any) -> int:
             context = click.get_current_context()
             given = dict(context.find_root().ensure_object(dict))
-            # A command that names its files works on their project.
             if not (values.get("paths") or "campaign_file" in values):
-                values, given = _enter_project(values, given)
+                _require_project()
             given |= {name: values.pop(name) for name in ("paths", "target") if name in values}
             scope = Scope.read(given, os.environ)
-            tell = _pass_over if scope.quiet else note
             command = context.command_path.partition(" ")[2]
             with (
-                exporting(os.environ, tell),
+                exporting(os.environ, note),
                 command_span(command, within=os.environ.get("TRACEPARENT")) as end,
             ):
                 code = function(scope, **values)
@@ -90,34 +59,14 @@ def _scoped(*options: Callable[[Any], Any]) -> Callable[[Callable[..., int]], Ca
     return decorate
 
 
-def _pass_over(_text: str) -> None:
-    """Tell nobody."""
-
-
-_PLACES = ("out", "plan_file")
-"""Options with paths or URLs, as text."""
-
-
-def _enter_project(*values: dict[str, Any]) -> list[dict[str, Any]]:
-    """Go up to the folder of the project, as -C does, and return options whose paths still lead there."""
+def _require_project() -> None:
+    """Refuse to work in a subfolder: the record and the opt-outs of its project are above it."""
     folder, current = find_project(Path.cwd()), Path.cwd()
-    if folder is None or folder == current:
-        return [*values]
-    if not any(each.get("quiet") for each in values):
-        note(f"Working in {folder}, the project above this folder.")
-    os.chdir(folder)
-    return [{name: _keep_place(name, value, current) for name, value in each.items()} for each in values]
-
-
-def _keep_place(name: str, value: Any, current: Path) -> Any:
-    if isinstance(value, tuple):
-        return tuple(_keep_place(name, one, current) for one in value)
-    if isinstance(value, Path):
-        return current / value
-    is_file = name == "campaigns" and Path(value).suffix.lower() in ENDINGS
-    if (is_file or name in _PLACES) and isinstance(value, str) and not is_url(value):
-        return str(current / value)
-    return value
+    if folder is not None and folder != current:
+        raise UsageError(
+            f"the project is {folder}, above this folder",
+            hint=f"run the command there, or as `runner -C {os.path.relpath(folder)} …`",
+        )
 
 
 target_scope = _scoped(_PATHS, _TARGET)

@@ -24,20 +24,19 @@ from distributed.versions import VersionMismatchWarning
 from runner.cluster.address import LEDGER, pack_call
 from runner.cluster.dask_engine import PATIENCE_S, Cluster
 from runner.cluster.plan_job import open_worker_ledger
-from runner.cluster.scheduler_probe import check_files, no_scheduler, require_listener
-from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.errors import ConfigurationError, RunnerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.process import BaseProcess
-    from ssl import SSLContext
 
     from runner.cluster.address import Address
     from runner.cluster.folder import SharedFolder
 
 
 _CLOSE_S = 10.0
+_CONNECT_S = 15.0
+"""Seconds in which a scheduler that is being started begins to listen."""
 _SAFE_PATH = "PYTHONSAFEPATH"
 _SILENT = logging.CRITICAL + 1
 _LOGGERS = (
@@ -73,18 +72,21 @@ def open_cluster(
 ) -> Iterator[Cluster]:
     """Connect to a cluster while the block lasts; `local:N` starts one of N processes on this machine.
 
-    Workers started here get the additional variables of `environment`; the scheduler, or the last worker, may
-    be away for `patience_s` seconds. `tell` receives notes: the reasons for waiting, and workers put aside.
+    Workers started here get the additional variables of `environment`; the last worker may be away for
+    `patience_s` seconds. `tell` receives notes of workers that are put aside.
 
     Raises:
         RunnerError: no scheduler answers, or the processes cannot be started.
     """
     with _silence(), dask.config.set(_SETTINGS), _start_safely():
         if address.workers is None:
-            with _connect(address, patience_s, tell) as client:
+            with _connect(address) as client:
                 yield Cluster(client, address.text, patience_s, tell)
         else:
-            with _start_local(address.workers, environment) as local, _join(local, patience_s) as client:
+            with (
+                _start_local(address.workers, environment) as local,
+                Client(local, timeout=patience_s, set_as_default=False) as client,
+            ):
                 yield Cluster(client, address.text, patience_s, tell)
 
 
@@ -115,53 +117,27 @@ def _silence() -> Iterator[None]:
 
 
 @contextmanager
-def _connect(address: Address, patience_s: float, tell: Callable[[str], None]) -> Iterator[Client]:
-    security, context = _make_security(address)
-    require_listener(address.text, context, patience_s, tell)
+def _connect(address: Address) -> Iterator[Client]:
     client = Client.__new__(Client)
     try:
-        Client.__init__(client, address.text, timeout=patience_s, set_as_default=False, security=security)
+        # Dask's own settings name the files for TLS.
+        security = Security(require_encryption=True) if address.is_secured else Security()
+        Client.__init__(client, address.text, timeout=_CONNECT_S, set_as_default=False, security=security)
     except (OSError, TimeoutError, TypeError, ValueError, RuntimeError, ImportError) as error:
         # One that is not closed would be by the end of Python, which waits for its stopped thread for ever.
         with suppress(Exception):
             client.close(timeout=1)
-        raise no_scheduler(address.text, error) from None
+        raise RunnerError(
+            f"Dask cannot connect to a scheduler at {address.text}: {error}",
+            hint="check the address, that `dask scheduler` runs there, and with tls:// Dask's own settings "
+            "(distributed.comm.tls); or work on this machine alone, with --cluster local:N",
+        ) from None
     try:
         yield client
     finally:
         # A scheduler that stands still would hold up the end.
         with suppress(OSError, TimeoutError):
             client.close(timeout=_CLOSE_S)
-
-
-def _make_security(address: Address) -> tuple[Security, SSLContext | None]:
-    """Return Dask's own settings for TLS, and the context for `tls://`.
-
-    Raises:
-        ConfigurationError: they do not suffice or cannot be used.
-    """
-    if not address.is_secured:
-        if dask.config.get("distributed.comm.require-encryption"):
-            raise ConfigurationError(
-                f"Dask's own settings require encryption, and {address.text} has none",
-                hint="say tls://…, or take distributed.comm.require-encryption out of them",
-            )
-        return Security(), None
-    try:
-        security = Security(require_encryption=True)
-        check_files(security.tls_ca_file, security.tls_client_cert, security.tls_client_key)
-        return security, security.get_connection_args("client")["ssl_context"]
-    except (OSError, TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"the settings for TLS cannot be used: {error.args[-1]}",
-            hint="check Dask's own ones (distributed.comm.tls)",
-        ) from None
-
-
-@contextmanager
-def _join(local: LocalCluster, patience_s: float) -> Iterator[Client]:
-    with Client(local, timeout=patience_s, set_as_default=False) as client:
-        yield client
 
 
 @contextmanager
@@ -212,23 +188,17 @@ def _close(local: LocalCluster, others: set[BaseProcess]) -> None:
 
 _KEY_FILE = "workers.key"
 _KEY_BYTES = 32
-
-
 Digests = dict[str, str | None]
 """Digests of the values of variables, by name; None for one that is not set."""
 
 
 def check_workers(
-    cluster: Cluster,
-    folder: SharedFolder,
-    names: Sequence[str],
-    environment: Mapping[str, str],
-    theirs: WorkerEnvironment = OWN,
+    cluster: Cluster, folder: SharedFolder, names: Sequence[str], environment: Mapping[str, str]
 ) -> None:
     """Have only workers make calls that are like this process, and put the others aside.
 
-    The variables `names` of `theirs` must have the values in `environment`, and be missing where they are
-    missing there; the ledger, if it is named, must be within reach. Workers that come later are judged, too.
+    Their variables `names` must have the values in `environment`, and be missing where they are missing
+    there; the ledger, if it is named, must be within reach. Workers that come later are judged, too.
 
     Raises:
         ConfigurationError: no worker is like this process; the message names each with its difference.
@@ -237,62 +207,34 @@ def check_workers(
     key = secrets.token_bytes(_KEY_BYTES)
     folder.write(_KEY_FILE, key)
     own: Digests = {name: _digest(key, environment.get(name)) for name in names}
-    cluster.admit_workers(pack_call(judge_worker, (folder, own, theirs)))
+    cluster.admit_workers(pack_call(judge_worker, (folder, own)))
 
 
-def judge_worker(
-    worker: str, folder: SharedFolder, own: Digests, environment: WorkerEnvironment
-) -> RunnerError | None:
+def judge_worker(worker: str, folder: SharedFolder, own: Digests) -> RunnerError | None:
     """Return the reason for which this process, a worker of that address, is unfit; None if it is fit."""
     try:
         try:
             key = folder.read(_KEY_FILE)
         except FileNotFoundError:
-            raise ConfigurationError(
+            return ConfigurationError(
                 f"the worker {worker} does not see what is put into {folder.url}",
                 hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
-            ) from None
-        refuse_difference(
-            worker, {name: _digest(key, environment.get(name)) for name in own}, own, environment
-        )
-        _require_reach(worker, folder, environment, has_ledger=own.get(LEDGER) is not None)
-    except RunnerError as error:
-        return error
-    return None
-
-
-def _require_reach(
-    worker: str, folder: SharedFolder, environment: WorkerEnvironment, *, has_ledger: bool
-) -> None:
-    """Refuse a worker that cannot write to the folder, or cannot read the ledger.
-
-    Raises:
-        RunnerError: it cannot.
-    """
-    try:
+            )
+        for name, digest in own.items():
+            found = _digest(key, os.environ.get(name))
+            if found != digest:
+                state = f"no {name}" if found is None else f"another {name} than this process"
+                remedy = f"with the {name} of this process" if digest is not None else f"without {name}"
+                return ConfigurationError(f"the worker {worker} has {state}", hint=f"start it {remedy}")
         folder.write(f"worker-{secrets.token_hex(4)}", b"")
-        if has_ledger:
-            with open_worker_ledger(environment) as ledger:
+        if own.get(LEDGER) is not None:
+            with open_worker_ledger() as ledger:
                 ledger.is_blank()
     except RunnerError as error:
-        raise type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint) from None
+        return type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint)
+    return None
 
 
 def _digest(key: bytes, value: str | None) -> str | None:
     # An empty variable counts as missing, as everywhere.
     return blake2b(value.encode(errors="surrogateescape"), key=key).hexdigest() if value else None
-
-
-def refuse_difference(worker: str, found: Digests, own: Digests, theirs: WorkerEnvironment = OWN) -> None:
-    """Refuse a worker with another value of a variable.
-
-    Raises:
-        ConfigurationError: it has one.
-    """
-    for name, digest in own.items():
-        if found[name] != digest:
-            state = f"no {name}" if found[name] is None else f"another {name} than this process"
-            raise ConfigurationError(
-                f"the worker {worker} has {state}{theirs.say_where()}",
-                hint=theirs.say_remedy(name, is_needed=digest is not None),
-            )

@@ -39,30 +39,20 @@ class SharedFolder:
         """Return a folder below this one, which is wanted as long."""
         return SharedFolder(f"{self.url}/{name}", self.marker)
 
-    def is_wanted(self) -> bool:
-        """Return whether the marker is there, if there is to be one.
+    def _require_wanted(self) -> None:
+        """Refuse to write if the marker is gone.
 
         Raises:
-            StorageError: that is unknown.
+            RunnerError: it is, or that is unknown.
         """
         if self.marker is None:
-            return True
+            return
         with _reaching(self.marker, "read") as (system, path):
             # Some file systems keep lists of what was there.
             system.invalidate_cache(path)
-            return bool(system.exists(path))
-
-    def require_wanted(self) -> None:
-        """Refuse a folder that is no longer wanted.
-
-        Raises:
-            RunnerError: its marker has gone.
-        """
-        if not self.is_wanted():
-            raise self._describe_unwanted()
-
-    def _describe_unwanted(self) -> RunnerError:
-        return RunnerError(f"{self.url} is no longer wanted: its run has ended")
+            is_wanted = system.exists(path)
+        if not is_wanted:
+            raise RunnerError(f"{self.url} is no longer wanted: its run has ended")
 
     def read(self, name: str) -> bytes:
         """Return the content of a file.
@@ -92,17 +82,17 @@ class SharedFolder:
             StorageError: it cannot be written.
             RunnerError: the folder is no longer wanted; the file is not there.
         """
-        self.require_wanted()
+        self._require_wanted()
         with _reaching(f"{self.url}/{name}", "written") as (system, path):
             if "file" in system.protocol:
                 _write_locally(path.removesuffix(f"/{name}"), name, content)
             else:
                 system.pipe_file(path, bytes(content))
-            is_wanted = self.is_wanted()
-            if not is_wanted:
-                system.rm_file(path)
-        if not is_wanted:
-            raise self._describe_unwanted()
+        try:
+            self._require_wanted()
+        except RunnerError:
+            _remove(f"{self.url}/{name}")
+            raise
 
     def remove(self) -> None:
         """Remove the folder with its content, if it exists.

@@ -1,53 +1,83 @@
 """Files of planned launches, one for each partition of each campaign, in a run's scratch folder.
 
-Workers write them, and the process that sends reads them one after the other. They are Parquet, with personal
-texts by slot and shared parts once a file. They hold phones and texts, and go with the scratch folder.
+Workers write them, and the process that sends reads them one after the other. They hold phones and texts, and
+go with the scratch folder.
 """
 
 from __future__ import annotations
 
-import json
+import pickle
+import zlib
 from array import array
 from typing import TYPE_CHECKING
 
-from runner.cluster.columns import LaunchFile, LaunchRow, LaunchSheet
 from runner.cluster.folder import SharedFolder
 from runner.errors import StorageError
 from runner.plan.model import PartFile, PlannedLaunch
 from runner.plan.plan_context import TextedPeople
-from runner.text.outgoing import PayloadTemplate
 from runner.text.payload import Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from runner.campaign.model import Campaign, Message
+    from runner.plan.decisions import Assigned
+    from runner.text.payload import CompiledMessage
 
-Drafts = dict[tuple[str, str | None], PayloadTemplate]
-"""The definitions that personal texts belong into, by message and arm."""
+    _StoredLaunch = tuple[str, str | None, datetime | None, dict[str, object], str, tuple[str, ...]]
+    """Message, arm, end of the time to send, definition, its digest, phones (E.164)."""
+    _Alike = tuple[int, str | None, datetime | None, str]
+
+_LEVEL = 1
+
+
+class LaunchGroups:
+    """People grouped by their content, in one pass and in memory."""
+
+    def __init__(self) -> None:
+        self._groups: dict[_Alike, tuple[Payload, list[str]]] = {}
+
+    def watch(self, assigned: Iterable[Assigned]) -> Iterator[Assigned]:
+        """Yield what a pass yields, and keep what is to be sent now."""
+        groups = self._groups
+        for pair in assigned:
+            recipient, assignments = pair
+            for assignment in assignments:
+                payload = assignment.payload
+                if payload is not None:
+                    alike = assignment.message, assignment.arm, assignment.until, payload.digest
+                    groups.setdefault(alike, (payload, []))[1].append(recipient.phone)
+            yield pair
+
+    def list_launches(self, compiled: Sequence[CompiledMessage], per_send: int) -> list[_StoredLaunch]:
+        """Return the launches, message by message, in the order of their first recipients."""
+        return [
+            (
+                compiled[index].message.id,
+                arm,
+                until,
+                payload.definition,
+                digest,
+                tuple(phones[start : start + per_send]),
+            )
+            for (index, arm, until, digest), (payload, phones) in sorted(
+                self._groups.items(), key=lambda group: group[0][0]
+            )
+            for start in range(0, len(phones), per_send)
+        ]
 
 
 def write_partition(
-    folder: SharedFolder,
-    campaign: str,
-    partition: int,
-    launches: Iterable[PlannedLaunch],
-    drafts: Drafts,
+    folder: SharedFolder, campaign: str, partition: int, launches: Sequence[_StoredLaunch]
 ) -> PartFile:
-    """Write or replace the file of one partition's launches, from 0; `drafts` are from `list_drafts`.
+    """Write or replace the file of one partition's launches.
 
     Raises:
         RunnerError: the file cannot be written.
     """
-    shapes = [[message, arm, draft.dump()] for (message, arm), draft in drafts.items()]
-    sheet = LaunchSheet(json.dumps(shapes, ensure_ascii=False))
-    for launch in launches:
-        phones = [int(phone[1:]) for phone in launch.phones]
-        texts = drafts[launch.message.id, launch.arm].read_texts(launch.payload.definition)
-        digest = bytes.fromhex(launch.payload.digest)
-        sheet.add(LaunchRow(launch.message.id, launch.arm, launch.until, texts, digest, phones))
-    name = f"{campaign}/part-{partition:05}.parquet"
-    folder.write(name, sheet.finish())
+    name = f"{campaign}/part-{partition:05}.launches"
+    folder.write(name, zlib.compress(pickle.dumps(launches, pickle.HIGHEST_PROTOCOL), _LEVEL))
     return PartFile(folder.url, name)
 
 
@@ -59,15 +89,9 @@ def read_launches(campaign: Campaign, parts: Iterable[PartFile]) -> Iterator[Pla
     """
     messages = _list_messages(campaign)
     for part in parts:
-        file = _open_part(part)
-        drafts = {
-            (message, arm): PayloadTemplate.load(shape) for message, arm, shape in json.loads(file.shapes)
-        }
-        for row in file:
-            known = row.message, row.arm
-            payload = Payload(drafts[known].fill(row.texts), row.payload_digest.hex(), 0, None)
-            phones = tuple([f"+{number}" for number in row.phones])
-            yield PlannedLaunch(messages[known], payload, phones, row.arm, row.until)
+        for message, arm, until, definition, digest, phones in _read_part(part):
+            payload = Payload(definition, digest, 0, None)
+            yield PlannedLaunch(messages[message, arm], payload, phones, arm, until)
 
 
 def read_texted(campaign: str, part: PartFile) -> TextedPeople:
@@ -76,32 +100,32 @@ def read_texted(campaign: str, part: PartFile) -> TextedPeople:
     Raises:
         RunnerError: the file is missing, or cannot be read.
     """
-    file = _open_part(part)
-    asking = {(message, arm) for message, arm, shape in json.loads(file.shapes) if "questions" in shape}
     texted, asked = array("Q"), array("Q")
-    for row in file:
-        texted.extend(row.phones)
-        if (row.message, row.arm) in asking:
-            asked.extend(row.phones)
+    for _, _, _, definition, _, phones in _read_part(part):
+        numbers = [int(phone[1:]) for phone in phones]
+        texted.extend(numbers)
+        if "questions" in definition:
+            asked.extend(numbers)
     return TextedPeople(campaign, texted, asked)
 
 
-def _open_part(part: PartFile) -> LaunchFile:
+def _read_part(part: PartFile) -> list[_StoredLaunch]:
     try:
-        return LaunchFile(SharedFolder(part.folder).read(part.file))
+        content = SharedFolder(part.folder).read(part.file)
     except FileNotFoundError:
         raise StorageError(
             f"{part.folder}/{part.file} is missing: it was removed while the plan was in use",
             hint="everything that was sent is recorded; run the same command again",
         ) from None
+    # Write access to the folder equals access to the scheduler, which can call any function.
+    launches: list[_StoredLaunch] = pickle.loads(zlib.decompress(content))  # noqa: S301
+    return launches
 
 
 def _list_messages(campaign: Campaign) -> dict[tuple[str, str | None], Message]:
     """Return the messages as they are sent, by id and arm."""
     found: dict[tuple[str, str | None], Message] = {}
     for message in campaign.messages:
-        arms = campaign.list_arms(message.id)
-        found.update({(message.id, arm): varied for arm, varied in arms.items()})
-        if not arms:
-            found[message.id, None] = message
+        found[message.id, None] = message
+        found |= {(message.id, arm): own for arm, own in campaign.list_arms(message.id).items()}
     return found

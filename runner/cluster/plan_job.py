@@ -7,6 +7,7 @@ the workers' environments: keys are stored without the secret. A worker looks up
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import socket
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from runner.cluster.address import LEDGER
-from runner.cluster.worker_environment import OWN, WorkerEnvironment
 from runner.errors import ConfigurationError
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
@@ -41,18 +41,17 @@ _KEPT = 4
 
 
 @contextmanager
-def open_worker_ledger(environment: WorkerEnvironment) -> Iterator[Ledger]:
+def open_worker_ledger() -> Iterator[Ledger]:
     """Open the ledger that a worker's environment names.
 
     Raises:
         ConfigurationError: it names none.
         LedgerError: it cannot be used.
     """
-    url = environment.get(LEDGER)
+    url = os.environ.get(LEDGER)
     if not url:
-        where = environment.say_where() or " in its environment"
         raise ConfigurationError(
-            f"a worker on {socket.gethostname()} has no {LEDGER}{where}",
+            f"a worker on {socket.gethostname()} has no {LEDGER} in its environment",
             hint="start all workers with the variables that the client has",
         )
     with Ledger(url) as ledger:
@@ -73,7 +72,6 @@ class LedgerLookup:
         recent_since: the start of the frequency cap's time, UTC, ISO 8601; None without a cap.
         depleted: launches of messages with follow-ups, some of whose recipients are entered under another
             one.
-        environment: the worker's variables.
     """
 
     key_variable: str
@@ -84,7 +82,6 @@ class LedgerLookup:
     has_open_launches: bool = False
     recent_since: str | None = None
     depleted: tuple[int, ...] = ()
-    environment: WorkerEnvironment = OWN
 
     @property
     def asks_something(self) -> bool:
@@ -99,47 +96,42 @@ class PlanJob:
     """A campaign to plan.
 
     Attributes:
-        options: the plan's options, without `limit`.
-        context: the context, without what is to be looked up; None to go by the campaign's files alone.
+        context: the context, without what is to be looked up.
         included: the included texts, by name.
         partitions: their number, a power of two.
         lookup: the ledger of its people; None to look nothing up.
     """
 
     campaign: Campaign
-    target: str
     options: PlanOptions
-    context: PlanContext | None
+    context: PlanContext
     included: Mapping[str, str | None]
     partitions: int
     lookup: LedgerLookup | None = None
 
 
 class _JobPickler(pickle.Pickler):
-    """A pickler that leaves out the user's secret, which `variable` has in the reader's `environment`."""
+    """A pickler that leaves out the user's secret, which `variable` has in the reader's environment."""
 
-    def __init__(self, file: io.BytesIO, variable: str, environment: WorkerEnvironment) -> None:
+    def __init__(self, file: io.BytesIO, variable: str) -> None:
         super().__init__(file)
         self._variable = variable
-        self._environment = environment
 
     def reducer_override(self, value: object) -> Any:
         """Return the origin of a key; `NotImplemented` for everything else."""
         if isinstance(value, TargetKey):
-            return _open_key, (value.target, value.is_secret, self._variable, self._environment)
+            return _open_key, (value.target, value.is_secret, self._variable)
         return NotImplemented
 
 
-def _open_key(target: str, is_secret: bool, variable: str, environment: WorkerEnvironment) -> TargetKey:  # noqa: FBT001  pickled
-    return TargetKey.of(target, environment.get(variable) if is_secret else None)
+def _open_key(target: str, is_secret: bool, variable: str) -> TargetKey:  # noqa: FBT001  pickled
+    return TargetKey.of(target, os.environ.get(variable) if is_secret else None)
 
 
 def store_job(folder: SharedFolder, name: str, job: PlanJob) -> None:
     """Write a job to a file of the shared folder."""
     file = io.BytesIO()
-    lookup = job.lookup
-    secret = ("", OWN) if lookup is None else (lookup.key_variable, lookup.environment)
-    _JobPickler(file, *secret).dump(job)
+    _JobPickler(file, job.lookup.key_variable if job.lookup is not None else "").dump(job)
     folder.write(name, file.getvalue())
 
 
@@ -152,9 +144,7 @@ def open_job(folder: SharedFolder, name: str) -> tuple[PlanJob, AudiencePass]:
     return job, AudiencePass.compile(job.campaign, job.options, job.context, Problems(), job.included)
 
 
-def look_up(
-    job: PlanJob, list_phones: Callable[[], Sequence[str]]
-) -> tuple[RecordedDeliveries, PlanContext | None]:
+def look_up(job: PlanJob, list_phones: Callable[[], Sequence[str]]) -> tuple[RecordedDeliveries, PlanContext]:
     """Return the deliveries and the context of some people of a campaign.
 
     `list_phones` returns E.164, and is only called if there is something to look up.
@@ -162,14 +152,11 @@ def look_up(
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    lookup, context = job.lookup, job.context
-    known = RecordedDeliveries({}, {})
-    if context is None or lookup is None:
-        return known, context
-    if lookup.asks_something:
-        with open_worker_ledger(lookup.environment) as ledger, ledger.reading() as connection:
-            known, context = _read_people(connection, job, lookup, context, list_phones())
-    return known, context
+    lookup = job.lookup
+    if lookup is None or not lookup.asks_something:
+        return RecordedDeliveries({}, {}), job.context
+    with open_worker_ledger() as ledger, ledger.reading() as connection:
+        return _read_people(connection, job, lookup, job.context, list_phones())
 
 
 def _read_people(

@@ -90,13 +90,7 @@ launches = _table(
     # Long texts come last: SQLite reads the columns before them without their pages.
     Column("detail", LedgerText),
     Column("definition", LedgerText),  # null for launches from a lockfile
-    Index(
-        "open_launches",
-        "campaign_id",
-        "is_open",
-        sqlite_where=text("is_open = 1"),
-    ),
-    # On a server, only the few whose outcome is open are indexed: the constraint below finds the others.
+    Index("open_launches", "campaign_id", "is_open", sqlite_where=text("is_open = 1")),
     Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
@@ -167,14 +161,6 @@ launch_readings = _table(
     Column("lost", Integer, nullable=False, server_default="0"),
     Index("launch_readings_by_guid", "reading", "project_launch_guid"),
 )
-
-PARTITIONS = 16
-"""The number of parts of each table in `PARTITIONED` on a server, to keep indexes small."""
-
-_POSTGRES_INDEXES = {"open_launches": "is_open", "launches_by_state": "state IN ('intent', 'unknown')"}
-_POSTGRES_PARTITIONS = {deliveries: "HASH (fingerprint)", results: "HASH (launch_id)"}
-PARTITIONED = tuple(_POSTGRES_PARTITIONS)
-"""The tables that have parts in a ledger on a server."""
 
 # The run that holds a campaign, if any. `term` grows with every holder, so an old term is a lost lock.
 locks = _table(
@@ -265,12 +251,3 @@ campaign_pauses = _table(
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
 )
-
-
-def add_postgres_options() -> None:
-    """Set the conditions of indexes, and partitions: in the definitions they would import the dialect."""
-    for table, partition in _POSTGRES_PARTITIONS.items():
-        table.dialect_options["postgresql"]["partition_by"] = partition
-    for index in launches.indexes:
-        if index.name in _POSTGRES_INDEXES:
-            index.dialect_options["postgresql"]["where"] = text(_POSTGRES_INDEXES[str(index.name)])

@@ -2,7 +2,7 @@
 
 The audience is read once, and old texts are read only where digests differ. Recipients are counted by the
 change, whatever the names in their texts: "Hi" to "Hello" is one change. Memory grows by one number for each
-different change; texts are kept only of changes that may be among the most frequent.
+different change; texts are kept of the first of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.variants import Draw
+from runner.plan.documents import PlanDifference, TextChange, TextPart
 from runner.source.diagnostic import Problems
 from runner.text.template import MissingVariablesError, TemplateProblemError
 
@@ -120,60 +121,7 @@ SHOWN_CHANGES = 10
 _BATCH = 500
 _MEMO_SIZE = 1024
 _KEPT_EXAMPLES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeGroup:
-    """Recipients whose texts have changed in the same way.
-
-    Attributes:
-        recipients: their number.
-        old: the differing parts that one of them got.
-        new: the same parts now.
-        is_example: whether other recipients' texts differ from these.
-    """
-
-    recipients: int
-    old: Wording
-    new: Wording
-    is_example: bool
-
-
-@dataclass(slots=True)
-class MessageDifference:
-    """The difference between one message and its sent versions, with each recorded recipient counted once.
-
-    Attributes:
-        unchanged: recipients who would get the same again.
-        changed: recipients who would get something else.
-        lost: recipients who would get something else, but whose old text is not in the ledger.
-        unreadable: recipients whose record says only that they got something.
-        failing: recipients whose text can no longer be rendered.
-        gone: recipients who are no longer in the audience.
-        new: people in the audience without a recorded text, less excluded and those in the control group.
-        groups: the most frequent changes.
-        more_groups: the number of other changes.
-        more_recipients: their recipients.
-    """
-
-    message: str
-    unchanged: int = 0
-    changed: int = 0
-    lost: int = 0
-    unreadable: int = 0
-    failing: int = 0
-    gone: int = 0
-    new: int = 0
-    groups: tuple[ChangeGroup, ...] = ()
-    more_groups: int = 0
-    more_recipients: int = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing of the message was sent."""
-        return not (
-            self.changed or self.unchanged or self.lost or self.unreadable or self.failing or self.gone
-        )
+_COUNTED = ("unchanged", "changed", "not_in_ledger", "failing", "new")
 
 
 def compare_with_sent(
@@ -184,22 +132,22 @@ def compare_with_sent(
     sent: SentTexts,
     read_definitions: ReadDefinitions,
     most: int | None = None,
-) -> list[MessageDifference]:
-    """Compare the texts that recipients got with those that they would get now; the audience must be valid.
+) -> dict[str, PlanDifference]:
+    """Compare the texts that recipients got with those that they would get now, by message.
 
-    `read_definitions` returns launches' definitions by number, and is called for some hundreds at a time.
-    With `most` the comparison ends with so many recipients of each message.
+    The audience must be valid. `read_definitions` returns launches' definitions by number, and is called for
+    some hundreds at a time. With `most` the comparison ends with so many recipients of each message.
     """
     comparisons = [
         _Comparison(
-            compiled_message,
-            known.sent.get(compiled_message.message.id, set()),
-            known.unresolved.get(compiled_message.message.id, set()),
-            sent.launches.get(compiled_message.message.id, {}),
+            one,
+            known.sent.get(one.message.id, set()),
+            known.unresolved.get(one.message.id, set()),
+            sent.launches.get(one.message.id, {}),
             sent.digests,
             read_definitions,
         )
-        for compiled_message in compiled
+        for one in compiled
     ]
     draw = None if campaign.variants is None else Draw(campaign.variants)
     names = frozenset[str]().union(*(compiled_message.names for compiled_message in compiled))
@@ -213,12 +161,16 @@ def compare_with_sent(
             comparison.take(recipient, fingerprint, arm.id if arm is not None else None, is_barred=is_barred)
         if most is not None and all(one.listed >= min(most, len(one.texted)) for one in comparisons):
             break
-    return [comparison.finish() for comparison in comparisons]
+    return {one.compiled_message.message.id: one.finish() for one in comparisons}
 
 
 @dataclass(slots=True)
 class _Comparison:
-    """A comparison of one message."""
+    """A comparison of one message.
+
+    `counts` are fields of `PlanDifference`. Changes are counted by their key; one person's texts of each are
+    kept, of as many as come first, with whether the texts of others with the same change differ from theirs.
+    """
 
     compiled_message: CompiledMessage
     texted: set[str]
@@ -226,14 +178,12 @@ class _Comparison:
     launches: Mapping[str, int]
     digests: Mapping[int, str]
     read_definitions: ReadDefinitions
-    found: MessageDifference = field(init=False)
     listed: int = 0
-    changes: _Changes = field(init=False)
+    counts: Counter[str] = field(default_factory=Counter)
+    changes: Counter[int] = field(default_factory=Counter)
+    examples: dict[int, tuple[WordingChange, bool]] = field(default_factory=dict)
+    memo: dict[tuple[int, str], int] = field(default_factory=dict)
     waiting: list[tuple[int, Payload]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.found = MessageDifference(self.compiled_message.message.id)
-        self.changes = _Changes()
 
     def take(self, recipient: Recipient, fingerprint: str, arm: str | None, *, is_barred: bool) -> None:
         if fingerprint in self.texted:
@@ -241,90 +191,67 @@ class _Comparison:
             renderer = self.compiled_message.renderers[arm if self.compiled_message.has_arms else None]
             self._compare(recipient, renderer, self.launches.get(fingerprint))
         elif not is_barred and fingerprint not in self.unresolved:
-            self.found.new += 1
+            self.counts["new"] += 1
 
     def _compare(self, recipient: Recipient, renderer: MessageRenderer, launch: int | None) -> None:
         if launch is None:
-            self.found.unreadable += 1
+            self.counts["not_in_ledger"] += 1
             return
         try:
             payload = renderer.render(recipient.vars)
         except (MissingVariablesError, TemplateProblemError):
-            self.found.failing += 1
+            self.counts["failing"] += 1
             return
         if payload.digest == self.digests[launch]:
-            self.found.unchanged += 1
-        else:
-            self.waiting.append((launch, payload))
-            if len(self.waiting) == _BATCH:
-                self._compare_waiting()
-
-    def finish(self) -> MessageDifference:
-        self._compare_waiting()
-        found = self.found
-        found.gone = len(self.texted) - self.listed
-        found.groups = tuple(self.changes.list_most(SHOWN_CHANGES))
-        shown = sum(group.recipients for group in found.groups)
-        found.more_groups = len(self.changes.counts) - len(found.groups)
-        found.more_recipients = found.changed - shown
-        return found
+            self.counts["unchanged"] += 1
+            return
+        self.counts["changed"] += 1
+        self.waiting.append((launch, payload))
+        if len(self.waiting) == _BATCH:
+            self._compare_waiting()
 
     def _compare_waiting(self) -> None:
         wanted = {launch for launch, _ in self.waiting if launch > 0}
         definitions = self.read_definitions(wanted) if wanted else {}
         for launch, payload in self.waiting:
-            definition = definitions.get(launch)
-            if definition is None:
-                self.found.lost += 1
-            else:
-                self.found.changed += 1
-                self.changes.add(launch, definition, payload)
+            if (definition := definitions.get(launch)) is not None:
+                pair = (launch, payload.digest)
+                if pair not in self.memo:
+                    if len(self.memo) >= _MEMO_SIZE:
+                        self.memo.clear()
+                    self.memo[pair] = self._enter(definition, payload)
+                self.changes[self.memo[pair]] += 1
         self.waiting.clear()
 
-
-class _Changes:
-    """Counts of recipients by change, with one person's texts of each change that may be frequent."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[int] = Counter()
-        # One person's change, and whether the texts of others with the same change differ from theirs.
-        self._examples: dict[int, tuple[WordingChange, bool]] = {}
-        self._memo: dict[tuple[int, str], int] = {}
-
-    def add(self, launch: int, definition: dict[str, Any], payload: Payload) -> None:
-        pair = (launch, payload.digest)
-        change = self._memo.get(pair)
-        if change is None:
-            change = self._enter(definition, payload)
-            if len(self._memo) >= _MEMO_SIZE:
-                self._memo.clear()
-            self._memo[pair] = change
-        self.counts[change] += 1
-
     def _enter(self, definition: dict[str, Any], payload: Payload) -> int:
+        """Keep a change as an example, if it is a new one; return its key."""
         found = compare_wordings(word_definition(definition), word_definition(payload.definition))
-        change = found.key
-        example, _ = self._examples.get(change, (None, False))
-        if example is None:
-            # Texts of a forgotten example are no longer known.
-            self._examples[change] = found, self.counts[change] > 0
-            if len(self._examples) > 2 * _KEPT_EXAMPLES:
-                self._forget_rare()
-        elif example != found:
-            self._examples[change] = example, True
-        return change
+        if found.key in self.examples:
+            example, varies = self.examples[found.key]
+            self.examples[found.key] = example, varies or example != found
+        elif len(self.examples) < _KEPT_EXAMPLES:
+            self.examples[found.key] = found, False
+        return found.key
 
-    def _forget_rare(self) -> None:
-        # Forgotten changes are rarer than all kept ones. One that comes again brings its texts; any other
-        # cannot be among the most frequent.
-        kept = sorted(self._examples, key=lambda change: -self.counts[change])[:_KEPT_EXAMPLES]
-        self._examples = {change: self._examples[change] for change in kept}
-        # Remembered changes have to find their example again.
-        self._memo.clear()
-
-    def list_most(self, count: int) -> list[ChangeGroup]:
-        ranked = sorted(self._examples.items(), key=lambda item: -self.counts[item[0]])[:count]
-        return [
-            ChangeGroup(self.counts[change], example.old, example.new, varies)
-            for change, (example, varies) in ranked
-        ]
+    def finish(self) -> PlanDifference:
+        self._compare_waiting()
+        most = sorted(self.examples.items(), key=lambda item: -self.changes[item[0]])[:SHOWN_CHANGES]
+        groups = tuple(
+            TextChange(
+                self.changes[change],
+                varies,
+                tuple(TextPart(*one) for one in example.old),
+                tuple(TextPart(*one) for one in example.new),
+            )
+            for change, (example, varies) in most
+        )
+        return PlanDifference(
+            **{
+                name: self.counts[name]
+                for name in ("unchanged", "changed", "not_in_ledger", "failing", "new")
+            },
+            gone=len(self.texted) - self.listed,
+            groups=groups,
+            more_groups=len(self.changes) - len(groups),
+            more_recipients=self.counts["changed"] - sum(group.recipients for group in groups),
+        )

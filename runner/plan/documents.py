@@ -186,14 +186,14 @@ class PlanDifference(Part, frozen=True):
 
     Attributes:
         unchanged: how many get what they got before, or would have got.
-        changed: of groups and more_groups.
-        not_in_ledger: they got something else, or something unknown: only the lockfile tells of it.
+        changed: they get something else.
+        not_in_ledger: the record says only that they got something.
         failing: their text can no longer be rendered.
         gone: no longer in the audience.
         new: in the audience, and not on record as texted.
         groups: the most frequent changes, by equal change.
         more_groups: changes beside these.
-        more_recipients: recipients of these.
+        more_recipients: recipients of these, and those whose old text is not in the ledger.
     """
 
     unchanged: Count
@@ -205,6 +205,11 @@ class PlanDifference(Part, frozen=True):
     groups: tuple[TextChange, ...]
     more_groups: Count
     more_recipients: Count
+
+    @property
+    def is_empty(self) -> bool:
+        """True if nothing of the message was sent."""
+        return not (self.unchanged or self.changed or self.not_in_ledger or self.failing or self.gone)
 
 
 class PlannedMessage(MessageCounts, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -244,19 +244,6 @@ class MessagePlan(MessageCounts, frozen=True):
         return max(self.largest, default=None)
 
 
-def _wait_for(message: MessagePlan, reason: str) -> dict[Cause, int]:
-    """Return a message's causes after its texts of now wait for a reason."""
-    causes: Counter[Cause] = Counter()
-    for (disposition, reasons), count in message.causes.items():
-        if disposition == "to_send":
-            causes["deferred", (reason, *reasons)] += count
-        else:
-            causes[disposition, reasons] += count
-    remarked = sum(count for (disposition, _), count in message.causes.items() if disposition == "to_send")
-    causes["deferred", (reason,)] += message.to_send - remarked
-    return dict(+causes)
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedLaunch:
     """One launch: a payload and the phones that get it.
@@ -326,21 +313,8 @@ class CampaignPlan:
         """The number of deliveries that wait until replies are read."""
         if self.unread is None:
             return 0
-        return sum(message.reasons[self.unread.reason] for message in self.messages)
-
-    def wait_for(self, unread: UnreadReplies) -> CampaignPlan:
-        """Return the plan with all texts of now deferred until replies are read."""
-        messages = tuple(
-            message.replace(
-                deferred=message.deferred + message.to_send,
-                to_send=0,
-                launches=0,
-                # Some may wait already: a plan can be made while replies are overdue.
-                causes=_wait_for(message, unread.reason),
-            )
-            for message in self.messages
-        )
-        return replace(self, messages=messages, recipients_to_send=0, unread=unread)
+        # Those to send now wait, too, if replies have become overdue since the plan was made.
+        return sum(message.reasons[self.unread.reason] + message.to_send for message in self.messages)
 
     @property
     def paused(self) -> int:

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from runner.plan.plan_context import PlanContext
     from runner.text.payload import CompiledMessage, Payload
 
-    Observe = Callable[[str, int, int], None]
-
 _EASTMOST = timezone(timedelta(hours=14))
 """The easternmost time zone, where days begin first: Pacific/Kiritimati (IANA time zone database)."""
 
@@ -211,20 +209,13 @@ def plan_partitions(
     compile_texts: Callable[[Problems], AudiencePass],
     divide: Callable[[AudiencePass, Problems], Division],
     problems: Problems,
-    observe: Observe = lambda _stage, _done, _total: None,
 ) -> CampaignPlan | None:
-    """Plan a campaign; return None if there are errors, which `problems` receives.
-
-    `observe` receives the stage, the work done, and the total.
-    """
+    """Plan a campaign; return None if there are errors, which `problems` receives."""
     before = problems.error_count
     # If some texts are not templates, the audience is still checked with the others.
     going = compile_texts(problems)
     plan_one, arguments, audience = divide(going, problems)
-    made: dict[int, PlannedPartition] = {}
-    for place, planned in executor.run(plan_one, arguments):
-        made[place] = planned
-        observe("partitions planned", len(made), len(arguments))
+    made: dict[int, PlannedPartition] = dict(executor.run(plan_one, arguments))
     found = [made[place] for place in range(len(arguments))]
     problems.merge_mixed([one.problems for one in found])
     problems.extend(_merge_said([one.said for one in found]))

@@ -5,9 +5,7 @@ Counts that agree mean that nothing is missing as long as the service deletes no
 finds edited results, and deletions made up for by new results.
 Results in the ledger have no phone. So launches with replies from before opt-outs were kept, or before the
 present rules, are read once more.
-What the service says waits in the ledger (`readings`), so memory does not grow with the launches. If very
-many launches have one tag, its lists are read from end to end first; what they hide as they shift is then
-read by launch.
+What the service says waits in the ledger (`readings`), so memory does not grow with the launches.
 """
 
 from __future__ import annotations
@@ -26,18 +24,16 @@ from runner.ledger.people.replies import (
 )
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.results.readings import Reading
-from runner.ledger.results.reconciled import Removed
 from runner.ledger.results.result_feed import read_version
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import classify
 from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
-from runner.reconcile.missing_results import SHOWN, MissingResults, takes_tag
-from runner.reconcile.result_reading import ResultReading, sweep_results
+from runner.reconcile.result_reading import ResultReading
 from runner.reconcile.summary import find_difference, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from runner.ledger.people.replies import HeldAnswer
     from runner.ledger.report_model import LaunchDifference
@@ -45,15 +41,6 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.reconcile.launches import ReconcileContext
     from runner.reconcile.summary import ReconcileSummary
-    from runner.service.model import Unreadable
-
-
-SWEPT = 2_000
-"""Launches under one tag from which on its lists are read from end to end."""
-LAUNCHES = 10_000
-"""The most launches whose results are compared at a time."""
-RESULTS = 1_000_000
-"""The most results that these have, unless it is a single launch."""
 
 
 def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> ReconcileSummary:
@@ -69,9 +56,8 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
         revision = read_version(connection).revision
-    launches = LaunchReader(context, reading, SWEPT)
     try:
-        return _Reconciliation(context, reading, launches, replied, revision).run(accept=accept)
+        return _Reconciliation(context, reading, replied, revision).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -86,27 +72,19 @@ class _Reconciliation:
 
     context: ReconcileContext
     reading: Reading
-    launches: LaunchReader
     replied: int
     revision: int
-    _removed: Removed = field(default_factory=Removed, init=False)
-    _unreadable: list[Unreadable] = field(default_factory=list, init=False)
-    _lost: int = field(default=0, init=False)
+    _launches: LaunchReader = field(init=False)
+    _results: ResultReading = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._launches = LaunchReader(self.context, self.reading)
+        self._results = ResultReading(self.context, self._launches)
 
     def run(self, *, accept: bool) -> ReconcileSummary:
-        self.launches.read_all()
+        self._launches.read_all()
         self._note_unscreened()
-        with self.context.ledger.reading() as connection:
-            due = self.reading.count_due(connection, full=self.context.full)
-        for tag, (count, listed) in due.items():
-            is_swept = count > SWEPT and not self.context.full
-            if is_swept and takes_tag(count, listed):
-                sweep_results(self.context, tag)
-            for missing in self._iterate_due(tag, listed):
-                removed = ResultReading(self.context, self.launches, missing).read()
-                self._removed = self._removed.add(removed)
-                self._unreadable += missing.unreadable
-                self._lost += missing.unreadable_count
+        self._results.read_all()
         leave_out_strangers(self.context, self.revision)
         # Last, and as of the start: a reconciled launch has all its answers known.
         return self._conclude(accept=accept)
@@ -123,23 +101,6 @@ class _Reconciliation:
         with ledger.writing() as connection:
             self.reading.note_unscreened(connection, sorted(found))
 
-    def _iterate_due(self, tag: str, listed: int) -> Iterator[MissingResults]:
-        """Yield the launches under a tag whose results are to be read, some at a time."""
-        after, most = 0, LAUNCHES
-        while True:
-            with self.context.ledger.reading() as connection:
-                due = self.reading.list_due(connection, tag, after, most, full=self.context.full)
-            results = count = 0
-            for one in due:
-                results += one.num_results or 0
-                if count and results > RESULTS:
-                    break
-                count += 1
-            if not count:
-                return
-            after = due[count - 1].launch_id
-            yield MissingResults(tag, {one.project_launch_guid: one for one in due[:count]}, listed)
-
     def _conclude(self, *, accept: bool) -> ReconcileSummary:
         """Record what the service counts, and return what was found."""
         context, reading = self.context, self.reading
@@ -151,11 +112,11 @@ class _Reconciliation:
                 mark_screened(connection, context.campaign_id, context.opt_out_words)
             opted_out = count_replied(connection, context.key.target) - self.replied
             doubtful = len(list_waiting(connection, context.key.target))
-        return summarise(sums, uneven, differences, self._removed).replace(
+        return summarise(sums, uneven, differences, self._results.removed).replace(
             opted_out=opted_out,
             doubtful=doubtful,
-            unreadable_results=self._lost,
-            unreadable=[*self.launches.unreadable.values(), *self._unreadable[:SHOWN]],
+            unreadable_results=self._results.lost,
+            unreadable=[*self._launches.unreadable.values(), *self._results.unreadable],
         )
 
     def _keep_differences(
@@ -169,7 +130,7 @@ class _Reconciliation:
         at = self.context.at
         before = {one.launch_id: one for one in list_differences(connection, self.context.campaign_id)}
         # Unreadable results that name no launch may be of any.
-        is_anybodys = self._lost > sum(row.lost for row in uneven)
+        is_anybodys = self._results.lost > sum(row.lost for row in uneven)
         found = [one for row in uneven if (one := find_difference(row, at, is_anybodys=is_anybodys))]
         agreed = read_agreed(connection, [one.launch_id for one in found])
         differences = [

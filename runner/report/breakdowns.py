@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from runner.campaign.scales import read_points
-from runner.report.answers import list_frequent
 from runner.report.comparison import analyse
-from runner.report.facts import GroupTally, QuestionOutline
+from runner.report.facts import GroupTally
 from runner.report.funnel import count_completed
 from runner.report.model import Breakdown, Experiment, Turnout
-from runner.report.question_model import PartialAnswers, QuestionReport, ResponseCount, TextSummary
+from runner.report.question_model import PartialAnswers, QuestionReport, ResponseCount
 from runner.report.scores import (
     divide,
     net_promoter_score,
-    quantile,
     satisfaction_score,
     summarise_numbers,
-    summarise_times,
     wilson_interval,
 )
 from runner.source.normalize import fold_answer
@@ -28,12 +24,14 @@ from runner.wording import hide_phones
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from fractions import Fraction
 
     from runner.ledger.report_model import SentRow
     from runner.report.facts import (
         AnswerReading,
         MessageOutline,
         MessageTally,
+        QuestionOutline,
         QuestionTally,
     )
     from runner.report.funnel import FunnelStep
@@ -43,7 +41,6 @@ OWN_WORDS_LABEL = "(in the participant's own words)"
 """The label of texts that were not offered: their number is shown, never the texts."""
 NO_VALUE = "(empty)"
 """The name of the group of recipients whose cell is blank, or who have left the audience."""
-_HALF = Fraction(1, 2)
 
 
 def summarise_questions(
@@ -52,25 +49,24 @@ def summarise_questions(
     steps: Iterable[FunnelStep],
     unread: Collection[str] = (),
 ) -> Iterator[QuestionReport]:
-    """Yield the report of each question of a message, then of those that only results know.
+    """Yield the report of each question of a message.
 
-    There is a tally for every question, and a step for each one of the message, in its order; `unread` has
-    the tags of questions of which it is not known how many were asked.
+    There is a tally for every question, and a step, in the message's order; `unread` has the tags of
+    questions of which it is not known how many were asked.
     """
     for question, step in zip(outline.questions, steps, strict=True):
-        report = _summarise_question(question, tallies[question.tag], step)
+        report = summarise_question(question, tallies[question.tag]).replace(
+            asked=step.asked, answer_rate=divide(step.answered, step.asked), broke_off=step.broke_off
+        )
         if question.tag in unread:
             report = report.replace(asked=None, answer_rate=None, broke_off=None, is_unread=True)
         yield report
-    known = {question.tag for question in outline.questions}
-    for tag in sorted(tallies.keys() - known):
-        yield _summarise_question(_guess_outline(tag, tallies[tag]), tallies[tag], None)
 
 
 def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
     """Yield a message's questions without answers, as none were read."""
     for question in outline.questions:
-        yield QuestionReport(question.tag, question.text, question.scale, is_unread=True)
+        yield QuestionReport(question.tag, hide_phones(question.text), question.scale, is_unread=True)
 
 
 def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int) -> Iterator[QuestionReport]:
@@ -81,9 +77,13 @@ def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int
         yield QuestionReport(one.tag, one.text, one.scale, is_unread=True, in_part=known)
 
 
-def summarise_pool(question: QuestionOutline, tally: QuestionTally) -> QuestionReport:
-    """Return the report of a question over several messages, with each participant's latest answer."""
-    return _summarise_question(question, tally, None)
+def summarise_question(question: QuestionOutline, tally: QuestionTally) -> QuestionReport:
+    """Return the report of a question from its answers, without the number of those who were asked."""
+    readings, answers = tally.count_readings(), tally.answers
+    return _score_question(question, readings).replace(
+        answers=answers,
+        distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),
+    )
 
 
 def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
@@ -92,10 +92,13 @@ def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, 
     points = read_points(question.scale, question.responses, question.values)
     scored = QuestionReport(
         tag=question.tag,
-        text=question.text,
+        # Reports name nobody, whatever a campaign's own texts hold.
+        text=hide_phones(question.text),
         scale=question.scale,
         nps=net_promoter_score(numbers) if question.scale == "nps" else None,
-        csat=satisfaction_score(numbers, points, question.responses) if question.scale == "csat" else None,
+        csat=satisfaction_score(numbers, points, tuple(map(hide_phones, question.responses)))
+        if question.scale == "csat"
+        else None,
     )
     if question.scale not in ("csat", "ces", "number"):
         return scored
@@ -105,31 +108,6 @@ def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, 
         median=summary.median,
         mean_interval=summary.interval,
         numeric_answers=summary.counted,
-    )
-
-
-def _summarise_question(
-    question: QuestionOutline, tally: QuestionTally, step: FunnelStep | None
-) -> QuestionReport:
-    readings = tally.count_readings()
-    answers = tally.answers
-    return _score_question(question, readings).replace(
-        asked=None if step is None else step.asked,
-        answers=answers,
-        answer_rate=None if step is None else divide(answers, step.asked),
-        distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),
-        texts=_summarise_texts(tally) if step is not None and not question.responses else None,
-        broke_off=None if step is None else step.broke_off,
-        time_to_answer=None if step is None else summarise_times(tally.gaps_s),
-    )
-
-
-def _summarise_texts(tally: QuestionTally) -> TextSummary:
-    return TextSummary(
-        counted=sum(tally.lengths.values()),
-        median_length=quantile(tally.lengths, _HALF),
-        longest=max(tally.lengths, default=0),
-        words=list_frequent(tally.words),
     )
 
 
@@ -152,9 +130,9 @@ def _distribute(
             strangers[reading.answer, _label_stranger(question, reading.label)] += count
     for place, response in enumerate(question.responses):
         count = by_place[place]
-        yield ResponseCount(str(place + 1), response, count, divide(count, answers))
+        yield ResponseCount(str(place + 1), hide_phones(response), count, divide(count, answers))
     for (answer, label), count in sorted(strangers.items(), key=lambda item: (-item[1], item[0])):
-        yield ResponseCount(answer, label, count, divide(count, answers))
+        yield ResponseCount(answer, hide_phones(label), count, divide(count, answers))
 
 
 def _label_stranger(question: QuestionOutline, label: str | None) -> str:
@@ -162,21 +140,6 @@ def _label_stranger(question: QuestionOutline, label: str | None) -> str:
     if label is None:
         return OWN_WORDS_LABEL
     return f"{label} (not in the campaign)" if question.responses else label
-
-
-def _guess_outline(tag: str, tally: QuestionTally) -> QuestionOutline:
-    """Return the likely outline of a question that only results know.
-
-    It is multiple choice if every answer is an index and one differs from its response: the service gives
-    freeform answers the same text twice. When in doubt it is freeform, so that no participant's own text is
-    shown.
-    """
-    readings = tally.count_readings()
-    is_choice = all(reading.label is not None for reading in readings) and any(
-        reading.answer != reading.label for reading in readings
-    )
-    text = min(tally.texts, key=lambda text: (-tally.texts[text], text))
-    return QuestionOutline(tag=tag, text=text, scale="choice" if is_choice else "text")
 
 
 def _count_numbers(readings: Mapping[AnswerReading, int]) -> Counter[Fraction]:

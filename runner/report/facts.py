@@ -47,26 +47,10 @@ class QuestionOutline:
 
 @dataclass(frozen=True, slots=True)
 class WayOutline:
-    """One way in which a message goes out: that of an arm, or the only one, with an empty arm.
-
-    `introduces` and `concludes` say whether something is rendered before the first question and after the
-    last answer.
-    """
+    """One way in which a message goes out: that of an arm, or the only one, with an empty arm."""
 
     arm: str
     questions: tuple[QuestionOutline, ...]
-    introduces: bool = False
-    concludes: bool = False
-
-    @property
-    def renders_min(self) -> int:
-        """Renders for a recipient who answers nothing."""
-        return int(self.introduces) + 1
-
-    @property
-    def renders_max(self) -> int:
-        """Renders for a recipient who answers every question validly at once."""
-        return int(self.introduces) + max(len(self.questions), 1) + int(self.concludes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,21 +176,9 @@ to one question the latest counts, here and everywhere."""
 
 @dataclass(frozen=True, slots=True)
 class QuestionTally:
-    """The answers to one question of one message.
-
-    Attributes:
-        readings: participants by arm and by reading of their answer.
-        texts: how often each text was asked; only of a question that the campaign does not have.
-        lengths: participants by the characters of an answer in their own words.
-        words: participants by word, of answers in their own words, without rare words.
-        gaps_s: participants by whole seconds from the answer before it, or from the launch.
-    """
+    """The answers to one question of one message: participants by arm and by reading of their answer."""
 
     readings: Mapping[tuple[str, AnswerReading], int] = field(default_factory=dict)
-    texts: Mapping[str, int] = field(default_factory=dict)
-    lengths: Mapping[int, int] = field(default_factory=dict)
-    words: Mapping[str, int] = field(default_factory=dict)
-    gaps_s: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def answers(self) -> int:
@@ -251,8 +223,8 @@ class MessageTally:
         refusals: those of them that are no answers: they opt out, or answer nothing.
         non_answers: those that answer nothing.
         paths: participants by arm and path.
-        questions: by tag; those of the campaign in its order, then those that only results know.
-        unlisted: the number of further questions that only results know, beyond those counted.
+        questions: by tag, in the campaign's order.
+        unknown: answers to questions that the campaign does not have, by tag.
         first_s: participants by the whole seconds from the start of the launch to their first answer.
         groups: by the value of the requested column, by column.
         arm_days: participants by arm and the day of their first answer, UTC; of a message with arms. Answers
@@ -264,7 +236,7 @@ class MessageTally:
     non_answers: int = 0
     paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
-    unlisted: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
     first_s: Mapping[int, int] = field(default_factory=dict)
     days: Mapping[date, DayTally] = field(default_factory=dict)
     groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)

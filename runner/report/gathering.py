@@ -101,7 +101,7 @@ def _merge_questions(*ways: WayOutline) -> tuple[QuestionOutline, ...]:
 
 def _outline_way(campaign: Campaign, compiler: TextCompiler, arm: str, message: Message) -> WayOutline:
     questions = (_outline_question(campaign, compiler, question) for question in message.questions)
-    return WayOutline(arm, tuple(questions), message.introduction is not None, message.conclusion is not None)
+    return WayOutline(arm, tuple(questions))
 
 
 def _outline_question(campaign: Campaign, compiler: TextCompiler, question: Question) -> QuestionOutline:

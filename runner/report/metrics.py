@@ -15,7 +15,7 @@ from runner.report.breakdowns import (
     describe_experiment,
     list_partly_read,
     list_unread,
-    summarise_pool,
+    summarise_question,
     summarise_questions,
 )
 from runner.report.facts import DayTally, MessageTally, OptOutFacts, QuestionTally, SessionFacts
@@ -37,9 +37,10 @@ from runner.report.model import (
 from runner.report.question_model import UNKNOWN_TIMES
 from runner.report.scores import divide, summarise_times, wilson_interval
 from runner.source.quantity import read_number
+from runner.wording import hide_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from fractions import Fraction
 
     from runner.ledger.report_model import (
@@ -58,56 +59,14 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 
 
-def measure_volume(
-    outline: MessageOutline,
-    totals: MessageTotals,
-    sent: Mapping[str, int],
-    completed: Mapping[str, int],
-    steps: Sequence[FunnelStep] | None,
-    price: ServicePlan | None,
-    blocked: int = 0,
-) -> Volume:
-    """Return a message's renders, forecast and cost.
+def measure_volume(renders: int | None, price: ServicePlan | None) -> Volume:
+    """Return a message's renders with their share of the plan and of its price, in proportion.
 
-    Introduction, each question asked or asked again, and conclusion are one render each. A
-    render costs its share of the plan's price for the plan's renders. `steps` is None where they do not tell
-    what was rendered, `price` where the service was never asked; `blocked` counts sessions that an earlier
-    opt-out kept from beginning.
+    `price` is None where the service was never asked.
     """
-    share = None if price is None else divide(totals.renders, price.renders_max)
+    share = None if price is None else divide(renders, price.renders_max)
     price_usd = None if price is None else _read_price(price.price_usd)
-    return Volume(
-        renders=totals.renders,
-        forecast_min=sum(sent.get(way.arm, 0) * way.renders_min for way in outline.all_ways),
-        forecast_max=sum(sent.get(way.arm, 0) * way.renders_max for way in outline.all_ways),
-        asked_again=_count_asked_again(outline, totals, sent, completed, steps, blocked),
-        plan_share=share,
-        cost_usd=None if share is None or price_usd is None else share * price_usd,
-    )
-
-
-def _count_asked_again(
-    outline: MessageOutline,
-    totals: MessageTotals,
-    sent: Mapping[str, int],
-    completed: Mapping[str, int],
-    steps: Sequence[FunnelStep] | None,
-    blocked: int,
-) -> int | None:
-    """Return the renders that only invalid answers explain; None if that is not known."""
-    beginnings = {(way.introduces, way.questions[0].tag) for way in outline.all_ways if way.questions}
-    renders, queued = totals.renders, totals.queued
-    if steps is None or totals.reconciled_at is None or renders is None or queued is None:
-        return None
-    unreached = queued + blocked
-    if not outline.questions or (len(beginnings) > 1 and unreached):
-        return None
-    introductions = sum(sent.get(way.arm, 0) for way in outline.all_ways if way.introduces)
-    if all(way.introduces for way in outline.all_ways):
-        introductions -= unreached
-    conclusions = sum(completed.get(way.arm, 0) for way in outline.all_ways if way.concludes)
-    again = renders - introductions - conclusions - sum(step.asked for step in steps)
-    return again if again >= 0 else None
+    return Volume(renders, share, None if share is None or price_usd is None else share * price_usd)
 
 
 def _read_price(text: str | None) -> Fraction | None:
@@ -128,6 +87,7 @@ _NAMES = {
 _SERVICE_COUNTS = frozenset({"queued", "active", "complete", "renders"})
 """The service's own counts that a report shows."""
 
+_MOST_TAGS = 5
 _REACHED = frozenset({"to_send", "already_sent", "unresolved"})
 """Dispositions of recipients who have been sent to, or are about to be."""
 
@@ -239,7 +199,7 @@ def _pool_score(
     parts = _add_up((message, count) for (message, _), count in tally.pooled.items())
     readings = _add_up((("", reading), count) for (_, reading), count in tally.pooled.items())
     return PooledScore(
-        summarise_pool(score.question, QuestionTally(readings)),
+        summarise_question(score.question, QuestionTally(readings)),
         tuple(ScorePart(message, parts[message]) for message in score.messages),
     )
 
@@ -274,7 +234,7 @@ def _summarise_message(one: _Message, least: int) -> MessageReport:
         discrepancies=tuple(_find_discrepancies(one)),
         questions=tuple(_summarise_questions(one)),
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
-        volume=_measure_volume(one),
+        volume=measure_volume(totals.renders, one.facts.price),
         dispositions=dispositions,
         response_rates=_rate(dispositions) if dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if one.is_read else UNKNOWN_TIMES,
@@ -286,13 +246,6 @@ def _summarise_message(one: _Message, least: int) -> MessageReport:
         days=tuple(_list_days(one)),
         partly_known=_list_parts(one, held),
     )
-
-
-def _measure_volume(one: _Message) -> Volume:
-    # After a reply that opts out the service goes on as it likes.
-    steps = one.steps if one.is_read and not one.tally.refusals else None
-    price, blocked = one.facts.price, one.sessions.blocked
-    return measure_volume(one.outline, one.totals, one.sent_by_arm, one.completed, steps, price, blocked)
 
 
 def _count_people(one: _Message) -> dict[str, int]:
@@ -433,7 +386,14 @@ def _find_discrepancies(one: _Message) -> Iterator[str]:
                 f"Participants who answered “{step.tag}” with no answer in the ledger that leads there: "
                 f"{step.unaccounted:,}."
             )
-    yield from _name_unknown_questions(one.outline, one.tally)
+    if one.tally.unknown:
+        tags = sorted(one.tally.unknown)
+        named = ", ".join(f"“{hide_phones(tag)}”" for tag in tags[:_MOST_TAGS])
+        more = ", …" if len(tags) > _MOST_TAGS else ""
+        yield (
+            f"Answers to questions that the campaign does not have ({named}{more}), left out here: "
+            f"{sum(one.tally.unknown.values()):,}."
+        )
 
 
 def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) -> Iterator[str]:
@@ -456,13 +416,3 @@ def _compare_counts(totals: MessageTotals, tally: MessageTally, forgotten: int) 
     sessions = totals.queued + totals.active + totals.complete
     if not 0 <= sessions - totals.sent <= forgotten:
         yield f"Sessions that the service has: {sessions:,}; recipients that were sent to: {totals.sent:,}."
-
-
-def _name_unknown_questions(outline: MessageOutline, tally: MessageTally) -> Iterator[str]:
-    known = {question.tag for question in outline.questions}
-    for tag in sorted(tally.questions.keys() - known):
-        count = tally.questions[tag].answers
-        name = f"tagged “{tag}”" if tag else "without a tag"
-        yield f"Participants who answered a question {name}, which the campaign does not have: {count:,}."
-    if tally.unlisted:
-        yield f"Further questions that the campaign does not have, left out here: {tally.unlisted:,}."

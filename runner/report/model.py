@@ -69,9 +69,9 @@ class MessageReport(Part, frozen=True):
         discrepancies: what does not add up: within the record, and between the record and the service's own
             counts. Launches of which the service counts more results than it lists are among them, with what
             to do.
-        questions: in the order of the campaign; then, by tag, those that only results know.
+        questions: in the order of the campaign.
         audience: the audience as the last `apply` found it; None when no `apply` has left word of it.
-        volume: renders against their forecast, and what they cost.
+        volume: renders, and what they cost.
         opt_outs: replies to this message that opted out, and those that the service itself reports. None
             unless it is known of every launch.
         doubtful: replies to this message that may opt out and wait for a decision: see `runner optouts`. None
@@ -313,19 +313,12 @@ class Volume(Part, frozen=True):
 
     Attributes:
         renders: what the service says it rendered. None unless it is known of every launch.
-        forecast_min: what the sends take if nobody answers.
-        forecast_max: what they take if everybody answers every question validly at once.
-        asked_again: renders beyond introductions, first asks and conclusions: questions asked again after an
-            invalid answer. None where that cannot be told, as where replies opt out.
         plan_share: `renders` of all that the service's plan allows, as a fraction rounded to four decimal
             places; None when the service does not say.
         cost_usd: that share of the plan's price, in US dollars; None when the service does not say.
     """
 
     renders: Count | None
-    forecast_min: Count
-    forecast_max: Count
-    asked_again: Count | None = None
     plan_share: Fraction | None = None
     cost_usd: Fraction | None = None
 

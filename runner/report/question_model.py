@@ -106,34 +106,6 @@ class Score(Part, frozen=True):
     counted: Count
 
 
-class WordCount(Part, frozen=True):
-    """The number of participants who used a word in their own answers.
-
-    Attributes:
-        word: the word, in lower case.
-        participants: participants whose answers have it.
-    """
-
-    word: str
-    participants: Count
-
-
-class TextSummary(Part, frozen=True):
-    """Answers in participants' own words (`counted`), with lengths in characters and the most frequent words.
-
-    Attributes:
-        counted: participants who answered in their own words.
-        median_length: of the answers, in characters; None when nothing was counted.
-        longest: the longest answer, in characters.
-        words: the most frequent words, most used first; words that few people used are left out.
-    """
-
-    counted: Count
-    median_length: Fraction | None
-    longest: Count
-    words: tuple[WordCount, ...]
-
-
 class TimeSummary(Part, frozen=True):
     """The median and the ninth decile of times, in seconds; None if nothing was counted.
 
@@ -156,14 +128,13 @@ class QuestionReport(Part, frozen=True):
     """The report of one question.
 
     Attributes:
-        tag: the question's tag; empty when results carry none.
-        text: the question as the campaign has it; for a question that only results know, as it was asked most
-            often.
+        tag: the question's tag.
+        text: the question as the campaign has it.
         scale: how the answers are read.
         asked: participants who were asked. The first question reaches everybody whose conversation is not
             queued, and was not kept from beginning by an earlier opt-out; each further one, those who
-            answered the one before without ending the survey. None for a question that only results know.
-            None, too, where how many are queued is not known, and where some launch's answers were not read.
+            answered the one before without ending the survey. None where how
+            many are queued is not known, and where some launch's answers were not read.
         answers: distinct participants who answered. None where not all answers to the message were read, like
             all that rests on answers; lists are empty then.
         answer_rate: `answers` of `asked`.
@@ -181,12 +152,8 @@ class QuestionReport(Part, frozen=True):
             is no mean, or too few answers for one.
         numeric_answers: for the scales `csat`, `ces` and `number`: how many answers `mean` and `median` rest
             on, else None.
-        texts: of answers in participants' own words: how many, how long, and words that several people used;
-            never the answers. None for other questions.
         broke_off: participants who answered this question, and no later one, without ending the survey. None
-            for the last question and for one that the campaign does not have. None, too, where some launch's
-            answers were not read.
-        time_to_answer: from the answer before it; of the first question, from the start of the launch.
+            for the last question, and where some launch's answers were not read.
         is_unread: whether it is not known how many were asked, or answered.
         in_part: what came back to this question of some launches, where only their answers were read;
             else None.
@@ -205,9 +172,7 @@ class QuestionReport(Part, frozen=True):
     median: Fraction | None = None
     mean_interval: Interval | None = None
     numeric_answers: Count | None = None
-    texts: TextSummary | None = None
     broke_off: Count | None = None
-    time_to_answer: TimeSummary | None = None
     is_unread: bool = False
     in_part: PartialAnswers | None = None
 

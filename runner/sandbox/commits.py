@@ -48,6 +48,8 @@ class Changes:
 
     def note(self) -> None:
         """Wake all waiting tasks; must be called on the event loop, after the commit."""
+        # What this process has just written by another connection is no further change.
+        self._seen = self._read_version()
         self.revision += 1
         self._changed.set()
         self._changed.clear()

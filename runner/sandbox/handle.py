@@ -81,11 +81,6 @@ class MessagingService(ServiceAddress):
         query = {} if state is None else {"state": state}
         return list(self._list_after("/_sandbox/webhooks", "webhooks", query))
 
-    def resend_webhooks(self, number: int | None = None) -> int:
-        """Deliver the webhook with this `id` again, or with None all that failed; return how many."""
-        body = {"state": "FAILED"} if number is None else {"id": number}
-        return int(self._post("/_sandbox/webhooks/resend", body)["resent"])
-
     def advance(self, length: timedelta | str) -> dict[str, Any]:
         """Move the clock, by a `timedelta` or as `runner sandbox clock` does; return the service's state."""
         written = f"{length.total_seconds():f}s" if isinstance(length, timedelta) else length
@@ -132,18 +127,9 @@ class MessagingService(ServiceAddress):
         latency_s = f"{latency.total_seconds():f}s"
         return self._post("/_sandbox/faults", {"rates": dict(rates or {}), "latency": latency_s})
 
-    def snapshot(self, name: str) -> None:
-        """Save the service's state under a name."""
-        self._post("/_sandbox/snapshot", {"name": name})
-
-    def reset(self, to: str | None = None) -> None:
-        """Restore a snapshot, or the initial state; faults and latency end."""
-        self._post("/_sandbox/reset", {} if to is None else {"to": to})
-        self.set_faults()
-
-    def start_over(self) -> None:
-        """Reset the service: empty, without snapshots, with its random faults from the start."""
-        self._post("/_sandbox/reset", {"all": True})
+    def reset(self) -> None:
+        """Empty the service and set its clock back; faults and latency end."""
+        self._post("/_sandbox/reset", {})
 
     def _list(self, path: str, filters: Mapping[str, str]) -> Iterator[dict[str, Any]]:
         offset, total = 0, 1

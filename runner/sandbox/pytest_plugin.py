@@ -32,8 +32,8 @@ def messaging_service(_messaging_service_process: MessagingService) -> Messaging
     """Give an empty Messaging Survey Service that runs on this machine and texts nobody.
 
     It has `url`, `username` and `api_key` for the program under test, and for the test itself `messages`,
-    `reply`, `requests`, `expect_requests`, `webhooks`, `resend_webhooks`, `advance`, `simulate`, `wait`,
-    `launches`, `results`, `state`, `set_faults`, `snapshot` and `reset`.
+    `reply`, `requests`, `expect_requests`, `webhooks`, `advance`, `simulate`, `wait`, `launches`, `results`,
+    `state`, `set_faults` and `reset`.
     """
-    _messaging_service_process.start_over()
+    _messaging_service_process.reset()
     return _messaging_service_process

@@ -17,10 +17,6 @@ class SandboxError(Exception):
     """A problem that the person who starts the sandbox can solve; the message explains it."""
 
 
-class BusyError(SandboxError):
-    """Another process has held the database for too long."""
-
-
 class RefusalError(Exception):
     """A request that the service answers with an error document of our own form.
 

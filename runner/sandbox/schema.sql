@@ -112,12 +112,6 @@ CREATE TABLE webhook (
 CREATE INDEX webhook_due ON webhook (due, id) WHERE state = 'WAITING';
 CREATE INDEX webhook_by_state ON webhook (state);
 
--- The last line of each phone's transcript that somebody looked at in the inbox; participant 0 stands for every phone.
-CREATE TABLE seen (
-    participant_id INTEGER PRIMARY KEY,
-    transcript_id INTEGER NOT NULL
-);
-
 -- One row: the counts over all launches, so that a page of stats never adds up a million of them.
 CREATE TABLE totals (
     id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -181,6 +181,12 @@ def has_due_sessions(connection: sqlite3.Connection, now: datetime) -> bool:
     return bool(_list_due(connection, now - LIFETIME, 1))
 
 
+def find_next_expiry(connection: sqlite3.Connection) -> datetime | None:
+    """Return the next moment at which a session expires, if one waits for an answer."""
+    (updated,) = connection.execute("SELECT min(updated) FROM session WHERE status = 'ACTIVE'").fetchone()
+    return None if updated is None else parse_time(updated) + LIFETIME
+
+
 def expire_sessions(connection: sqlite3.Connection, now: datetime, most: int = sys.maxsize) -> int:
     """Expire at most `most` due sessions and start queued ones; return the number of expired ones."""
     expired = 0

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 _APPLICATION_ID = 0x4D535353  # "MSSS": distinguishes the service's file from other SQLite databases
 _BUSY_SECONDS = 10.0
 _AGAIN_S = 0.01
 _SCHEMA = Path(__file__).with_name("schema.sql")
+# What refers to others stands first.
+_RECORDS = ("webhook", "result", "transcript", "session", "question", "participant", "launch", "totals")
 Key = str | int
 # By table: the columns of each series, and the column of its numbers.
 _SERIES: dict[str, dict[frozenset[str], str]] = {
@@ -108,6 +110,21 @@ def read_setting(connection: sqlite3.Connection, name: str) -> str | None:
 def write_setting(connection: sqlite3.Connection, name: str, value: str) -> None:
     """Set a setting's value."""
     connection.execute("INSERT OR REPLACE INTO setting (name, value) VALUES (?, ?)", (name, value))
+
+
+def read_state(store: Store) -> str | None:
+    """Return the id of a store's state, a new one after every reset."""
+    return read_setting(store.connection, "state")
+
+
+def empty_store(store: Store) -> None:
+    """Delete all records and settings but the api_key, so that clients of a running service can continue."""
+    with store.write() as connection:
+        for table in _RECORDS:
+            connection.execute(f"DELETE FROM {table}")
+        connection.execute("INSERT INTO totals (id) VALUES (1)")
+        connection.execute("DELETE FROM setting WHERE name <> 'api_key'")
+        write_setting(connection, "state", secrets.token_hex(8))
 
 
 def find_database(store: Store) -> Path:

@@ -63,32 +63,12 @@ class PayloadTemplate:
         written = _CANONICAL.encode(shape)
         order = [int(index) for index in _MARK.findall(written)]
         self._order = order if order != sorted(order) else None
-        self._paths = dict(_find_slots(shape, ()))
         self._pattern = _MARK.sub("%s", written.replace("%", "%%"))
 
     def fill(self, texts: Sequence[str]) -> Definition:
         """Return the definition with texts in its slots."""
         filled: Definition = self._shape if self._fill is None else self._fill(texts)
         return filled
-
-    def read_texts(self, definition: Definition) -> list[str]:
-        """Return the texts that `fill` made a definition with."""
-        texts = []
-        for index in range(len(self._paths)):
-            found: Any = definition
-            for key in self._paths[index]:
-                found = found[key]
-            texts.append(found)
-        return texts
-
-    def dump(self) -> Any:
-        """Return the shape as JSON, for `load`: a slot is a mapping of its index alone."""
-        return json.loads(json.dumps(self._shape, default=_mark_slot))
-
-    @classmethod
-    def load(cls, dumped: Any) -> PayloadTemplate:
-        """Return the template from `dump`; it fills definitions with the same order of keys."""
-        return cls(json.loads(json.dumps(dumped), object_hook=_restore_slot))
 
     def digest(self, texts: Sequence[str]) -> str:
         """Return the digest of what `fill` returns: 128 bits of its canonical JSON, in hexadecimal."""
@@ -101,18 +81,6 @@ class PayloadTemplate:
 def digest_filled(definition: Definition) -> str:
     """Return the digest of a definition, equal to `PayloadTemplate.digest`."""
     return blake2b(_CANONICAL.encode(definition).encode(), digest_size=_DIGEST_BYTES).hexdigest()
-
-
-def _restore_slot(value: dict[str, Any]) -> Any:
-    return Slot(value[_SLOT]) if value.keys() == {_SLOT} else value
-
-
-def _find_slots(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[int, tuple[str | int, ...]]]:
-    if isinstance(value, Slot):
-        yield value.index, path
-    elif isinstance(value, (dict, list)):
-        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _find_slots(item, (*path, key))
 
 
 def _make_filler(shape: Any) -> Callable[[Sequence[str]], Any] | None:

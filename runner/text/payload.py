@@ -27,7 +27,7 @@ from runner.text.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, Message, Question, TemplateText, Variables
@@ -105,16 +105,6 @@ class MessageRenderer:
         """Renders for a recipient who answers every question validly at once."""
         message = self.message
         return len(message.questions) + sum(1 for name in _TEXT_NAMES if getattr(message, name) is not None)
-
-    @property
-    def draft(self) -> PayloadTemplate:
-        """The definition with slots for the personal texts.
-
-        Raises:
-            MissingVariablesError: never, if texts could be rendered for somebody.
-            TemplateProblemError: a text that is the same for everyone cannot be rendered.
-        """
-        return (self._prepared or self._prepare({})).draft
 
     def render(self, variables: Variables) -> Payload:
         """Return a recipient's payload; blank variables must be left out.
@@ -253,15 +243,6 @@ def compile_messages(
                 problems.extend(error.diagnostics)
         if len(compiled_message.renderers) == len(sent) and only in (None, message.id):
             yield compiled_message
-
-
-def list_drafts(compiled: Iterable[CompiledMessage]) -> dict[tuple[str, str | None], PayloadTemplate]:
-    """Return the definitions that personal texts belong into, by message and arm."""
-    return {
-        (compiled_message.message.id, arm): renderer.draft
-        for compiled_message in compiled
-        for arm, renderer in compiled_message.renderers.items()
-    }
 
 
 class RowReporter:

@@ -16,7 +16,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -149,7 +149,6 @@ _NORTH_AMERICA = "1"
 _AREA_CODES = Path(__file__).with_name("area_codes.json")
 """Drawn from the library's geocoding data, which takes 0.6 s and 100 MB to import; a test compares."""
 _LEGAL_HOURS = Path(__file__).with_name("legal_hours.json")
-_FRESH = timedelta(days=365)
 """The time for which a look at a source counts as recent."""
 Texts = Literal["named", "assumed", "excluded"]
 """Whether a rule holds for text messages: the law names them, it says calls and texts are held to it to
@@ -287,10 +286,6 @@ class LawBook:
     def knows_any(self, places: Iterable[str], method: Method) -> bool:
         """Return whether any of the places has a rule, for any purpose."""
         return any(method == "VOICE" or rule.texts != "excluded" for rule in self._list_about(places))
-
-    def list_stale(self, today: date) -> tuple[LegalWindow, ...]:
-        """Return the rules whose sources were last read more than a year before `today`."""
-        return tuple(rule for rule in self.rules if today - rule.looked_at > _FRESH)
 
     def _list_about(self, places: Iterable[str]) -> Iterator[LegalWindow]:
         wanted = {part for place in places for part in (place, place.partition("-")[0])}

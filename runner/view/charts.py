@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
-from itertools import groupby
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
@@ -101,35 +100,6 @@ def plot_parts(parts: Mapping[str, int], name: str) -> str:
         shapes.append(_draw("rect", kind, x=left, y=0, width=count * scale, height=_ROW))
         left += count * scale
     return _frame(name, _ROW, shapes, _say(parts.items()))
-
-
-def plot_trend(
-    marks: Sequence[ChartMark],
-    name: str,
-    write_value: Callable[[float], str],
-    limits: tuple[float, float],
-) -> str:
-    """Return a line through values in the order of time, with their intervals.
-
-    `limits` are the lowest and highest possible value, where the axis ends at the latest.
-    """
-    ends = [end for mark in marks for end in mark.ends] or [0, 1]
-    room = (max(ends) - min(ends)) / 10 or 0.1
-    low, high = max(limits[0], min(ends) - room), min(limits[1], max(ends) + room)
-    plot = _Plot([_shorten(mark.label) for mark in marks], low, high, write_value)
-    shapes = [*plot.draw_axes()]
-    points = [(plot.find_middle(number), mark) for number, mark in enumerate(marks)]
-    for is_known, run in groupby(points, lambda point: point[1].value is not None):
-        known = [(x, plot.place(mark.value or 0), mark) for x, mark in run if is_known]
-        if known:
-            path = "L".join(f"{_fit(x)} {_fit(y)}" for x, y, _ in known)
-            shapes.append(_draw("path", "line part", d=f"M{path}"))
-        for x, y, mark in known:
-            if mark.interval:
-                bottom, top = (_fit(plot.place(end)) for end in mark.interval)
-                shapes.append(_draw("path", "whisker", d=f"M{_fit(x - 5)} {bottom}h10m-5 0V{top}m-5 0h10"))
-            shapes.append(_draw("circle", "part", cx=x, cy=y, r=4))
-    return _frame(name, plot.height, shapes, _describe(marks))
 
 
 class _Plot:

@@ -25,6 +25,7 @@ from runner.view.blocks import (
     TableBlock,
     Tiles,
 )
+from runner.view.markdown import write_markdown
 from runner.wording import write_line
 
 if TYPE_CHECKING:
@@ -37,6 +38,24 @@ _UNITS = re.compile(r"(?<=\d) (?=%)|(?<=\d) (?=to [-+]?\d)|(?<=\d to) (?=[-+]?\d
 _WIDE = 6
 """A table of so many columns has no room for bars on a phone."""
 _NARROW = 4
+
+
+class Shown:
+    """A result that `print` and notebooks show as blocks."""
+
+    __slots__ = ()
+
+    def show(self) -> Iterable[Block]:
+        """Return the result as blocks."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """Return the result as Markdown, for `print`."""
+        return write_markdown(self.show())
+
+    def _repr_html_(self) -> str:
+        """Return the result as HTML for notebooks."""
+        return write_html(self.show())
 
 
 def write_page(

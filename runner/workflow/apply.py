@@ -29,10 +29,11 @@ from runner.errors import (
     UnknownOutcomesError,
     UsageError,
 )
+from runner.plan.digest import plan_digest
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.source.quantity import write_duration
-from runner.workflow.approval_coverage import leave_out_unapproved
+from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
 from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
@@ -47,7 +48,7 @@ from runner.workflow.plans.planning import (
     leave_out_refused,
     leave_out_waiting,
 )
-from runner.workflow.plans.saved import RENEWAL, digest_plans
+from runner.workflow.plans.saved import RENEWAL, describe_campaign
 from runner.workflow.workspace.clustering import choose_cluster
 from runner.workflow.workspace.record_remote import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
@@ -246,7 +247,7 @@ def apply_campaigns(
     """
     saved = options.saved
     scope, workspace, plan_options = prepare_run(scope, options)
-    cluster = _choose_cluster(scope, workspace)
+    cluster = _choose_cluster(scope, workspace, plan_options.limit)
     with (
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
@@ -280,7 +281,6 @@ def prepare_run(scope: Scope, options: ApplyOptions) -> tuple[Scope, Workspace, 
     """Return the scope, workspace and plan options of a run."""
     saved, only, limit = options.saved, options.only, options.limit
     _refuse_nonsense(scope, options)
-    _refuse_state_remote(scope)
     if saved is not None:
         if options.expect_digest is not None:
             saved.require_digest(options.expect_digest)
@@ -303,26 +303,19 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
         raise UsageError("--plan says what to send: PATH, --only and --limit don't go with it")
 
 
-def _refuse_state_remote(scope: Scope, *, is_set: bool = False) -> None:
-    """Refuse a state remote together with a shared ledger."""
-    if scope.cluster is not None and (scope.state_remote or is_set):
-        raise UsageError(
-            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
-            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
-        )
-
-
-def _choose_cluster(scope: Scope, workspace: Workspace) -> ClusterSettings | None:
+def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
     """Return the cluster that plans; None to plan in this process.
 
     Raises:
         UsageError: the state remote cannot be used with it.
         RunnerError: it cannot be used.
     """
-    cluster = choose_cluster(scope, workspace)
-    if cluster is not None:
-        has_state = workspace.state is not None
-        _refuse_state_remote(replace(scope, cluster=cluster.address.text), is_set=has_state)
+    cluster = choose_cluster(scope, workspace, limit)
+    if cluster is not None and workspace.state is not None:
+        raise UsageError(
+            "--state-remote doesn't go with --cluster: the ledger is what all machines share",
+            hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
+        )
     return cluster
 
 
@@ -358,7 +351,9 @@ def _choose_sound(
     planned = leave_out_waiting(planned, run.failures)
     if options.require_approval:
         is_given = options.expect_digest is not None
-        planned = leave_out_unapproved(planned, run.failures, is_given=is_given)
+        workspace = run.session.workspace
+        store = ApprovalStore(workspace.target, workspace.state)
+        planned = leave_out_unapproved(planned, run.failures, store, is_given=is_given)
     return _leave_out_misdated(planned, run)
 
 
@@ -410,7 +405,7 @@ def _trace(planned: Sequence[PlanResult], workspace: Workspace, saved: SavedPlan
     """Return the run to record launches with; None without launches, so that git is not asked."""
     if not count_to_send(planned):
         return None
-    digest = saved.digest if saved else digest_plans(planned)
+    digest = saved.digest if saved else plan_digest(map(describe_campaign, planned))
     campaigns = [item.campaign for item in planned]
     return trace_run(campaigns, digest, workspace.now_text(), workspace.environ)
 

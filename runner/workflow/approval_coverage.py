@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hmac
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError
+from runner.git.command import GitError
 from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import (
     ENDING,
@@ -18,6 +20,7 @@ from runner.plan.approval import (
     find_latest,
     read_approvals,
     seal_plan,
+    unite_approvals,
 )
 from runner.plan.digest import digest_reviewed
 from runner.plan.documents import AskedApproval
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.plans.saved import SavedPlan
+    from runner.workflow.workspace.state_remote import StateRemote
 
 _KEYLESS = "without a RUNNER_STATE_KEY no approval is kept: each plan needs one of its own"
 _PLAN_ANEW = "make a new plan with `runner plan --out`, with the key set, and have that approved"
@@ -74,9 +78,10 @@ class Coverage:
 
 @dataclass(slots=True)
 class ApprovalStore:
-    """The approvals of one target, from the folders of the command's campaigns."""
+    """The approvals of one target, from the folders of the command's campaigns and its state remote."""
 
     target: Target
+    state: StateRemote | None = None
     _read: dict[Path, tuple[Approval, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -129,13 +134,15 @@ class ApprovalStore:
         )
 
     def list_approvals(self, file: Path, key: TargetKey) -> tuple[Approval, ...]:
-        """Return a file's approvals with a valid seal, and warn of the number of others.
+        """Return the approvals with a valid seal in a file and its version on the state remote.
+
+        Of the number of others it is warned.
 
         Raises:
             RunnerError: it cannot be read.
         """
         if file not in self._read:
-            found = read_approvals(_read_text(file), key)
+            found = read_approvals(self._read_text(file), key)
             if found.doubtful:
                 lines = count_words(found.doubtful, "approval is", "approvals are")
                 warn(f"{show_path(file)}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
@@ -148,12 +155,20 @@ class ApprovalStore:
         Raises:
             RunnerError: it cannot be read or written.
         """
-        text = add_approvals(_read_text(file), self.target.name, key, approvals)
+        text = add_approvals(self._read_text(file), self.target.name, key, approvals)
         try:
             save_text(file, text)
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)
+
+    def _read_text(self, file: Path) -> str:
+        here, there = _read_text(file), ""
+        if self.state is not None:
+            # Without the remote fewer plans are covered.
+            with suppress(GitError):
+                there = self.state.read_text(file.name)
+        return unite_approvals(self.target.name, here, there) if there else here
 
 
 def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
@@ -231,7 +246,7 @@ def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) ->
 
 
 def leave_out_unapproved(
-    planned: Sequence[PlanResult], failures: Failures, *, is_given: bool
+    planned: Sequence[PlanResult], failures: Failures, store: ApprovalStore, *, is_given: bool
 ) -> Sequence[PlanResult]:
     """Return the plans that are approved or send nothing; others go to `failures`.
 
@@ -242,8 +257,7 @@ def leave_out_unapproved(
         RunnerError: approvals cannot be read.
     """
     kept = []
-    store = ApprovalStore(planned[0].target) if planned else None
-    for coverage in store.cover(planned) if store else ():
+    for coverage in store.cover(planned):
         item = coverage.planned
         if coverage.status != "needed" or (coverage.request is None and is_given):
             kept.append(item)

@@ -221,7 +221,7 @@ class InvalidCampaignError(CampaignError):
     """Campaigns have errors; they are in `problems`, and have been shown."""
 
     def __init__(self, problems: Problems) -> None:
-        super().__init__(f"{count_words(problems.error_count, 'error')}: nothing was sent")
+        super().__init__(f"{count_words(problems.error_count, 'error')}: nothing was done")
         self.problems = problems
 
 

@@ -23,8 +23,7 @@ from runner.plan.model import Span, sum_spans
 from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
-from runner.workflow.plans.differences import describe_difference
-from runner.workflow.plans.saved import describe_campaigns, name_key
+from runner.workflow.plans.saved import describe_campaign, name_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,7 @@ _SHOWN = 5
 def describe_plans(planned: Iterable[PlanResult], *, now: str) -> PlanDocument:
     """Return the document of plans, with the digests that `apply --plan` compares."""
     items = list(planned)
-    described = describe_campaigns(items)
+    described = [describe_campaign(item) for item in items]
     return PlanDocument(
         now=now,
         plan_digest=plan_digest(described),
@@ -58,7 +57,7 @@ def show_more(
     """Return the document of `planned` with differences and, if requested, each launch, for display only."""
     campaigns = []
     for campaign, item in zip(document.campaigns, planned, strict=True):
-        found = {one.message: describe_difference(one) for one in differences.get(campaign.name, ())}
+        found = differences.get(campaign.name, {})
         messages = tuple(one.replace(diff=found.get(one.id, UNSET)) for one in campaign.messages)
         launches = tuple(_list_launches(item)) if with_launches else UNSET
         campaigns.append(campaign.replace(messages=messages, launches=launches))

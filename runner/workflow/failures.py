@@ -22,7 +22,7 @@ from runner.workflow.campaigns import (
     refuse_errors,
     show_path,
 )
-from runner.workflow.observer import about_campaign, show_problems, tell_left_out
+from runner.workflow.observer import about_campaign, note, show_problems, tell_left_out, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -55,19 +55,22 @@ class Failures:
 
     The error of an only campaign ends the command. Of several campaigns, the failed one is left out with its
     error shown. Errors that concern all campaigns always end the command, and every error does if `is_apart`
-    is false.
+    is false. With `is_tolerant` an error of any campaign leaves it out, also the only one.
 
     `total` is the number of the command's campaigns; `problems` are those found and shown so far; `claimed`
-    has the names, also former ones, of all campaigns that were loaded or left out.
+    has the names, also former ones, of all campaigns that were loaded or left out; `campaigns` are the loaded
+    ones.
     """
 
-    def __init__(self, *, is_apart: bool = True) -> None:
+    def __init__(self, *, is_apart: bool = True, is_tolerant: bool = False) -> None:
         self._is_apart = is_apart
+        self._is_tolerant = is_tolerant
         self._found: dict[Path, Failure] = {}
         self.total = 0
         self._is_known_pause: Callable[[Path], bool] = lambda _: False
         self.problems = Problems()
         self.claimed: frozenset[str] = frozenset()
+        self.campaigns: tuple[Campaign, ...] = ()
 
     @property
     def is_total(self) -> bool:
@@ -100,7 +103,7 @@ class Failures:
         found = Problems()
         loaded = load_campaigns(scope.paths, scope.allowed, found)
         loaded.say_if_none(quiet=scope.quiet)
-        self.claimed = loaded.claimed
+        self.claimed, self.campaigns = loaded.claimed, loaded.campaigns
         self.total = len(loaded.files)
         if loaded.faults.keys() - self._found.keys():
             self._leave_out_faulty(loaded, found, quiet=scope.quiet)
@@ -171,11 +174,19 @@ class Failures:
         words = error.message if is_named else f"{name}: {error.message}"
         tell_left_out(words, error)
 
+    def end(self, error: RunnerError) -> None:
+        """Leave all campaigns out for an error that concerns all of them; show it once."""
+        warn(error.message)
+        if error.hint:
+            note(f"  {error.hint}")
+        for one in self.campaigns:
+            self._found.setdefault(one.file, Failure(one.file, one.name, error))
+
     def _is_accepted(self, file: Path, error: RunnerError) -> bool:
         return isinstance(error, PausedError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
-        return self._is_apart and self.total > 1 and error.is_of_one_campaign
+        return self._is_tolerant or (self._is_apart and self.total > 1 and error.is_of_one_campaign)
 
     def _show(self, problems: Problems, *, quiet: bool) -> None:
         show_problems(problems, quiet=quiet)
@@ -220,22 +231,13 @@ class Failures:
         return write_table(("left out", "why", "what to do"), rows) if rows else ""
 
 
-def plan_files_here(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
-    """Plan a campaign by its files alone, as if nobody had been texted yet."""
-    return Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
-
-
-def find_audience_problems(
-    campaign: Campaign,
-    problems: Problems,
-    plan_files: Callable[[Campaign, Problems], CampaignPlan | None] = plan_files_here,
-) -> CampaignPlan | None:
+def find_audience_problems(campaign: Campaign, problems: Problems) -> CampaignPlan | None:
     """Render every text for every recipient as if nobody had been texted; return the plan.
 
     Returns None if there are errors; they go to `problems`.
     """
     known = problems.error_count
-    plan = plan_files(campaign, problems)
+    plan = Planner(campaign, "", RecordedDeliveries({}, {}), None, PlanOptions()).make_plan(problems)
     if problems.error_count == known:
         problems.extend(find_export_problems(campaign))
     elif any(find_missing_columns(source) for source in campaign.recipients):

@@ -236,7 +236,7 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
         RunnerError: nothing can be planned, or the plan cannot be saved.
     """
     workspace = Workspace.open(scope)
-    settings = choose_cluster(scope, workspace)
+    settings = choose_cluster(scope, workspace, wishes.limit)
     moment = wishes.now or workspace.now()
     options = PlanOptions(wishes.only, wishes.limit, workspace.target.recipients_per_send)
     wishes.check(is_clustered=settings is not None)
@@ -281,7 +281,7 @@ class _Planning:
         document = describe_plans(planned, now=format_moment(self.moment)) if is_described else None
         document, coverages, asking = self._cover(planned, document)
         manifest = dump_plan(document, self.options) if document else ""
-        self._save(planned, document)
+        self._save(planned, document, manifest)
         if document:
             document = show_more(document, planned, differences, with_launches=wishes.with_launches)
             document = document.replace(failures=failures.describe())
@@ -315,16 +315,14 @@ class _Planning:
             cluster,
             folder,
             keeps_launches=False,
-            environment=self.settings.environment,
-            quiet=self.scope.quiet,
         ).begin
 
-    def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None) -> None:
+    def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None, manifest: str) -> None:
         """Save the plans if requested."""
         out = self.wishes.out
         if out is None or document is None or (not planned and self.failures.total):
             return
-        save_plan(document, out, self.options)
+        save_plan(manifest, out)
         if not self.scope.quiet:
             note(f"Saved to {out}. Send exactly this with: runner apply --plan {out}")
             note(f"Plan digest: {document.plan_digest}")
@@ -336,7 +334,7 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        store = ApprovalStore(self.workspace.target)
+        store = ApprovalStore(self.workspace.target, self.workspace.state)
         is_job = self.wishes.is_job
         is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
         if not (document or is_told):

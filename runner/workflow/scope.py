@@ -33,7 +33,6 @@ class Scope:
         record_remote: the git remote with others' records, if given.
         cluster: the address of a cluster, if given.
         insecure_cluster: allow a scheduler on another machine without TLS.
-        profile: the workers' profile, if given.
         scratch: the cluster's folder for intermediate files, if given.
         state_lease_s: this run's hold on the state remote unless renewed, in seconds.
         quiet: print only errors.
@@ -50,7 +49,6 @@ class Scope:
     record_remote: str | None = None
     cluster: str | None = None
     insecure_cluster: bool = False
-    profile: str | None = None
     scratch: str | None = None
     state_lease_s: float = LEASE_S
     quiet: bool = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -23,9 +22,8 @@ from runner.text.include import include_folder
 from runner.text.template import TextCompiler
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
-from runner.workflow.failures import find_audience_problems, plan_files_here
+from runner.workflow.failures import find_audience_problems
 from runner.workflow.observer import note
-from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -139,27 +137,18 @@ def validate_campaigns(scope: Scope) -> Validation:
     """Find every problem of every campaign, and of `targets.yaml`; no service is asked.
 
     Raises:
-        RunnerError: there is no campaign, or the cluster cannot be used.
+        RunnerError: there is no campaign.
     """
-    settings = choose_cluster(scope, None)
     problems = Problems()
     _check_targets(scope, problems)
     loaded = load_campaigns(scope.paths, scope.allowed, problems)
     plans: list[CampaignPlan] = []
-    with ExitStack() as stack:
-        plan_files = plan_files_here
-        if settings is not None and loaded.campaigns:
-            # Imported here: optional, and slow to import.
-            from runner.workflow.plans.cluster_planning import plan_files_on_cluster
-
-            cluster, folder = stack.enter_context(open_chosen_cluster(settings, None))
-            plan_files = partial(plan_files_on_cluster, cluster, folder, quiet=scope.quiet)
-        for campaign in loaded.campaigns:
-            problems.extend(_find_derived_name(campaign))
-            if scope.verbose and not scope.quiet:
-                note(f"Checking {show_path(campaign.file)}")
-            plan = find_audience_problems(campaign, problems, plan_files)
-            plans += [plan] if plan is not None else []
+    for campaign in loaded.campaigns:
+        problems.extend(_find_derived_name(campaign))
+        if scope.verbose and not scope.quiet:
+            note(f"Checking {show_path(campaign.file)}")
+        plan = find_audience_problems(campaign, problems)
+        plans += [plan] if plan is not None else []
     for plan in plans:
         # A campaign with a lockfile has begun: its plan knows whose follow-ups are too late.
         file = plan.campaign.file

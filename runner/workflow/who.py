@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
 from runner.audience.renumbering import list_forms
 from runner.campaign.model import FileRecipients
 from runner.document import Document, Moment, Part, build
-from runner.errors import RunnerError, UsageError
+from runner.errors import UsageError
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.people.person import read_answers, read_opt_outs, read_texts
-from runner.plan.model import PlanOptions
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
 from runner.workflow.failures import Failures
-from runner.workflow.observer import warn
-from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.planning import plan_campaigns
+from runner.workflow.plans.names import plan_on_record
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.ledger.database import Ledger
     from runner.ledger.people.person import RecordedAnswer, RecordedText
     from runner.plan.decisions import Decision
     from runner.workflow.plans.planning import PlanResult
@@ -164,7 +158,13 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     forms = list_forms(phone)
     fingerprints = [workspace.key.fingerprint(form) for form in forms]
     with workspace.open_ledger_for_reading() as ledger:
-        planned, is_complete = _plan(scope, workspace, ledger, forms) if has_campaigns else ([], True)
+        failures = Failures(is_tolerant=True)
+        # What is on record of a person does not hang on a campaign's file.
+        planned = (
+            plan_on_record(workspace, replace(scope, quiet=True), ledger, failures, forms)
+            if has_campaigns
+            else []
+        )
         with ledger.reading() as connection:
             target = workspace.target.name
             opt_outs = read_opt_outs(connection, target, fingerprints)
@@ -184,36 +184,11 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     return PersonDocument(
         phone=mask_phone(phone),
         target=target,
-        is_complete=is_complete,
+        is_complete=not failures.found,
         opted_out=any(one.state != "dismissed" for one in opt_outs),
         opt_outs=tuple(OptOutEvidence(*one) for one in opt_outs),
         campaigns=tuple(one for one in campaigns if one.received or one.answers or one.is_recipient),
     )
-
-
-def _plan(
-    scope: Scope, workspace: Workspace, ledger: Ledger, phones: Iterable[str]
-) -> tuple[list[PlanResult], bool]:
-    """Return the campaigns' plans, and whether all could be made."""
-    failures = Failures()
-    options = PlanOptions(recipients_per_send=workspace.target.recipients_per_send, watched=frozenset(phones))
-    reader = PlanContextReader(workspace, ledger, workspace.now())
-    try:
-        planned = plan_campaigns(
-            workspace,
-            replace(scope, quiet=True),
-            options,
-            partial(workspace.read_record, ledger),
-            reader,
-            failures,
-            # A campaign that is held as renamed sends nothing.
-            names=RecordNames(workspace, ledger),
-        )
-    except RunnerError as error:
-        # What is on record of a person does not hang on a campaign's file.
-        warn(error.message)
-        return [], False
-    return planned, not failures.found
 
 
 def _list_regions(scope: Scope) -> list[str]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.load import load_campaign
 from runner.cluster.address import parse_address
 from runner.cluster.audience_scatter import choose_partitions
-from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
 from runner.cluster.dask_connection import open_cluster
 from runner.cluster.folder import SharedFolder
 from runner.ledger.model import RecordedDeliveries
@@ -59,10 +59,6 @@ class Stages(InProcess):
         return iter(results)
 
 
-def be_still(_title: str, _done: int, _total: int) -> None:
-    """Show nothing."""
-
-
 def say(name: str, found: str) -> None:
     """Write a line of the table at once."""
     sys.stdout.write(f"{name:44} {found}\n")
@@ -90,8 +86,7 @@ def plan_in_stages(campaign: Campaign, folder: Path) -> Stages:
     partitions = choose_partitions([campaign])
     out = SharedFolder(f"{folder}/set")
     request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), partitions, out=out)
-    planner = CampaignPlanner(stages, SharedFolder(f"{folder}/scratch"), be_still)
-    planner.make_plan(request, Problems())
+    plan_on_cluster(stages, SharedFolder(f"{folder}/scratch"), request, Problems())
     return stages
 
 

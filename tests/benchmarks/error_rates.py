@@ -16,7 +16,7 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from runner.report.comparison import compare_arms, difference_interval, subtract_interval
+from runner.report.comparison import compare_arms, difference_interval
 from runner.report.scores import mean_interval, net_promoter_score, wilson_interval
 from tests.benchmarks.sandbox import write
 
@@ -98,23 +98,6 @@ def cover_comparisons(random: Random, trial: Trial) -> bool:
         if one.interval is not None
         for low, high in [one.interval]
     )
-
-
-def find_change(random: Random, before: Sequence[float], after: Sequence[float], size: int) -> bool:
-    """Return whether a change of a Net Promoter Score is called more than chance.
-
-    Args:
-        random: draws.
-        before: weights of detractors, passives and promoters in the first wave.
-        after: in the second.
-        size: answers in each.
-    """
-    scores = (Fraction(0), Fraction(8), Fraction(10))
-    one, other = (net_promoter_score(Counter(random.choices(scores, ws, k=size))) for ws in (after, before))
-    if one.interval is None or other.interval is None or one.score is None or other.score is None:
-        return False
-    low, high = subtract_interval(float(one.score), one.interval, float(other.score), other.interval)
-    return not low <= 0 <= high
 
 
 def call_different(random: Random, trial: Trial) -> bool:
@@ -214,8 +197,6 @@ POWER: Sequence[tuple[str, Trial]] = (
     ("30 % and 36 %, 2,000 an arm, once", Trial((2000, 2000), (0.3, 0.36), (99,), is_sequential=False)),
     ("30 % and 36 %, 2,000 an arm, at every look of 14", Trial((2000, 2000), (0.3, 0.36), DAILY)),
 )
-WAVES = (((25, 30, 45), (25, 30, 45)), ((25, 30, 45), (19, 30, 51)))
-"""The same twice, and a change of +12."""
 
 
 def main() -> None:
@@ -234,10 +215,6 @@ def main() -> None:
     write("Experiments with a difference in which some report finds it:")
     for name, trial in POWER:
         write(f"  {measure(partial(call_different, trial=trial), seed, surveys // 2):.3f}  {name}")
-    write("Changes of an NPS from wave to wave, 400 answers each, that are called more than chance:")
-    for (before, after), name in zip(WAVES, ("no change", "+12 points"), strict=True):
-        found = measure(partial(find_change, before=before, after=after, size=400), seed, surveys)
-        write(f"  {found:.3f}  {name}")
 
 
 if __name__ == "__main__":

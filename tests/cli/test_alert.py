@@ -197,7 +197,7 @@ def test_replies_are_listed_until_they_are_decided(run: Run, sent: Path, github:
         f"{back['found_at'][:10]} |\n\n"
         f"Decide {WORKFLOW} the replies, with blanks between, and `confirm` (they opt out, or their authors are let "
         "in again) or `dismiss` (they don't, or stay out).\n\nOr in a clone, by one key each: "
-        "`runner reconcile --target sandbox`, `runner optouts review --target sandbox`, `runner ci record`.\n\n"
+        "`runner reconcile --target sandbox`, `runner optouts list --show-replies --target sandbox`, `runner ci record`.\n\n"
         "What they say is not shown to everybody who may read this issue: a review shows it, and so does this "
         "issue where the repository's variable `CAMPAIGNS_REPLIES` is `true`, with digits and addresses "
         "masked.\n\n\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -26,8 +25,6 @@ from runner.workflow.failures import Failures
 if TYPE_CHECKING:
     from collections.abc import Callable
     from subprocess import CompletedProcess
-
-    from tests.postgres import PostgresServer
 
     Run = Callable[..., CompletedProcess[str]]
     Serve = Callable[..., Any]
@@ -157,15 +154,6 @@ def test_plan_shows_the_neighbours(broken: tuple[Path, int, str], run: Run, chec
     assert bool(failed) != bool(planned.get("beat"))
 
 
-def test_every_problem_of_a_broken_campaign_is_shown(three: Path, run: Run) -> None:
-    """What is wrong with a campaign that is left out is shown whole, each with its place."""
-    break_audience(three)
-    done = run("plan", cwd=three)
-    assert "campaigns/beat.csv:4:1: error: " in done.stderr
-    assert "campaigns/beat.csv:5:1: error: " in done.stderr
-    assert "To send to sandbox: 4 people now, 4 segments" in done.stdout
-
-
 def test_a_saved_plan_is_of_the_neighbours(three: Path, run: Run) -> None:
     """What is left out of a plan is not in what is saved, and the saved plan is sent whole."""
     break_file(three)
@@ -222,14 +210,6 @@ def test_a_campaign_that_another_run_holds_is_left_to_it(
         "alpha: nothing sent.\nbeat: 1 recipient texted in 1 launch.\ngamma: nothing sent.\n",
     )
     assert sorted(count_texts(three).values()) == [1] * 6
-
-
-def test_if_all_are_held_by_other_runs_the_exit_code_says_so(three: Path, run: Run) -> None:
-    """Where every campaign failed in one way, the exit code is that of one: 6 where all are locked."""
-    assert run("apply", "--settle-only", cwd=three).returncode == 0
-    with ExitStack() as stack:
-        hold(three, stack, *NAMES)
-        assert run("apply", "--auto-approve", cwd=three).returncode == 6
 
 
 def test_a_list_that_proves_nothing_keeps_its_own_campaign(
@@ -294,27 +274,6 @@ def test_reconcile_and_report_do_the_neighbours(
         assert sorted(file.name for file in (three / "reports").iterdir()) == ["alpha.json", "gamma.json"]
 
 
-def test_settling_goes_on_without_a_broken_campaign(three: Path, run: Run) -> None:
-    """`apply --settle-only`, with which every job begins, settles the neighbours of a broken campaign."""
-    break_file(three)
-    done = run("apply", "--settle-only", cwd=three)
-    assert (done.returncode, done.stdout) == (
-        3,
-        "alpha: nothing new on record.\ngamma: nothing new on record.\n",
-    )
-
-
-def test_the_comment_names_what_is_left_out(three: Path, run: Run) -> None:
-    """The comment has the plan of the neighbours, and says which campaign is not in it, and why."""
-    break_audience(three)
-    done = run("ci", "comment", cwd=three)
-    assert done.returncode == 3
-    assert done.stdout.startswith("### Campaign plan without some campaigns → sandbox\n")
-    assert "**2 campaigns · 4 people to text" in done.stdout
-    assert "| campaigns/beat.yaml | campaigns/beat.yaml: 2 errors |" in done.stdout
-    assert "campaigns/beat.csv:4:1" in done.stdout
-
-
 @pytest.mark.parametrize("command", [("apply", "--auto-approve"), ("reconcile",)])
 def test_a_service_that_is_gone_ends_the_command(three: Path, run: Run, command: tuple[str, ...]) -> None:
     """What concerns all campaigns is said once, and ends the command."""
@@ -363,28 +322,3 @@ def test_what_concerns_all_is_never_one_campaigns(error: RunnerError) -> None:
     failures.total = 9
     with pytest.raises(type(error)):
         failures.add(Path("a.yaml"), "a", error)
-
-
-@pytest.mark.slow
-def test_on_a_cluster_the_neighbours_are_sent(
-    three: Path, run_process: Run, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Workers send the neighbours of an invalid campaign and of one beyond its limit, once."""
-    monkeypatch.setenv("RUNNER_LEDGER", postgres.url(postgres.create_database()))
-    break_audience(three)
-    (three / "campaigns/delta.csv").write_text("phone\n+14155550901\n+14155550902\n", encoding="utf-8")
-    text = (three / "campaigns/alpha.yaml").read_text(encoding="utf-8").replace("alpha", "delta")
-    (three / "campaigns/delta.yaml").write_text(f"{text}limits: {{recipients: 1}}\n", encoding="utf-8")
-    options = ("apply", "--auto-approve", "--quiet", "--cluster", "local:2", "--format", "json")
-    done = run_process(*options, cwd=three)
-    assert done.returncode == 5, done.stderr
-    document = json.loads(done.stdout)
-    assert [(run["name"], run["recipients_sent"]) for run in document["campaigns"]] == [
-        ("alpha", 2),
-        ("gamma", 2),
-    ]
-    assert [(one["campaign"], one["exit_code"]) for one in document["failures"]] == [
-        ("beat", 1),
-        ("delta", 5),
-    ]
-    assert sorted(count_texts(three).values()) == [1, 1, 1, 1]

@@ -93,13 +93,16 @@ def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run
         (
             "no json",
             (
-                "Error: the plan plan.json is damaged or cut off: it is not JSON (line 1, column 1)\n"
+                "Error: the plan plan.json is damaged or cut off: it is not JSON\n"
                 "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
             ),
         ),
         (
             '{"format_version": "1.0"}',
-            "Error: plan.json is not a saved plan\n  make one with `runner plan --out FILE`\n",
+            (
+                "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
+                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+            ),
         ),
     ],
 )

@@ -16,6 +16,7 @@ from runner.ledger.fingerprint import TargetKey
 from runner.plan.approval import add_approvals, read_approvals
 from runner.plan.digest import digest_json
 from tests.forge.github_server import BOT, HEAD, Fault, GitHub, running_github
+from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -881,3 +882,23 @@ def test_approvals_of_two_machines_are_united(desk: Desk, tmp_path: Path) -> Non
     text = git(remote, "show", f"main:{BOOK}")
     assert [one["approved_by"] for one in json.loads(text)["approvals"]] == [["ada"], ["bo"]]
     assert first.decode().splitlines()[2].strip() in text
+
+
+@pytest.mark.slow
+def test_an_approval_on_the_ref_counts_where_no_file_has_it(desk: Desk, tmp_path: Path) -> None:
+    """The machine that sends needs nothing but the state remote: approvals are part of its record."""
+    git(desk.folder, "init", "-q", "-b", "main")
+    git(desk.folder, "add", "campaigns")
+    git(desk.folder, "commit", "-qm", "Ask for a word")
+    git(tmp_path, "clone", "-q", "--bare", str(desk.folder), str(tmp_path / "remote.git"))
+    git(desk.folder, "remote", "add", "origin", str(tmp_path / "remote.git"))
+    leave_free_ref(desk.folder)
+    desk.environment["RUNNER_STATE_REMOTE"] = "origin"
+    desk.plan()
+    desk.approve()
+    assert desk.run("ci", "record").returncode == 0
+    git(desk.folder, "reset", "-q", "--hard", "HEAD~1")
+    assert not (desk.folder / BOOK).exists()
+    assert desk.plan()["approval"] == "covered"
+    sent = desk.apply()
+    assert sent.returncode == 0, sent.stderr

@@ -40,7 +40,7 @@ def test_no_process_imports_from_the_working_folder(folder: Path, module: str, a
     (folder / module).write_text("open('ran', 'w').close()\n", encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     done = subprocess.run(
-        [sys.executable, "-m", "runner", "validate", *arguments],
+        [sys.executable, "-m", "runner", "plan", *arguments],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -52,19 +52,19 @@ def test_no_process_imports_from_the_working_folder(folder: Path, module: str, a
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("library", ["distributed", "fsspec", "pyarrow"])
+@pytest.mark.parametrize("library", ["distributed", "fsspec"])
 def test_without_the_extra_it_says_what_to_install(folder: Path, library: str) -> None:
     """What clusters need is an extra of the package: without it the error names the command that installs it."""
     script = (
         f"import sys; sys.modules[{library!r}] = None\n"
-        "from runner.cli.main import run; sys.exit(run(['validate', '--cluster', 'local:2']))\n"
+        "from runner.cli.main import run; sys.exit(run(['plan', '--cluster', 'local:2']))\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "Error: --cluster needs Dask, fsspec and PyArrow, which are not installed\n"
+        "Error: --cluster needs Dask and fsspec, which are not installed\n"
         "  install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`\n"
     )
 
@@ -87,39 +87,22 @@ def test_without_a_cluster_nothing_of_it_is_imported(folder: Path, arguments: li
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_wrong_with_every_campaign_file_needs_no_cluster(run: Run, folder: Path) -> None:
-    """Campaigns that cannot be read have no audience to check: their errors are said, cluster or not."""
-    (folder / "campaign.yaml").write_text("version: 1\n", encoding="utf-8")
-    done = run("validate", "campaign.yaml", "--cluster", "tcp://127.0.0.1:1", cwd=folder)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "the file has no `recipients`" in done.stdout
-
-
 def test_what_does_not_fit_a_cluster_is_refused(run: Run, folder: Path) -> None:
-    """A ledger that workers elsewhere cannot reach, a state remote, or what is no address or profile."""
+    """A ledger that workers elsewhere cannot reach, a limit, or what is no address."""
     own_ledger = (1, refuse_sqlite(folder))
-    state = (
-        64,
-        (
-            "Error: --state-remote doesn't go with --cluster: the ledger is what all machines share\n"
-            "  leave out --state-remote, and unset RUNNER_STATE_REMOTE\n"
-        ),
-    )
     address = (64, f"Error: 'local:0' is no address of a cluster\n{ADDRESS_HINT}")
-    profile = (
+    limit = (
         64,
         (
-            "Error: '../x' is no name of a profile\n"
-            "  letters, digits and `_`, at most 50; check --profile and RUNNER_PROFILE\n"
+            "Error: --limit goes by the order of the whole audience, which a cluster does not know\n"
+            "  leave out --limit, or plan in one process, without --cluster\n"
         ),
     )
     for words, found in (
         ("plan --cluster local:2", own_ledger),
         ("apply --cluster local:2", own_ledger),
-        ("apply --cluster local:2 --state-remote origin", state),
-        ("validate --cluster local:0", address),
         ("plan --cluster local:0", address),
-        ("plan --cluster tcp://127.0.0.1:1 --profile ../x", profile),
+        ("plan --cluster local:2 --limit 3", limit),
     ):
         done = run(*words.split(), cwd=folder)
         assert (done.returncode, done.stderr, done.stdout) == (*found, "")

@@ -69,7 +69,7 @@ def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: G
     replace_in(folder / "campaigns/pulse.yaml", "version: 1", "version: 2")
     done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.returncode == 1
-    assert done.stderr.endswith("Error: 1 error: nothing was sent\n")
+    assert done.stderr.endswith("Error: 1 error: nothing was done\n")
     (body,) = github.bodies()
     assert body.startswith(
         f"{MARKER}\n### Invalid campaigns → sandbox\n\n"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import runner
+from tests.docs.problems import FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from subprocess import CompletedProcess
 
     Run = Callable[..., CompletedProcess[str]]
@@ -33,3 +39,19 @@ def test_all_codes_are_listed(tmp_path: Path, run: Run) -> None:
         "Error: there is no code yaml-duplicate-keys: did you mean `yaml-duplicate-key`?\n"
         "  `runner explain` lists all\n"
     )
+
+
+MAKERS = {"Diagnostic", "PhoneColumn", "_Fault", "problem", "table_problem"}
+
+
+def test_every_code_is_explained() -> None:
+    """Whatever a problem is called where it is made has its page."""
+    known = json.loads(FILE.read_text(encoding="utf-8"))
+    made: set[str] = set()
+    for file in Path(runner.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in MAKERS:
+                values = [str(one.value) for one in node.args if isinstance(one, ast.Constant)]
+                made |= {one for one in values if re.fullmatch(r"[a-z]+(-[a-z0-9]+)+", one)}
+    assert len(made) > 50
+    assert made <= known.keys()

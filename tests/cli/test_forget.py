@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550105"
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
-SUPPRESSIONS = "campaigns/sandbox.suppressions.json"
 ALWAYS_UNREACHED = [
     (
         "lockfiles in git's history, in branches and clones hold their fingerprints: commit the ones that are "
@@ -98,34 +97,6 @@ def test_a_person_is_forgotten_everywhere(folder: Path, run: Run, check_json: Ch
     assert b"My secret reason" not in content
     assert b"Hi Ada" not in content
     assert list_recipients(folder) == [0, 1, 1, 1]
-
-
-def test_what_was_removed_is_told_to_people(folder: Path, run: Run) -> None:
-    """Removed, kept, rewritten, out of reach: each on its line, the phone masked."""
-    send_and_answer(folder, run)
-    done = run("forget", ADA, "--auto-approve", cwd=folder)
-    assert done.stdout == (
-        "pulse on sandbox: 1 delivery, 2 answers, 1 text removed.\n"
-        f"{LOCKFILE}: rewritten; commit it.\n"
-        "+14•••••••01 is never texted again on sandbox.\n"
-        "Out of reach:\n" + "".join(f"  - {sentence}\n" for sentence in ALWAYS_UNREACHED)
-    )
-    again = run("forget", ADA, "--auto-approve", cwd=folder)
-    assert again.stdout.startswith(
-        "Nothing was on record of +14•••••••01 except perhaps opt-outs.\n+14•••••••01 is never texted again"
-    )
-
-
-def test_the_counts_still_agree(folder: Path, run: Run) -> None:
-    """The answers that the service goes on listing make no difference, and are not stored again."""
-    send_and_answer(folder, run)
-    run("forget", ADA, "--auto-approve", cwd=folder)
-    done = run("reconcile", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (
-        "pulse: 4 launches; sessions: 0 queued, 3 active, 1 complete; 0 results, 0 of them new.\n"
-    )
-    assert b"My secret reason" not in read_ledger(folder)
 
 
 def test_the_lockfile_of_before_brings_nobody_back(folder: Path, run: Run) -> None:
@@ -243,27 +214,6 @@ def test_every_target_has_its_own_key(folder: Path, run: Run, serve: Any, check_
                 assert (done.returncode, done.stderr.count("Error")) == (0, 0)
 
 
-def test_it_asks_before(folder: Path, run: Run) -> None:
-    """Without a terminal and without approval nothing is removed."""
-    send_and_answer(folder, run)
-    done = run("forget", ADA, cwd=folder)
-    assert (done.returncode, done.stdout) == (64, "")
-    assert done.stderr == (
-        "Error: there is no terminal to ask, and nothing was changed\n"
-        "  continue without asking with --auto-approve\n"
-    )
-    assert list_recipients(folder) == [1, 1, 1, 1]
-
-
-def test_a_wrong_phone_is_refused(folder: Path, run: Run) -> None:
-    """A phone that is none would suppress nobody."""
-    done = run("forget", "+1415", "--auto-approve", cwd=folder)
-    assert (done.returncode, done.stderr) == (
-        64,
-        "Error: the phone '+1415' is refused: it has too few digits\n  write it as in +14155550101\n",
-    )
-
-
 @pytest.mark.slow
 def test_a_running_apply_is_not_disturbed(folder: Path, run: Run, run_process: Run) -> None:
     """As long as another run holds a campaign's lock, be it named or not, nothing is removed."""
@@ -283,21 +233,6 @@ def test_a_running_apply_is_not_disturbed(folder: Path, run: Run, run_process: R
                 "  wait until that run has ended, or have this one wait with --lock-timeout\n"
             )
     assert list_recipients(folder) == [1, 1, 1, 1]
-
-
-def test_lockfiles_that_were_not_reached_are_named(folder: Path, run: Run, check_json: CheckJson) -> None:
-    """Of campaigns that were not named, and of other targets, somebody must be told."""
-    send_and_answer(folder, run)
-    add_other_campaign(folder)
-    (folder / "other.live.lock.json").write_text("{}", encoding="utf-8")
-    done = run("forget", ADA, "other.yaml", "--auto-approve", "--format", "json", cwd=folder)
-    assert check_json(done.stdout, "forget")["unreached"][len(ALWAYS_UNREACHED) :] == [
-        (
-            "the lockfile of pulse on sandbox, which still has their fingerprint: forget them again with the "
-            "campaign's file as PATH and --target sandbox"
-        ),
-        "the lockfile other.live.lock.json, if they are in it: forget them again with --target live",
-    ]
 
 
 def test_without_campaigns_the_ledger_is_enough(tmp_path: Path, run: Run, check_json: CheckJson) -> None:

@@ -67,33 +67,6 @@ def test_nothing_is_to_do_without_campaigns(
     assert (done.returncode, done.stdout, done.stderr) == (0, out, said)
 
 
-def test_the_comment_says_that_there_is_nothing(emptied: Path, run: Run) -> None:
-    """A plan that is out of date must not stay on the pull request that deletes the campaign."""
-    done = run("ci", "comment", "--target", "sandbox", cwd=emptied)
-    assert (done.returncode, done.stdout) == (
-        0,
-        "### No campaigns → sandbox\n\nGoes to the embedded sandbox, which texts nobody.\n\nThere is no campaign: nothing is sent.\n",
-    )
-
-
-def test_an_empty_plan_is_saved_and_sends_nothing(emptied: Path, run: Run, check_json: CheckJson) -> None:
-    """A job that plans, saves and sends goes through."""
-    planned = run("plan", "--target", "sandbox", "--format", "json", "--out", "plan.json", cwd=emptied)
-    assert planned.returncode == 0
-    assert check_json(planned.stdout, "plan")["campaigns"] == []
-    done = run("apply", "--plan", "plan.json", "--target", "sandbox", cwd=emptied)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", NOTHING.format(where="campaigns"))
-
-
-@pytest.mark.parametrize("kept", ["pulse.sandbox.lock.json", "live.suppressions.json"])
-def test_a_folder_with_a_record_is_one_of_campaigns(tmp_path: Path, run: Run, kept: str) -> None:
-    """Whatever its name is."""
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / kept).write_text("{", encoding="utf-8")
-    done = run("plan", "texts", cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", NOTHING.format(where="texts"))
-
-
 def test_a_mistyped_path_stays_an_error(emptied: Path, run: Run) -> None:
     """A path that is not there, a folder of something else, and a repository without the default folder."""
     missing = run("plan", "campaign", cwd=emptied)
@@ -136,17 +109,6 @@ def test_a_campaign_that_is_gone_is_named_and_left_alone(
         "version: 1\nname: pulse\n" + CAMPAIGN[11:], encoding="utf-8"
     )
     assert "is gone" not in run("reconcile", cwd=emptied).stderr
-
-
-def test_a_campaign_that_has_sent_nothing_leaves_no_trace(emptied: Path, run: Run, serve: Serve) -> None:
-    """Once its file is deleted, it is neither named nor reconciled, though the ledger has it."""
-    (emptied / "campaigns/pulse.yaml").write_text(CAMPAIGN, encoding="utf-8")
-    with serve(emptied, "--db", "service.sqlite") as live:
-        assert run("reconcile", cwd=emptied, env=live).stdout.startswith("pulse: 0 launches; ")
-        (emptied / "campaigns/pulse.yaml").unlink()
-        for command in (("reconcile",), ("status",), ("apply", "--auto-approve")):
-            done = run(*command, cwd=emptied, env=live)
-            assert (done.returncode, done.stdout, done.stderr) == (0, "", NOTHING.format(where="campaigns"))
 
 
 def test_a_lockfile_that_stands_alone_and_cannot_be_read_is_named(emptied: Path, run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 import subprocess
 import urllib.request
@@ -129,7 +128,7 @@ def test_a_disk_that_fills_up(
     small_disk(f"size={used // 1024 + room}k")
     full = run_process("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
     assert full.returncode == 1, full.stderr
-    assert "make room on the disk" in full.stderr or "some room on its disk" in full.stderr, full.stderr
+    assert "that the disk has room" in full.stderr or "some room on its disk" in full.stderr, full.stderr
     assert len(count_accepted(service)) < PEOPLE
     small_disk("size=64m")
     again = run_process("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
@@ -160,14 +159,13 @@ def test_a_read_only_folder_stops_before_the_first_send(
 def test_a_ledger_in_a_read_only_folder(
     tmp_path: Path, run: Run, service: dict[str, str], small_disk: Callable[[str], None]
 ) -> None:
-    """What the lockfile says is shown, the rest as not known; nothing is sent."""
+    """It is an error; nothing is sent."""
     folder = tmp_path / "disk"
     write_campaign(folder, 3)
     assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 0
     small_disk("ro")
     status = run("status", "--format", "json", cwd=folder, env=service)
-    assert status.returncode == 1
-    assert read_status(status) == {"id": "ask", "tag": "news", "sent": 3, **UNKNOWN}
+    assert (status.returncode, status.stdout) == (1, "")
     assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 1
     assert len(count_accepted(service)) == 3
 
@@ -199,7 +197,7 @@ def raise_version(ledger: Path) -> None:
 def test_a_ledger_that_cannot_be_read(
     sent: Path, run: Run, service: dict[str, str], damage: Callable[[Path], None], words: str
 ) -> None:
-    """Nothing is sent; status shows what the lockfile knows; moved away, the ledger is filled from the lockfile."""
+    """Nothing is sent, and status says why; moved away, the ledger is filled from the lockfile."""
     for file in (sent / LEDGER).parent.glob(f"{LEDGER.name}-*"):
         file.unlink()
     damage(sent / LEDGER)
@@ -209,13 +207,8 @@ def test_a_ledger_that_cannot_be_read(
     assert "Traceback" not in applied.stderr
     assert len(count_accepted(service)) == 3
     status = run("status", "--format", "json", cwd=sent, env=service)
-    assert status.returncode == 1
+    assert (status.returncode, status.stdout) == (1, "")
     assert words in status.stderr
-    assert read_status(status) == {"id": "ask", "tag": "news", "sent": 3, **UNKNOWN}
-    human = run("status", cwd=sent, env=service)
-    assert human.returncode == 1
-    shown = re.split(r"  +", human.stdout.splitlines()[-1].strip())
-    assert shown == ["news", "ask", "not known", "3", *["not known"] * 6]
     (sent / LEDGER).rename(sent / "broken")
     assert run("apply", "--auto-approve", cwd=sent, env=service).returncode == 0
     assert len(count_accepted(service)) == 4
@@ -234,7 +227,7 @@ def test_a_ledger_that_cannot_be_read(
 def test_a_lockfile_edited_by_hand(
     sent: Path, run: Run, service: dict[str, str], cut: str, put: str, words: str
 ) -> None:
-    """Nothing is sent; status shows what the ledger counts, and what depends on the lockfile as not known."""
+    """Nothing is sent; status shows all as not known, never as zero, also where there is no ledger."""
     text = (sent / LOCKFILE).read_text(encoding="utf-8")
     assert cut in text
     (sent / LOCKFILE).write_text(text.replace(cut, put, 1), encoding="utf-8")
@@ -245,8 +238,9 @@ def test_a_lockfile_edited_by_hand(
     status = run("status", "--format", "json", cwd=sent, env=service)
     assert status.returncode == 1
     assert words in status.stderr
-    shown = read_status(status)
-    assert (shown["planned"], shown["sent"], shown["unresolved"]) == (None, 3, 0)
+    assert read_status(status) == {"id": "ask", "tag": "news", "sent": None, **UNKNOWN}
+    (sent / LEDGER).unlink()
+    assert read_status(run("status", "--format", "json", cwd=sent, env=service))["sent"] is None
 
 
 def test_a_lockfile_with_both_sides_of_a_conflict(sent: Path, run: Run, service: dict[str, str]) -> None:
@@ -274,11 +268,9 @@ def test_a_campaign_that_cannot_be_planned(sent: Path, run: Run, service: dict[s
     status = run("status", "--format", "json", cwd=sent, env=service)
     shown = read_status(status)
     assert (shown["planned"], shown["sent"], shown["unresolved"]) == (None, 3, 0)
-    assert status.stderr == "Warning: news cannot be planned: 1 error, see `runner validate`\n"
+    assert "campaigns/people.csv:" in status.stderr
+    assert status.stderr.endswith("Left out: campaigns/news.yaml: 1 error\n")
     assert status.returncode == 1
-    verbose = run("status", "--verbose", cwd=sent, env=service)
-    assert "campaigns/people.csv:" in verbose.stderr
-    assert verbose.returncode == 1
 
 
 def test_a_campaign_that_cannot_be_read_hides_no_other(sent: Path, run: Run, service: dict[str, str]) -> None:

@@ -13,10 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.cli.main import run as run_command
-from runner.ledger.database import Ledger
-from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock, make_process_lock
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -29,17 +25,6 @@ LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once.\n"
 RECORDED = "Error: interrupted; everything that was sent is recorded\n  run the same command again to send the rest\n"
 MAIN = "\nfrom runner.__main__ import main\nmain()\n"
-SAY_WHEN_ASLEEP = """
-import sys, time
-sleep = time.sleep
-def say(seconds):
-    if sys._getframe(1).f_globals["__name__"] == "subprocess":
-        return sleep(seconds)  # for the end of a git process
-    print("asleep", file=sys.stderr, flush=True)
-    sleep(600)
-time.sleep = say
-"""
-"""It sleeps on until the signal comes, however late that is."""
 SAY_AMID_AUDIENCE = """
 import sys, time
 from runner.audience.rows import PhoneColumn
@@ -125,13 +110,6 @@ def edit(database: Path, statement: str) -> None:
         connection.commit()
 
 
-@contextmanager
-def open_ledger(folder: Path) -> Iterator[Ledger]:
-    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger:
-        ledger.prepare()
-        yield ledger
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [["plan"], ["apply", "--auto-approve"], ["status"]])
 def test_planning_is_interrupted(folder: Path, command: list[str]) -> None:
@@ -141,33 +119,6 @@ def test_planning_is_interrupted(folder: Path, command: list[str]) -> None:
     with started(folder, *command, prelude=SAY_AMID_AUDIENCE, until="amid the audience") as process:
         assert interrupt(process, signal.SIGINT) == "Interrupted.\n"
     assert not (folder / LOCKFILE).exists()
-
-
-@SIGNALS
-def test_waiting_for_a_lock_is_interrupted(folder: Path, number: signal.Signals) -> None:
-    """Whoever waits for another run need not wait until that ends, and the other one keeps its lock."""
-    holder = LockHolder("elsewhere", 1, None, "now")
-    with (
-        open_ledger(folder) as ledger,
-        hold_campaign_lock(ledger, "sandbox", ["pulse"], holder) as lock,
-        started(
-            folder, "apply", "--lock-timeout", "600s", prelude=SAY_WHEN_ASLEEP, until="asleep"
-        ) as process,
-    ):
-        assert interrupt(process, number) == "Interrupted.\n"
-        with ledger.writing() as connection:
-            lock.require_held(connection)
-
-
-@pytest.mark.slow
-def test_waiting_for_a_holder_to_say_who_it_is_is_interrupted(folder: Path) -> None:
-    """Neither is a run bound to hear who has just taken the lock."""
-    with open_ledger(folder) as ledger:
-        lock = make_process_lock(ledger, "sandbox", "pulse")
-        assert lock.try_take()
-        with started(folder, "apply", prelude=SAY_WHEN_ASLEEP, until="asleep") as process:
-            assert interrupt(process, signal.SIGTERM) == "Interrupted.\n"
-        lock.release()
 
 
 @pytest.mark.slow
@@ -227,37 +178,7 @@ def test_an_interrupt_that_python_takes_for_unhandled_has_the_same_code(tmp_path
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
-def test_the_start_is_interrupted(tmp_path: Path) -> None:
-    """Nothing has been done while the program is still being imported, and the exit code is the same."""
-    done = run_to_end(tmp_path, "validate", prelude=AMID_IMPORTS)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
-
-
 def test_what_is_done_stays_done(tmp_path: Path) -> None:
     """A signal while the process shuts down changes nothing of how the command ended."""
     done = run_to_end(tmp_path, "--version", prelude=AT_EXIT)
     assert (done.returncode, done.stdout.splitlines()[0], done.stderr) == (0, "runner, version 0.1.0", "")
-
-
-def test_the_second_signal_ends_at_once(tmp_path: Path) -> None:
-    """Whatever hangs while a command gives up can be ended, too."""
-    program = f"""{INTERRUPT}
-from runner.cli.signals import raise_on_signals
-with raise_on_signals():
-    try:
-        interrupt()
-    finally:
-        interrupt()
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (130, "")
-
-
-def test_the_callers_handlers_are_put_back(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever calls the command line has its own handlers again afterwards."""
-    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    assert run_command(["--version"]) == 0
-    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-    assert capsys.readouterr().err == ""

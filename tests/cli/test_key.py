@@ -189,14 +189,6 @@ def test_a_person_who_cannot_be_found_stops_all(folder: Path, run: Run) -> None:
     assert before == ((folder / LOCKFILE).read_bytes(), read_ledger(folder))
 
 
-def test_people_are_found_at_the_service(folder: Path, run: Run) -> None:
-    """The service lists whom it has texted; the audience may be another one by now."""
-    assert run("apply", "--auto-approve", cwd=folder, env=OLD).returncode == 0
-    (folder / "campaigns/audience/people.csv").write_text("first_name,mobile\n", encoding="utf-8")
-    done = rotate(run, folder, MOVE)
-    assert (done.returncode, done.stdout) == (0, WRITTEN + DONE), done.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["lockfile", "ledger"])
 def test_a_rotation_that_died_is_done_again(folder: Path, run: Run, lost: str) -> None:
@@ -274,14 +266,3 @@ def test_opt_outs_that_are_only_in_git_are_moved(folder: Path, run: Run) -> None
     shutil.rmtree(folder / ".runner")
     done = run("plan", "--format", "json", cwd=folder, env=NEW)
     assert json.loads(done.stdout)["campaigns"][0]["messages"][0]["opted_out"] == 1
-
-
-def test_a_file_that_a_dead_rotation_has_left_is_written_anew(folder: Path, run: Run) -> None:
-    """The ledger was moved, and has all that the file said: the next command brings the file after it."""
-    run("optouts", "add", ADA, cwd=folder, env=OLD)
-    old = read(folder)
-    assert rotate(run, folder, MOVE).returncode == 0
-    new = read(folder)
-    (folder / SUPPRESSIONS).write_text(old, encoding="utf-8")
-    assert run("reconcile", cwd=folder, env=NEW).returncode == 0
-    assert read(folder) == new

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,6 @@ import pytest
 from freezegun import freeze_time
 
 from runner.cli.main import run as run_command
-from runner.timing.legal_hours import load_law
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +22,6 @@ INDIA, KENYA, COLOMBIA = "+919812345678", "+254712345678", "+573012345678"
 EVENING = "2026-12-02T20:30:00-05:00"
 """A Wednesday, in New York: Florida's hours are over, and its federal ones not."""
 FLORIDAS = "outside the legal hours of their place: Fla. Stat. § 501.616(6)(a)"
-FEDERAL = "outside the legal hours of their place: 47 CFR 64.1200(c)(1)"
 PAGE = Path(__file__).parents[2] / "docs" / "legal-hours.md"
 
 
@@ -99,16 +95,6 @@ def test_a_floridian_with_a_new_york_number_is_under_florida_s_law(desk: Desk) -
     assert desk.plan("2026-12-03T09:00:00-05:00")["to_send"] == 1
 
 
-def test_a_time_zone_that_is_given_says_what_the_clock_shows(desk: Desk) -> None:
-    """With a column of time zones the law is still the region's, and the clock that of the column."""
-    desk.write(
-        f"phone,state,tz\n{NEW_YORK},FL,America/New_York\n",
-        source="region: US, region_column: state, timezone_column: tz",
-    )
-    assert desk.reasons(EVENING) == {FLORIDAS: 1}
-    assert desk.plan("2026-12-03T08:00:00-05:00")["to_send"] == 1
-
-
 def test_a_recipient_in_the_campaign_file_has_a_region(desk: Desk) -> None:
     """`region: US-FL` is the law that they are under, and the country of a number in national form."""
     campaign = desk.folder / "campaigns/pulse.yaml"
@@ -119,20 +105,6 @@ def test_a_recipient_in_the_campaign_file_has_a_region(desk: Desk) -> None:
     message = desk.plan(EVENING)
     assert (message["to_send"], message["deferred"]) == (1, 1)
     assert desk.reasons(EVENING) == {FLORIDAS: 1}
-
-
-def test_a_spreadsheet_s_spellings_mean_the_same(desk: Desk) -> None:
-    """However a state is written, its law holds; one whose code is a country's goes by the number."""
-    spellings = ("US-FL", "us-fl", "US_FL", "FL", "fl ", "Florida", "FLORIDA", "USA FL")
-    rows = [f"+121255502{index:02},{written}\n" for index, written in enumerate(spellings)]
-    # Three people of Canada, in Toronto: nobody is taken for a Californian.
-    rows += [f"{TORONTO},CA\n", "+14165550102,Canada\n", "+14165550103,Ontario\n", "+14155550101,CA\n"]
-    desk.write("phone,state\n" + "".join(rows), source="region: US, region_column: state")
-    assert desk.reasons(EVENING) == {
-        FLORIDAS: len(spellings),
-        "no rule known for CA-ON: `no_rule: schedule` in `policy` would go by `schedule` alone": 3,
-    }
-    assert desk.plan(EVENING)["to_send"] == 1
 
 
 def test_nobody_is_texted_on_christmas_in_louisiana(desk: Desk) -> None:
@@ -152,23 +124,6 @@ def test_nobody_is_texted_on_christmas_in_louisiana(desk: Desk) -> None:
     assert desk.plan("2026-12-24T12:00:00-06:00")["to_send"] == 3
     # Mardi Gras is Louisiana's alone.
     assert desk.plan("2027-02-09T12:00:00-06:00")["to_send"] == 1
-
-
-def test_a_holiday_ends_a_text_s_time_at_midnight(desk: Desk) -> None:
-    """The day before Thanksgiving ends by its hours; on the day itself apply sends nothing."""
-    desk.write(f"phone,state\n{NEW_ORLEANS},\n")
-    code, out, _ = desk.run("2026-11-26T10:00:00-06:00", "apply", "--auto-approve")
-    until = "Fri 2026-11-27 08:00 (America/Chicago)"
-    assert (code, out) == (0, f"pulse: nothing sent, 1 recipient deferred until {until}.\n")
-
-
-def test_india_at_half_past_midnight_waits_for_its_hours(desk: Desk) -> None:
-    """The law of the number's country is kept and cited."""
-    desk.write(f"phone,state\n{INDIA},\n")
-    night = "2026-12-02T00:30:00+05:30"
-    assert desk.plan(night)["next_due"] == "2026-12-02T04:30:00.000000Z"
-    law = "Telecom Commercial Communications Customer Preference Regulations, 2018 (TRAI)"
-    assert desk.reasons(night) == {f"outside the legal hours of their place: {law}": 1}
 
 
 def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
@@ -213,76 +168,8 @@ def test_places_without_a_rule_can_go_by_the_schedule(desk: Desk) -> None:
     }
 
 
-@pytest.mark.parametrize(("purpose", "held"), [("survey", 3), ("marketing", 3), ("service", 1)])
-def test_the_purpose_says_which_rules_hold(desk: Desk, purpose: str, held: int) -> None:
-    """A service message is under no law on solicitation: Colombia's, which is about payments too, holds."""
-    table = f"phone,state\n+13055550101,\n{NEW_ORLEANS},\n{COLOMBIA},\n"
-    desk.write(table, policy=f", purpose: {purpose}")
-    message = desk.plan("2026-12-03T04:00:00+00:00")
-    assert (message["deferred"], message["to_send"], message["no_rule"]) == (held, 3 - held, 0)
-
-
-def test_a_survey_is_the_default_purpose(desk: Desk) -> None:
-    """A message that is not said to be a service message is held to the laws on solicitation."""
-    desk.write(f"phone,state\n{NEW_YORK},\n")
-    assert desk.reasons("2026-12-02T22:00:00-05:00") == {FEDERAL: 1}
-
-
-def test_canada_s_calling_hours_leave_surveys_out(desk: Desk) -> None:
-    """A call that sells is under them, one that asks is not; either way the rule is known."""
-    for purpose, deferred in (("marketing", 1), ("survey", 0)):
-        desk.write(f"phone,state\n{TORONTO},\n", policy=f", purpose: {purpose}")
-        file = desk.folder / "campaigns/pulse.yaml"
-        text = file.read_text(encoding="utf-8").replace("text: Hello", "text: Hello, method: VOICE")
-        file.write_text(text, encoding="utf-8")
-        message = desk.plan("2026-12-02T23:00:00-05:00")
-        assert (message["deferred"], message["no_rule"]) == (deferred, 0)
-
-
 def test_the_page_is_what_the_command_prints(desk: Desk) -> None:
     """`docs/legal-hours.md` ends with the table as `runner law` prints it: put that in its place."""
     code, out, err = desk.run(EVENING, "law")
     assert (code, err) == (0, "")
     assert PAGE.read_text(encoding="utf-8").endswith(f"\n\n{out}")
-
-
-def test_sources_that_nobody_looked_at_for_a_year_fail_the_nightly_job(desk: Desk) -> None:
-    """`runner law --stale` is content within the year; after it each law is named with its day, with code 1."""
-    book = load_law()
-    oldest = min(rule.looked_at for rule in book.rules)
-    fresh = f"{oldest + timedelta(days=365)}T12:00:00+00:00"
-    assert desk.run(fresh, "law", "--stale") == (0, "All sources were looked at within the last year.\n", "")
-    late = f"{book.checked + timedelta(days=366)}T12:00:00+00:00"
-    code, out, err = desk.run(late, "law", "--stale")
-    assert code == 1
-    assert len(out.splitlines()) == len(book.rules)
-    assert f"US-NV: NRS § 598.0918, looked at on {book.checked}\n" in out
-    assert err == (
-        f"Error: {len(book.rules)} sources were last looked at more than a year ago\n"
-        "  read them again, and bring runner/timing/legal_hours.json up to date\n"
-    )
-
-
-@pytest.mark.slow
-def test_only_laws_with_holidays_import_their_library(desk: Desk) -> None:
-    """`validate` does not pay for it, nor a plan in which no such law meets anybody."""
-    program = (
-        "import sys; from runner.cli.main import run; run(sys.argv[1:]);"
-        "print('holidays' in sys.modules, file=sys.stderr)"
-    )
-    for phone, command, imported in (
-        (NEW_ORLEANS, "validate", "False"),
-        (NEW_YORK, "plan", "False"),
-        (NEW_ORLEANS, "plan", "True"),
-    ):
-        desk.write(f"phone,state\n{phone},\n")
-        done = run_program(program, command, desk.folder)
-        assert done.splitlines()[-1] == imported, (phone, command)
-
-
-def run_program(program: str, command: str, folder: Path) -> str:
-    """Run a command in a process of its own; return what it says on standard error."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, command], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stderr

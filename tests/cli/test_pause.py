@@ -86,40 +86,6 @@ def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_
     assert run("resume", "coffee", cwd=shop).stdout == "coffee on sandbox: was not paused.\n"
 
 
-def test_a_campaign_that_is_done_fails_nothing(shop: Path, run: Run) -> None:
-    """As long as a pause holds nothing back, hourly jobs go well."""
-    (shop / "campaigns/tea.yaml").unlink()
-    text = CAMPAIGN.replace("  - {id: nudge, after: {message: first, wait: 1s}, text: Still there?}\n", "")
-    (shop / "campaigns/coffee.yaml").write_text(text, encoding="utf-8")
-    assert run("apply", "--auto-approve", cwd=shop).returncode == 0
-    assert run("pause", "campaigns/coffee.yaml", cwd=shop).returncode == 0
-    for command in (("plan",), ("apply", "--auto-approve")):
-        assert run(*command, cwd=shop).returncode == 0
-
-
-def test_a_paused_campaign_that_is_not_due_says_that_it_is_paused(
-    shop: Path, run: Run, check_json: CheckJson
-) -> None:
-    """No time is promised for it, and as nothing is held back, hourly jobs go well."""
-    text = f"{CAMPAIGN}schedule: {{timezone: UTC, not_before: 2099-01-01T09:00}}\n"
-    (shop / "campaigns/coffee.yaml").write_text(text, encoding="utf-8")
-    at = pause(run, shop, check_json)
-    done = run("plan", "campaigns/coffee.yaml", cwd=shop)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (
-        f"  Paused since {at} UTC: a wrong link; "
-        "nothing is due now, and nothing is sent until `runner resume coffee`\n"
-    ) in done.stdout
-    assert "\nfrom 2099-01-01 09:00 UTC  first    deferred " in done.stdout
-    assert done.stdout.endswith("\nNothing to send. Paused: coffee.\n")
-    both = run("plan", cwd=shop)
-    assert "\nTo send to sandbox: 2 people now, 2 segments; up to 2 texts later" in both.stdout
-    assert both.stdout.endswith(" Paused: coffee.\n")
-    done = run("apply", "campaigns/coffee.yaml", "--auto-approve", cwd=shop)
-    said = f"coffee: nothing sent, 2 recipients deferred. It is paused since {at} UTC: a wrong link.\n"
-    assert (done.returncode, done.stdout) == (0, said)
-
-
 def test_a_pause_holds_on_a_new_machine(shop: Path, run: Run, check_json: CheckJson) -> None:
     """It stands in the file; renaming the campaign does not end it, and the new name resumes it."""
     pause(run, shop, check_json, "campaigns/coffee.yaml")
@@ -170,18 +136,3 @@ def test_a_campaign_that_is_not_there_cannot_be_paused(shop: Path, run: Run, nam
     done = run("pause", "coffee", name, cwd=shop)
     assert (done.returncode, done.stdout, done.stderr) == (64, "", f"Error: {error}\n")
     assert not (shop / FILE).exists()
-
-
-def test_a_reason_has_an_end(shop: Path, run: Run) -> None:
-    """It is shown in every plan."""
-    done = run("pause", "coffee", "--reason", "x" * 501, cwd=shop)
-    assert (done.returncode, done.stderr) == (64, "Error: --reason is longer than 500 characters\n")
-
-
-def test_other_machines_learn_of_a_pause_on_a_real_target_alone(shop: Path, run: Run) -> None:
-    """The sandbox's file is left out of git, so nothing is said of recording it."""
-    assert run("pause", "coffee", cwd=shop).stderr == ""
-    live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
-    assert run("pause", "coffee", cwd=shop, env=live).stderr == (
-        "`runner ci record` commits campaigns/live.suppressions.json: other machines learn of it there.\n"
-    )

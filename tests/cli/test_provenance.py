@@ -77,33 +77,6 @@ def test_a_job_is_told_with_its_commit(repository: Path, run: Run) -> None:
     assert one["triggered_by"] == "bob[bot]"
 
 
-def test_a_gitlab_job_is_told(repository: Path, run: Run) -> None:
-    """GitLab names the job's page and the user in its own variables."""
-    job = {"CI_JOB_URL": "https://gitlab.example/acme/-/jobs/7", "GITLAB_USER_LOGIN": "ada"}
-    (one,) = apply(run, repository, env=job)
-    assert (one["run_url"], one["triggered_by"]) == ("https://gitlab.example/acme/-/jobs/7", "ada")
-
-
-def test_a_machine_names_nobody(folder: Path, run: Run) -> None:
-    """Outside of CI and of a repository there is a time and a plan, and nobody's name."""
-    (one,) = apply(run, folder, env={"GITHUB_ACTOR": "ada", "GITLAB_USER_LOGIN": "ada", "USER": "ada"})
-    assert one.keys() == {"id", "plan_digest", "seal", "started_at"}
-
-
-def test_without_git_nothing_is_missing(repository: Path, run: Run, tmp_path: Path) -> None:
-    """A machine without git sends as any other, and says nothing of it."""
-    done = run("apply", "--auto-approve", "--quiet", cwd=repository, env={"PATH": str(tmp_path / "nothing")})
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [one.keys() for one in read_runs(repository)] == [{"id", "plan_digest", "seal", "started_at"}]
-
-
-def test_a_repository_without_a_commit_has_none(folder: Path, run: Run) -> None:
-    """Before the first commit there is none to name."""
-    git(folder, "init")
-    (one,) = apply(run, folder)
-    assert "commit" not in one
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "is_dirty"),
@@ -130,24 +103,6 @@ def test_only_the_campaigns_own_files_make_it_dirty(
             stream.write("\n")
     (one,) = apply(run, repository, "campaigns/pulse.yaml")
     assert one.get("dirty", False) is is_dirty
-
-
-def test_lockfiles_of_runs_before_make_nothing_dirty(repository: Path, run: Run) -> None:
-    """Two runs in one job send the same commit, though the first has written a lockfile."""
-    apply(run, repository, "--limit", "1")
-    first, second = apply(run, repository)
-    assert first["commit"] == second["commit"]
-    assert "dirty" not in second
-    assert first["started_at"] < second["started_at"]
-
-
-def test_nothing_to_send_changes_nothing(repository: Path, run: Run) -> None:
-    """A run that sends nothing is not on record: the lockfile stays byte for byte as it was."""
-    apply(run, repository)
-    file = repository / "campaigns/pulse.sandbox.lock.json"
-    before = file.read_bytes()
-    apply(run, repository, env=JOB)
-    assert file.read_bytes() == before
 
 
 def test_a_report_says_how_it_was_sent(

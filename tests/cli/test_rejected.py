@@ -62,14 +62,6 @@ def test_too_many_invalid_rows_stop_a_plan(run: Run, folder: Path, limit: str, c
     assert (words in done.stdout) is (code == 5)
 
 
-def test_one_invalid_row_of_many_is_said_in_words(run: Run, folder: Path) -> None:
-    """The noun goes by all rows, the verb by those that are invalid."""
-    (folder / "people.csv").write_text(f"phone,name\n{ROWS},Bo\n", encoding="utf-8")
-    (folder / "campaign.yaml").write_text(f"{YAML}limits: {{invalid_rows: 0}}\n", encoding="utf-8")
-    done = run("plan", "campaign.yaml", cwd=folder)
-    assert "1 of 298 rows is invalid, and limits.invalid_rows is 0. None of it is sent.\n" in done.stdout
-
-
 @pytest.mark.parametrize("command", ["validate", "plan"])
 def test_rejected_rows_are_listed_for_their_owner(run: Run, folder: Path, command: str) -> None:
     """Each of them, with file, line and problem; nobody else can read the list."""
@@ -78,19 +70,3 @@ def test_rejected_rows_are_listed_for_their_owner(run: Run, folder: Path, comman
     assert (folder / "rejected.csv").read_text(encoding="utf-8") == REJECTED
     assert stat.S_IMODE((folder / "rejected.csv").stat().st_mode) == 0o600
     assert "3 rows listed in rejected.csv\n" in done.stderr
-
-
-def test_refused_rows_are_all_listed(run: Run, folder: Path) -> None:
-    """Where rows are refused, the list has more of them than the report shows of a kind."""
-    (folder / "people.csv").write_text("phone,name\n" + ",Bo\n" * 50, encoding="utf-8")
-    (folder / "campaign.yaml").write_text(YAML.replace("skip", "refuse"), encoding="utf-8")
-    assert run("validate", "campaign.yaml", "--rejected", "rejected.csv", cwd=folder).returncode == 1
-    lines = (folder / "rejected.csv").read_text(encoding="utf-8").splitlines()
-    assert lines[1:] == [f"people.csv,{line},the phone is blank" for line in range(2, 52)]
-
-
-def test_a_list_that_cannot_be_written_is_an_error(run: Run, folder: Path) -> None:
-    """A folder that is not there is said, and no traceback."""
-    done = run("validate", "campaign.yaml", "--rejected", "nowhere/rejected.csv", cwd=folder)
-    assert done.returncode == 1
-    assert "Error: nowhere/rejected.csv cannot be written: No such file or directory\n" in done.stderr

@@ -152,42 +152,6 @@ def test_what_answers_nothing_is_no_answer(shop: Shop, check_json: CheckJson) ->
     assert shop.plan("poll", code=0)["messages"][1]["to_send"] == 3
 
 
-def test_a_second_reply_is_after_the_end(shop: Shop) -> None:
-    """The first one ends the session, as any survey's last answer does."""
-    shop.write("notice", RECORDED)
-    shop.apply("notice")
-    assert (shop.say(ADA, "Thanks"), shop.say(ADA, SENTENCE)) == (True, False)
-
-
-def test_a_recorded_text_is_one_open_question(shop: Shop) -> None:
-    """Its payload, renders, segments and conversation are those of a survey with that question alone."""
-    shop.write("notice", RECORDED)
-    plan = shop.plan("notice", "--launches")
-    (message,), (launch,) = plan["messages"], plan["launches"]
-    assert launch["payload"] == {
-        "tag": "notice",
-        "questions": [{"text": "The shop moves on Friday.", "tag": "reply"}],
-    }
-    assert (message["renders_min"], message["renders_max"], message["segments"]) == (2, 2, 2)
-    shown = shop.run("preview", "campaigns/notice.yaml").stdout
-    assert "question reply" in shown
-    assert "any answer → the end" in shown
-    survey = "{id: note, questions: [{tag: reply, text: The shop moves on Friday.}]}"
-    shop.write("notice", survey)
-    assert shop.plan("notice", "--launches")["launches"] == plan["launches"]
-
-
-def test_each_arm_of_a_recorded_text_is_a_question(shop: Shop) -> None:
-    """An arm's own text takes the place of the message's, and replies to it are recorded, too."""
-    arms = "variants: {seed: s, of: note, arms: [{id: long}, {id: short, text: We move.}]}\n"
-    people = tuple(f"+141555501{number:02}" for number in range(20))
-    shop.write("notice", RECORDED, people=people, more=arms)
-    payloads = [launch["payload"] for launch in shop.plan("notice", "--launches")["launches"]]
-    assert all(payload.keys() == {"tag", "questions"} for payload in payloads)
-    texts = {payload["questions"][0]["text"] for payload in payloads}
-    assert texts == {"The shop moves on Friday.", "We move."}
-
-
 @pytest.mark.slow
 def test_who_has_the_message_does_not_get_it_again_because_replies_are_recorded(shop: Shop) -> None:
     """A delivery is campaign, message and phone: only new people get the question."""
@@ -221,23 +185,6 @@ def test_a_plan_says_once_who_sees_replies(shop: Shop, format_: str) -> None:
     shown = shop.run("plan", "--format", format_).stdout.replace("\\", "")
     assert (shown.count(PLAIN_NOTE), shown.count(RECORDED_NOTE)) == (1, 1)
     assert json.loads(shop.run("plan", "--format", "json").stdout)["notes"] == [PLAIN_NOTE, RECORDED_NOTE]
-
-
-def test_many_recorded_texts_are_counted(shop: Shop) -> None:
-    """The note names five."""
-    messages = [f"{{id: n{number}, text: Hello., replies: recorded}}" for number in range(7)]
-    shop.write("notice", *messages)
-    (note,) = shop.plan("notice")["notes"]
-    assert ": notice/n0, notice/n1, notice/n2, notice/n3, notice/n4 and 2 more. The session" in note
-
-
-def test_a_plan_of_surveys_and_one_that_sends_nothing_say_nothing_of_it(shop: Shop) -> None:
-    """Nor does one of calls: what is said has to matter."""
-    shop.write("ask", SURVEY, "{id: call, text: Hello., method: VOICE}")
-    assert shop.plan("ask")["notes"] == []
-    shop.write("notice", PLAIN)
-    shop.apply("notice")
-    assert shop.plan("notice")["notes"] == []
 
 
 @pytest.mark.parametrize("word", CARRIER_WORDS)
@@ -399,27 +346,3 @@ def test_a_launch_that_the_service_does_not_list_is_looked_for_once(shop: Shop) 
     assert shop.count("offer", code=5) == (2, 0)
     shop.run("reconcile", code=1)
     assert shop.count("offer") == (0, 2)
-
-
-def test_a_pause_is_said_first(shop: Shop) -> None:
-    """Somebody has decided that the campaign waits, whatever else it waits for."""
-    shop.write("ask", SURVEY)
-    shop.apply()
-    shop.pass_hours(25)
-    shop.write("offer", PLAIN, more=QUEUE)
-    shop.run("pause", "offer")
-    message = shop.plan("offer", code=7)["messages"][0]
-    assert (message["paused"], message["deferred"]) == (2, 0)
-
-
-def test_what_waits_still_keeps_the_limits(shop: Shop) -> None:
-    """A text that is too long stops the plan before anybody reads replies for it."""
-    shop.write("ask", SURVEY)
-    shop.apply()
-    shop.pass_hours(25)
-    text = "Coffee is on us. " * 20
-    shop.write("offer", f"{{id: offer, text: '{text}'}}", more="limits: {segments_per_message: 1}\n")
-    plan = shop.plan("offer", code=5)
-    assert plan["refusals"] == [
-        "`offer` would send 2 recipients a text of up to 3 segments, and limits.segments_per_message is 1"
-    ]

@@ -203,24 +203,6 @@ def test_what_makes_no_sense_is_refused(sent: Path, options: tuple[str, ...], te
     assert (done.returncode, done.stdout, done.stderr) == (64, "", text)
 
 
-def test_a_template_that_is_no_text_is_refused(folder: Path) -> None:
-    """A template in another encoding is told in words."""
-    (folder / "line.txt.j2").write_bytes("Zürich".encode("latin-1"))
-    done = run("report", "--template", "line.txt.j2", cwd=folder)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "Error: the template line.txt.j2 cannot be read: it is not UTF-8\n"
-
-
-def test_a_template_writes_a_document_of_its_own(folder: Path) -> None:
-    """A Jinja2 template has the report; its name without .j2 is what the file's ends in."""
-    (folder / "line.txt.j2").write_text(
-        "{{ report.campaign }}: {{ report.messages[0].sent }}\n", encoding="utf-8"
-    )
-    assert run("report", "--template", "line.txt.j2", cwd=folder).stdout == "pulse: 25\n"
-    assert run("report", "--template", "line.txt.j2", "--out", "out", cwd=folder).returncode == 0
-    assert (folder / "out/pulse.line.txt").read_text(encoding="utf-8") == "pulse: 25\n"
-
-
 def test_several_campaigns_have_an_index(folder: Path) -> None:
     """Of more than one campaign in HTML there is a page that leads to each; of one there is none."""
     assert run("report", "--format", "html", "--out", "one", cwd=folder).returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.plan.digest import digest_json, join_digests, plan_digest
-from tests.keys import OTHER_STATE_KEY, STATE_KEY
+from runner.plan.digest import digest_json, plan_digest
+from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     import subprocess
@@ -160,10 +159,7 @@ def test_a_plan_cut_off_is_refused(folder: Path, run: Run) -> None:
     (folder / "plan.json").write_text("\n".join(text.split("\n")[:3]), encoding="utf-8")
     refused = run("apply", "--plan", "plan.json", cwd=folder)
     assert refused.returncode == 1
-    assert refused.stderr == (
-        "Error: the plan plan.json is damaged or cut off: it is not JSON (line 3, column "
-        f"{len(text.split(chr(10))[2]) + 1})\n{NEW_PLAN}"
-    )
+    assert refused.stderr == (f"Error: the plan plan.json is damaged or cut off: it is not JSON\n{NEW_PLAN}")
 
 
 @pytest.mark.parametrize("name", ["options", "now", "campaigns"])
@@ -216,14 +212,9 @@ def test_a_plan_of_another_version_is_refused(folder: Path, run: Run) -> None:
     refused = run("apply", "--plan", "plan.json", cwd=folder)
     assert refused.returncode == 1
     assert refused.stderr == (
-        "Error: the plan plan.json was saved by another version of runner: its format is 2.0, "
-        f"and this one reads 1.0\n{NEW_PLAN}"
+        "Error: the plan plan.json has the format 2.0 of another version of runner; this one reads 1.0\n"
+        f"{NEW_PLAN}"
     )
-    del saved["checksum"]
-    (folder / "plan.json").write_text(json.dumps(saved), encoding="utf-8")
-    refused = run("apply", "--plan", "plan.json", cwd=folder)
-    assert refused.returncode == 1
-    assert refused.stderr == (f"Error: the plan plan.json has no checksum: it was edited\n{NEW_PLAN}")
 
 
 def test_a_plan_of_another_target_is_refused(folder: Path, run: Run, service: dict[str, str]) -> None:
@@ -334,38 +325,6 @@ def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
         "Error: the plan plan.json is out of date: pulse: it was planned with another RUNNER_STATE_KEY, "
         f"or with none: set the same one for both\n{NEW_PLAN}"
     )
-
-
-def test_a_key_makes_digests_that_say_nothing(folder: Path, run: Run) -> None:
-    """With another key all that rests on people and files has other digests."""
-    digests = [
-        save(run, folder, env={"RUNNER_STATE_KEY": key})["campaigns"][0]["digests"]
-        for key in (STATE_KEY, OTHER_STATE_KEY)
-    ]
-    assert digests[0]["campaign"] != digests[1]["campaign"]
-    assert digests[0]["deliveries"] != digests[1]["deliveries"]
-
-
-def test_only_what_tells_of_people_is_dear_to_digest(folder: Path, run: Run, service: dict[str, str]) -> None:
-    """Without a key: who gets something, and a file with phones in it; all else holds nothing to guess at."""
-    file = folder / "campaigns/pulse.yaml"
-
-    def find_cheap() -> set[str]:
-        digests = save(run, folder, env=service)["campaigns"][0]["digests"]
-        texts = {"campaign": file.read_bytes(), "deliveries": join_digests([]).encode()}
-        cheap = {name: hashlib.blake2b(text, digest_size=16).hexdigest() for name, text in texts.items()}
-        return {name for name in cheap if digests[name] == cheap[name]}
-
-    assert find_cheap() == set()
-    text = file.read_text(encoding="utf-8")
-    start, end = text.index("recipients:"), text.index("messages:")
-    only_file = "recipients:\n  - csv: audience/people.csv\n    phone_column: mobile\n    region: US\n"
-    file.write_text(text[:start] + only_file + text[end:], encoding="utf-8")
-    assert find_cheap() == {"campaign"}
-    assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 0
-    assert find_cheap() == {"campaign", "deliveries"}
-    file.write_text(text, encoding="utf-8")
-    assert find_cheap() == {"deliveries"}
 
 
 def test_what_one_machine_holds_and_another_has_settled_is_one_record(

@@ -13,7 +13,6 @@ import pytest
 import runner
 from runner.cli.command import COMMON_OPTIONS
 from runner.cli.main import cli
-from runner.errors import UsageError
 from runner.settings import COMMON, SETTINGS, TARGET, Setting, read_settings
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def test_the_command_line_takes_the_same_settings() -> None:
 
 
 def test_each_variable_is_in_the_table() -> None:
-    """A RUNNER_ variable that the code names is a setting's, or a part of a profile."""
+    """A RUNNER_ variable that the code names is a setting's."""
     named = {
         name
         for file in (REPOSITORY / "runner").rglob("*.py")
@@ -55,7 +54,6 @@ def test_each_variable_is_in_the_table() -> None:
     }
     known = {one.variable for one in SETTINGS}
     assert named - known <= {
-        "RUNNER_PROFILE_DIR",
         "RUNNER_SANDBOX_API_KEY",
         "RUNNER_APPROVED_BY",
         "RUNNER_PLAN_DENIED_BY",
@@ -75,12 +73,6 @@ def test_an_option_beats_the_environment(setting: Setting) -> None:
     assert not read_settings({}, {setting.variable: ""})[setting.name]
 
 
-def test_what_is_neither_yes_nor_no_is_refused() -> None:
-    """A switch that is set to another word is a mistake, not a no."""
-    with pytest.raises(UsageError, match="RUNNER_INSECURE_CLUSTER: 'maybe' is neither yes nor no"):
-        read_settings({}, {"RUNNER_INSECURE_CLUSTER": "maybe"})
-
-
 def test_further_folders_come_from_the_environment(run: Run, folder: Path) -> None:
     """RUNNER_ALLOW_PATH lists folders with commas between them, as --allow-path names one."""
     campaigns = folder / "project/campaigns"
@@ -94,14 +86,3 @@ def test_further_folders_come_from_the_environment(run: Run, folder: Path) -> No
     for place in ("../campaigns/audience", f"elsewhere, {folder}/campaigns/audience"):
         assert run("validate", cwd=project, env={"RUNNER_ALLOW_PATH": place}).returncode == 0
     assert run("--allow-path", "../campaigns/audience", "validate", cwd=project).returncode == 0
-
-
-def test_a_duration_of_nothing_is_given(run: Run, folder: Path) -> None:
-    """`--settle-window 0s` beats the variable, whose text is not even read then."""
-    words = ("apply", "--auto-approve", "--settle-window", "0s")
-    assert run(*words, cwd=folder, env={"RUNNER_SETTLE_WINDOW": "soon"}).returncode == 0
-    refused = run(*words[:2], cwd=folder, env={"RUNNER_SETTLE_WINDOW": "soon"})
-    assert (refused.returncode, refused.stderr) == (
-        64,
-        "Error: RUNNER_SETTLE_WINDOW: 'soon' is not a duration\n  write for example 500ms, 10s or 2m\n",
-    )

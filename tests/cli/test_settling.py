@@ -7,9 +7,6 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-import pytest
-import requests
-
 from tests.service.conftest import API_KEY, USERNAME, ListService, reaching
 
 if TYPE_CHECKING:
@@ -35,38 +32,6 @@ def edit_ledger(folder: Path, statement: str) -> None:
     with closing(sqlite3.connect(folder / ".runner/ledger.sqlite")) as connection:
         connection.execute(statement)
         connection.commit()
-
-
-def count_accepted(folder: Path, run: Run) -> int:
-    """Return the texts that the sandbox has accepted, by way of its own counts."""
-    reconciled = json.loads(run("status", "--format", "json", cwd=folder).stdout)
-    return sum(m["sent"] for c in reconciled["campaigns"] for m in c["messages"])
-
-
-def test_without_any_record_nobody_is_texted_again(folder: Path, run: Run) -> None:
-    """With ledger and lockfile lost, apply adopts what the service knows and sends nothing."""
-    run("apply", "--auto-approve", cwd=folder)
-    guids = sorted(x["project_launch_guid"] for x in json.loads((folder / LOCKFILE).read_text())["launches"])
-    lose_ledger(folder)
-    (folder / LOCKFILE).unlink()
-    again = run("apply", "--auto-approve", cwd=folder)
-    assert (again.returncode, again.stdout) == (0, "pulse: nothing sent.\n")
-    assert again.stderr == "pulse: adopted 4 launches that the service knows and the record had lost.\n"
-    found = sorted(x["project_launch_guid"] for x in json.loads((folder / LOCKFILE).read_text())["launches"])
-    assert found == guids
-
-
-@pytest.mark.slow
-def test_after_an_older_lockfile_only_the_rest_is_sent(folder: Path, run: Run) -> None:
-    """With the ledger lost and an older lockfile checked out, apply adopts what was sent and sends the rest."""
-    run("apply", "--auto-approve", "--limit", "1", cwd=folder)
-    older = (folder / LOCKFILE).read_bytes()
-    run("apply", "--auto-approve", "--limit", "2", cwd=folder)
-    lose_ledger(folder)
-    (folder / LOCKFILE).write_bytes(older)
-    done = run("apply", "--auto-approve", cwd=folder)
-    assert done.stdout == "pulse: 1 recipient texted in 1 launch.\n"
-    assert len(json.loads((folder / LOCKFILE).read_text())["launches"]) == 4
 
 
 def test_plan_warns_of_a_record_that_looks_lost(folder: Path, run: Run) -> None:
@@ -96,49 +61,6 @@ def test_plan_says_that_the_service_does_not_count(folder: Path, run: Run) -> No
     assert planned.stderr == (
         "The service does not say how many launches it knows under the tag 'pulse-2026'.\n"
     )
-
-
-def test_foreign_launches_are_said(folder: Path, run: Run, serve: Serve) -> None:
-    """Launches under the tag that match nothing planned are named, and do not stop the run."""
-    with serve(folder, "--db", "service.sqlite") as environment:
-        query = {"username": environment["RUNNER_USERNAME"], "api_key": environment["RUNNER_API_KEY"]}
-        sent = requests.post(
-            f"{environment['RUNNER_BASE_URL']}/api/send", params=query, timeout=10,
-            json={"phone": ["+14155550190"], "text": "Hello", "tag": "pulse-2026"},
-        ).json()  # fmt: skip
-        done = run("apply", "--auto-approve", *SHORT, cwd=folder, env=environment)
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
-    assert (
-        "Warning: pulse: no record explains 1 launch known to the service, first: "
-        f"{sent['project_launch_guid']}. They reached nobody who is to be texted\n"
-    ) in done.stderr
-
-
-def test_an_intent_of_a_dead_run_is_adopted(folder: Path, run: Run) -> None:
-    """An intent without an outcome whose launch the service lists turns out to be sent."""
-    run("apply", "--auto-approve", cwd=folder)
-    edit_ledger(folder, "UPDATE launches SET state = 'intent', project_launch_guid = NULL, outcome_at = NULL")
-    (folder / LOCKFILE).unlink()
-    again = run("apply", "--auto-approve", *SHORT, cwd=folder)
-    assert (again.returncode, again.stdout) == (0, "pulse: nothing sent.\n")
-    assert again.stderr == "pulse: 4 launches of unknown outcome had been sent; recorded.\n"
-    assert len(json.loads((folder / LOCKFILE).read_text())["launches"]) == 4
-
-
-def test_an_intent_that_never_left_is_sent_after_the_window(folder: Path, run: Run) -> None:
-    """An intent whose launch is missing from two lists, a settle window apart, is sent again."""
-    run("apply", "--auto-approve", "--limit", "1", cwd=folder)
-    edit_ledger(
-        folder, "UPDATE launches SET state = 'unknown', project_launch_guid = NULL, tag = 'never-' || tag"
-    )
-    (folder / LOCKFILE).unlink()
-    (folder / ".runner/sandbox/service.sqlite").unlink()
-    again = run("apply", "--auto-approve", *SHORT, cwd=folder)
-    assert again.stdout == "pulse: 4 recipients texted in 4 launches.\n"
-    assert (
-        "pulse: waiting 0.1 s, so that nobody is texted twice: the service may still have to list launches of "
-        "unknown outcome.\n"
-    ) in again.stderr
 
 
 def make_partial(folder: Path, run: Run) -> dict[str, Any]:
@@ -235,35 +157,3 @@ def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run
     )
     adopted = run("resolve", "--launch", key, "--adopt", guid, cwd=folder)
     assert (adopted.returncode, adopted.stderr) == (0, f"Recorded: {key} (1 recipient) was sent.\n")
-
-
-NO_SUCH = "Error: {} the launches of unknown outcome\n  `runner resolve` lists them\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (["--adopt", "g", "--not-sent"], 64, "Error: --adopt and --not-sent contradict each other\n"),
-        (["--not-sent"], 1, NO_SUCH.format("there is no such launch among")),
-        (["--adopt", "g"], 1, NO_SUCH.format("the service's launch g may be none of")),
-    ],
-)
-def test_resolve_needs_something_to_resolve(
-    folder: Path, run: Run, arguments: list[str], code: int, message: str
-) -> None:
-    """What contradicts itself or names nothing is refused."""
-    done = run("resolve", *arguments, cwd=folder)
-    assert (done.returncode, done.stderr) == (code, message)
-
-
-def test_nothing_to_resolve(folder: Path, run: Run) -> None:
-    """Without unclear outcomes, resolve says so."""
-    done = run("resolve", cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "Nothing is unresolved.\n")
-
-
-def test_a_wrong_duration_is_a_mistake_on_the_command_line(folder: Path, run: Run) -> None:
-    """Durations have a unit."""
-    done = run("apply", "--settle-window", "60", cwd=folder)
-    assert done.returncode == 64
-    assert "'60' is not a duration: write for example 500ms, 10s or 2m" in done.stderr

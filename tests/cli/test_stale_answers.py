@@ -115,30 +115,6 @@ def test_whoever_has_answered_meanwhile_is_not_reminded(pulse: Pulse) -> None:
     assert after.stderr == ""
 
 
-@pytest.mark.slow
-def test_the_others_are_reminded_once_it_is_known(pulse: Pulse) -> None:
-    """After the reading those who have not answered get their reminder, and nobody else."""
-    pulse.pass_days(1)
-    pulse.answer("0.5")
-    pulse.pass_days(2)
-    assert pulse.run("apply", "--auto-approve").stdout == "pulse: nothing sent.\n"
-    pulse.run("reconcile")
-    left = COUNT - pulse.count_answered()
-    assert 0 < left < COUNT
-    texted = f"pulse: {left} recipients texted in {left} launches.\n"
-    assert pulse.run("apply", "--auto-approve").stdout == texted
-
-
-def test_before_the_wait_is_over_nothing_is_missed(pulse: Pulse) -> None:
-    """A reading before the reminder is due keeps nobody waiting yet: they are deferred, without a warning."""
-    pulse.pass_days(1)
-    early = pulse.run("apply", "--auto-approve")
-    assert early.stderr == ""
-    assert early.stdout.startswith(f"pulse: nothing sent, {COUNT} recipients deferred")
-    assert pulse.plan_nudge()["deferred"] == COUNT
-    assert "waits for answers" not in pulse.run("status").stderr
-
-
 def test_status_names_what_was_not_read(pulse: Pulse, check_json: CheckJson) -> None:
     """It is the message whose answers are wanted, in every format, until they have been read."""
     said = "A follow-up is due, and waits for answers to be read: pulse/ask. `runner reconcile` reads them.\n"

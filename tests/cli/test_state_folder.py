@@ -64,23 +64,6 @@ def test_a_full_disk_leaves_no_file_that_ignores_nothing(repository: Path) -> No
     assert list_untracked(repository) == ""
 
 
-def test_an_empty_file_is_written_anew(repository: Path) -> None:
-    """What an earlier version has left empty on a full disk ignores everything after the next run."""
-    (repository / ".runner").mkdir()
-    (repository / IGNORES).touch()
-    assert list_untracked(repository) != ""
-    make_state_folder()
-    assert list_untracked(repository) == ""
-
-
-def test_what_a_user_wrote_stays(repository: Path) -> None:
-    """A file with something in it is the user's own."""
-    (repository / ".runner").mkdir()
-    (repository / IGNORES).write_text("*\n!notes.md\n", encoding="utf-8")
-    make_state_folder()
-    assert (repository / IGNORES).read_text(encoding="utf-8") == "*\n!notes.md\n"
-
-
 CAMPAIGN = """\
 version: 1
 name: coffee

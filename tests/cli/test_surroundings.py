@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,10 +28,6 @@ LIVE = {
     "RUNNER_API_KEY": "a-key",
     "RUNNER_STATE_KEY": STATE_KEY,
 }
-NO_LOCKS = """\
-#include <errno.h>
-int flock(int descriptor, int operation) { errno = ENOLCK; return -1; }
-"""
 
 
 @pytest.fixture
@@ -60,18 +54,6 @@ def test_a_secret_that_ends_with_a_line_break_is_named(run: Run, place: Path, va
     assert shown.stdout == b"value"
 
 
-def test_a_socks_proxy_is_named(run: Run, place: Path) -> None:
-    """It is none that the program can use, and the one that can is named; going without works."""
-    environment = LIVE | {"HTTPS_PROXY": "socks5://secret@127.0.0.1:9"}
-    done = run("apply", "--auto-approve", cwd=place, env=environment)
-    assert done.stderr.endswith(
-        "\nError: the proxy for the target 'live' is a SOCKS proxy, and only HTTP proxies can be used\n"
-        "  name one in https_proxy, as in http://HOST:PORT, or the service's host in no_proxy\n"
-    )
-    done = run("doctor", cwd=place, env=environment | {"no_proxy": "sms.example.com"})
-    assert "SOCKS" not in done.stdout + done.stderr
-
-
 def test_gits_remedy_for_a_repository_of_another_user_is_shown(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,44 +78,6 @@ def test_a_campaign_file_with_too_long_a_name_is_named(run: Run, place: Path) ->
     assert "rename it: at most 200 bytes before its ending" in done.stdout
     file.rename(place / f"campaigns/{'a' * 200}.yaml")
     assert run("apply", "--auto-approve", cwd=place).returncode == 0
-
-
-def test_a_branch_called_master_is_named(run: Run, tmp_path: Path) -> None:
-    """The workflows run for main alone; the remedy renames it."""
-    subprocess.run(["git", "init", "-q", "-b", "master"], cwd=tmp_path, check=True)
-    done = run("init", cwd=tmp_path)
-    assert done.stderr == (
-        "Warning: the workflows send from main, and this work tree is on master\n"
-        "  rename it: `git branch -m main`, and make main the default branch on GitHub\n"
-    )
-    subprocess.run(["git", "branch", "-m", "main"], cwd=tmp_path, check=True)
-    assert run("init", cwd=tmp_path).stderr == ""
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_a_ledger_on_a_share_without_locks_is_named(run_process: Run, place: Path) -> None:
-    """SQLite would wait for a lock that never comes; elsewhere the same command works."""
-    library = place / "nolocks.so"
-    (place / "nolocks.c").write_text(NO_LOCKS, encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, place / "nolocks.c"], check=True)
-    done = run_process("apply", "--auto-approve", cwd=place, env={"LD_PRELOAD": str(library)})
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: the ledger ")
-    assert done.stderr.endswith(
-        " is on a file system without locks, as some network shares are\n"
-        "  name a place on this machine's own disk with --ledger, or a PostgreSQL server\n"
-    )
-
-
-def test_a_current_folder_that_is_gone_is_named(place: Path) -> None:
-    """A clone that was deleted beneath a shell is no fault of the program."""
-    command = f'cd {place} && rm -r "{place}" && exec {sys.executable} -m runner plan'
-    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.endswith(
-        "Error: the current folder is gone: it was deleted, or moved\n"
-        "  `cd` to the campaigns' repository; what was sent is recorded\n"
-    )
 
 
 def test_reports_are_cut_where_a_jobs_summary_ends(run: Run, place: Path) -> None:

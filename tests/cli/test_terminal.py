@@ -88,16 +88,6 @@ def test_a_served_sandbox_says_how_to_use_it(folder: Path) -> None:
     assert [line.partition(": ")[0] for line in shown.splitlines()] == ["url", "username", "api_key", stop]
 
 
-def test_the_law_fits_the_terminal(tmp_path: Path) -> None:
-    """At a terminal the legal hours are tables and folded lines; only addresses stay in one piece."""
-    code, shown = run_at_terminal(tmp_path, "law", columns=80)
-    assert code == 0
-    lines = [_STYLE.sub("", line) for line in shown.splitlines()]
-    assert "place          hours           holidays  texts        holds for       looked at" in lines
-    assert any(line.startswith("  US-CT: Conn. Gen. Stat. § 42-288a: Telephonic sales") for line in lines)
-    assert all(len(line) <= 80 or line.startswith("    https://") for line in lines)
-
-
 def test_a_terminal_gets_colour(folder: Path) -> None:
     """At a terminal without NO_COLOR the verdict is coloured."""
     code, shown = run_at_terminal(folder, "validate")
@@ -112,64 +102,9 @@ def test_no_color_is_heeded(folder: Path, command: str, code: int) -> None:
     assert (found, "\x1b" in shown) == (code, False)
 
 
-def test_problems_fold_between_words(folder: Path) -> None:
-    """What was found, and what to do, go on in the next line; elsewhere each stays one."""
-    file = folder / "campaigns/pulse.yaml"
-    file.write_text(f"introduction: Hi\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
-    code, shown = run_at_terminal(folder, "validate", columns=80)
-    assert code == 1
-    assert _STYLE.sub("", shown).splitlines()[:8] == [
-        "campaigns/pulse.yaml:1:1: error: `introduction` is not a key: did",
-        "  you mean `messages[].introduction` or `variants.arms[].introduction`?",
-        "  [key-unknown]",
-        "  | introduction: Hi",
-        "  | ^",
-        "    known here: version, name, renamed_from, tag, lockfile, vars, recipients,",
-        "      exclude, messages, export_columns, variants, score, schedule, limits,",
-        "      policy",
-    ]
-
-
-def test_a_caret_stands_below_its_place_at_a_narrow_terminal(folder: Path) -> None:
-    """The line of a problem is cut, not folded."""
-    file = folder / "campaigns/pulse.yaml"
-    file.write_text(f"introduction: Hi {'there ' * 9}\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
-    code, shown = run_at_terminal(folder, "validate", columns=40)
-    assert code == 1
-    lines = _STYLE.sub("", shown).splitlines()
-    at = lines.index("  | ^")
-    assert lines[at - 1] == "  | introduction: Hi there there there t"
-
-
-def add_follow_up(folder: Path) -> None:
-    """Give the campaign a second message, so that its tables have two rows."""
-    with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as file:
-        file.write("  - {id: thanks, after: {message: ask, wait: 1d}, text: Thanks}\n")
-
-
 def read_lines(shown: str) -> list[str]:
     """Return the lines that a terminal showed, without styles."""
     return [_STYLE.sub("", line).rstrip() for line in shown.splitlines()]
-
-
-@pytest.mark.slow
-def test_a_status_too_wide_for_the_terminal_is_a_table_each_campaign(folder: Path) -> None:
-    """The campaign's name stands above its messages."""
-    name = "anniversary-of-customers"
-    file = folder / "campaigns/pulse.yaml"
-    file.write_text(file.read_text(encoding="utf-8").replace("pulse", name), encoding="utf-8")
-    add_follow_up(folder)
-    code, shown = run_at_terminal(folder, "status", columns=36)
-    assert code == 0
-    lines = read_lines(shown)
-    start = lines.index(name)
-    assert lines[start : start + 5] == [
-        name,
-        "message  to send  sent  answered",
-        "────────────────────────────────",
-        "ask            4     0         0",
-        "thanks         0     0         0",
-    ]
 
 
 def test_apply_sends_nothing_without_a_yes(folder: Path) -> None:
@@ -179,38 +114,6 @@ def test_apply_sends_nothing_without_a_yes(folder: Path) -> None:
         assert code == 1
         assert _STYLE.sub("", shown).endswith("Error: you answered no: nothing was sent\r\n")
     assert not (folder / "campaigns/pulse.sandbox.lock.json").exists()
-
-
-@pytest.mark.slow
-def test_a_table_too_wide_for_the_terminal_is_turned_or_becomes_blocks(folder: Path) -> None:
-    """Headings and cells fold between words first; then columns are lines; then each row is a block, no zeros."""
-    _, shown = run_at_terminal(folder, "plan", columns=51)
-    assert [line.split() for line in read_lines(shown)[1:3]] == [
-        ["to"],
-        ["message", "rows", "duplicates", "excluded", "send", "segments"],
-    ]
-    add_follow_up(folder)
-    code, shown = run_at_terminal(folder, "plan", columns=36)
-    assert code == 0
-    lines = read_lines(shown)
-    start = lines.index("message         ask  thanks")
-    assert lines[start + 1 : start + 8] == [
-        "───────────────────────────",
-        "rows              6       6",
-        "duplicates        1       1",
-        "excluded          1       1",
-        "awaiting          0       4",
-        "to send           4       0",
-        "segments    8 to 16       0",
-    ]
-    lines = read_lines(run_at_terminal(folder, "plan", columns=22)[1])
-    start = lines.index("message: ask  rows: 6")
-    assert lines[start + 1 : start + 5] == [
-        "  duplicates: 1",
-        "  excluded: 1",
-        "  to send: 4",
-        "  segments: 8 to 16",
-    ]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import closing
 from datetime import UTC, datetime
@@ -67,8 +68,8 @@ def test_says_what_a_person_got_answered_and_gets_next(folder: Path, run: Run, c
         "    “How likely are you to recommend Acme?”\n"
         "    “Why?”\n"
         "    “Thank you!”\n"
-        "  ask: answered nps: 10 (TIME)\n"
-        "  ask: answered reason: Fine service (TIME)\n"
+        "  ask: answered nps, TIME: 10\n"
+        "  ask: answered reason, TIME: Fine service\n"
         "  remind: not now: opted out\n"
     )
     document = check_json(run("who", ADA, "--format", "json", cwd=folder).stdout, "who")
@@ -88,8 +89,8 @@ def test_a_text_s_lines_stand_below_each_other(folder: Path, run: Run) -> None:
     answer(folder, "10", "Fine\nservice")
     assert run("reconcile", cwd=folder).returncode == 0
     shown = run("who", ADA, cwd=folder).stdout
-    assert "    “Why?\n     In your words.”\n" in shown
-    assert re.search(r"answered reason: Fine\n     service \(\d{4}-\d\d-\d\d \d\d:\d\d UTC\)\n", shown)
+    assert "    “Why?\n    In your words.”\n" in shown
+    assert re.search(r"answered reason, \d{4}-\d\d-\d\d \d\d:\d\d UTC: Fine\n    service\n", shown)
 
 
 def test_an_excluded_person_and_a_stranger(folder: Path, run: Run) -> None:
@@ -142,6 +143,9 @@ def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) 
     (tmp_path / "campaigns/coffee.yaml").write_text(text.replace("name: tea", "name: coffee"), "utf-8")
     done = run("who", ADA, cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("Warning: coffee has no record, and 'tea', which no file has any more,")
+    assert done.stderr.startswith("Left out: coffee has no record, and 'tea', which no file has any more,")
     assert "  hi: sent " in done.stdout
     assert "  what it sends next is not known: a campaign could not be planned\n" in done.stdout
+    status = run("status", "--format", "json", cwd=tmp_path)
+    assert (status.returncode, status.stderr.startswith(done.stderr)) == (1, True)
+    assert [one["planned"] for one in json.loads(status.stdout)["campaigns"][0]["messages"]] == [None]

@@ -15,7 +15,7 @@ from sqlalchemy import insert
 
 from runner.cluster import audience_scatter
 from runner.cluster.audience_scatter import choose_partitions
-from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
 from runner.cluster.folder import SharedFolder
 from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the rows of a source scattered to several files."""
-    monkeypatch.setattr(audience_scatter, "_GROUP", 16)
     monkeypatch.setattr(audience_scatter, "_FILE_ROWS", 64)
 
 
@@ -67,16 +66,11 @@ def list_deliveries(planned: Iterator[PlannedLaunch]) -> dict[tuple[str, str], t
     }
 
 
-def require_progress(stage: str, done: int, total: int) -> None:
-    """Require that no stage is said to have done more than there is."""
-    assert done <= total, stage
-
-
 def plan_in_partitions(
     workers: Executor, request: Callable[..., PlanRequest], folder: Path, problems: Problems
 ) -> CampaignPlan | None:
     whole = request(choose_partitions([request(1).campaign]))
-    return CampaignPlanner(workers, SharedFolder(str(folder)), require_progress).make_plan(whole, problems)
+    return plan_on_cluster(workers, SharedFolder(str(folder)), whole, problems)
 
 
 def require_equal(
@@ -198,14 +192,14 @@ def test_partitions_plan_what_one_process_plans(
     """In every situation that a plan tells apart, the same people get the same for the same reasons."""
     # No other campaign: `--plan` tells of those of the run by their files, and this ledger has no open sessions.
     alone = tuple(replace(one, planned=0, surveyed=False) for one in world.people)
-    world = replace(world, people=alone)
+    world = replace(world, people=alone, limit=None)
     with scratch() as folder:
         url = f"sqlite:///{folder / 'ledger.sqlite'}"
         monkeypatch.setenv("RUNNER_LEDGER", url)
         enter_world(world, url)
         loaded = world.load(campaign)
         planner = world.plan(campaign)
-        options = PlanOptions(limit=world.limit, ignore_time=world.ignore_time)
+        options = PlanOptions(ignore_time=world.ignore_time)
         is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
         lookup = LedgerLookup(
             key_variable="NO_KEY",
@@ -306,14 +300,12 @@ DAYS = st.sampled_from(("2026-03-01", "2026-04-01", "", "2999-01-01"))
     people=st.lists(st.tuples(FEW_PHONES, SOURCES, DAYS), max_size=80),
     plain=st.lists(FEW_PHONES, max_size=10),
     more=st.lists(st.tuples(FEW_PHONES, SOURCES), max_size=40),
-    limit=st.sampled_from((None, 3)),
 )
 @settings(max_examples=12, suppress_health_check=QUICK, deadline=None)
 def test_partitions_take_the_consent_of_the_last_rows(
     people: list[tuple[str, str, str]],
     plain: list[str],
     more: list[tuple[str, str]],
-    limit: int | None,
     campaign: Callable[..., Campaign],
 ) -> None:
     """Rows that contradict each other give the plan, the reasons and the notes that one process gives."""
@@ -323,7 +315,7 @@ def test_partitions_take_the_consent_of_the_last_rows(
         plain="phone\n" + "".join(f"{phone}\n" for phone in plain),
         more="phone,source\n" + "".join(f"{','.join(row)}\n" for row in more),
     )
-    options = PlanOptions(limit=limit)
+    options = PlanOptions()
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, PlanContext(NOON))
     with scratch() as folder:
 
@@ -347,23 +339,6 @@ def test_an_empty_audience_is_said_as_by_one_process(
         return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, out=out)
 
     require_equal(planner, request, tmp_path / "scratch")
-
-
-def test_a_limit_goes_by_the_order_of_the_audience(campaign: Callable[..., Campaign], tmp_path: Path) -> None:
-    """The first so many of those who get something get it, whatever partition they are in."""
-    table = make_rows(300).replace(",\n", ",Someone\n")
-    yaml = LACKING.format(more="").replace("vars: {}", "vars: {name: Yan}")
-    loaded = campaign(yaml, people="phone,name,tz\n", more=table, out="phone\n+14155550007\n")
-    for limit in (1, 2, 40, 1000):
-        options = PlanOptions(limit=limit)
-        context = PlanContext(NOON)
-        planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, context)
-
-        def request(partitions: int, options: PlanOptions = options) -> PlanRequest:
-            out = SharedFolder(str(tmp_path / f"{options.limit}" / "set"))
-            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), partitions, out=out)
-
-        require_equal(planner, request, tmp_path / f"{limit}")
 
 
 @given(number=st.integers(1, 10**15), power=st.integers(0, 9))

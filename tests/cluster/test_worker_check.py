@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.cluster.address import Address
-from runner.cluster.dask_connection import check_workers, judge_worker, open_cluster, refuse_difference
-from runner.cluster.dask_engine import refuse_version
+from runner.cluster.dask_connection import check_workers, judge_worker, open_cluster
 from runner.cluster.folder import SharedFolder
-from runner.cluster.worker_environment import OWN as VARIABLES
 from runner.errors import ConfigurationError, RunnerError
 from tests.cluster import tasks
 from tests.cluster.asking import ask_workers
@@ -40,33 +38,26 @@ def test_workers_with_the_same_values_are_taken(local_cluster: Cluster, tmp_path
     assert caught.value.hint == "start it with the CHECKED of this process"
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message", "hint"),
-    [
-        ("RUNNER_LEDGER", None, "no RUNNER_LEDGER", "start it with the RUNNER_LEDGER of this process"),
-        (
-            "RUNNER_API_KEY",
-            "bb",
-            "another RUNNER_API_KEY than this process",
-            "start it without RUNNER_API_KEY",
-        ),
-    ],
-)
 def test_a_worker_that_differs_is_named_with_what_differs(
-    name: str, value: str | None, message: str, hint: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is said which worker, what of it, and what to do; never a value."""
-    own = {"RUNNER_LEDGER": "aa", "RUNNER_API_KEY": None}
-    with pytest.raises(ConfigurationError) as caught:
-        refuse_difference(WORKER, {**own, name: value}, own)
-    assert (caught.value.message, caught.value.hint) == (f"the worker {WORKER} has {message}", hint)
-    other = refuse_version(WORKER, "Python", "3.12", "3.11")
-    assert other.message == f"the worker {WORKER} has Python 3.12, and this is 3.11"
+    folder = SharedFolder(str(tmp_path))
+    folder.write("workers.key", b"key")
+    monkeypatch.setenv("THEIRS", "s3cret")
+    cases: tuple[tuple[dict[str, str | None], str, str], ...] = (
+        ({"MISSING": "aa"}, "no MISSING", "start it with the MISSING of this process"),
+        ({"THEIRS": None}, "another THEIRS than this process", "start it without THEIRS"),
+    )
+    for own, reason, hint in cases:
+        found = judge_worker(WORKER, folder, own)
+        assert found is not None
+        assert (found.message, found.hint) == (f"the worker {WORKER} has {reason}", hint)
 
 
 def test_a_worker_that_does_not_see_the_folder_is_named(tmp_path: Path) -> None:
     """What is put there is not on its machine."""
-    found = judge_worker(WORKER, SharedFolder(str(tmp_path)), {}, VARIABLES)
+    found = judge_worker(WORKER, SharedFolder(str(tmp_path)), {})
     assert found is not None
     assert found.message == f"the worker {WORKER} does not see what is put into {tmp_path}"
     assert found.hint == "name a folder that all workers reach, with --scratch or RUNNER_SCRATCH"

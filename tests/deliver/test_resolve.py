@@ -50,7 +50,7 @@ def test_what_is_held_is_shown_with_what_settling_it_would_do(
     assert (shown.code, shown.err) == (4, "")
     lines = shown.out.splitlines()
     assert lines[:2] == [
-        "pulse/ask  2 launches that no record explains, 2 recipients held",
+        "pulse/ask: 2 launches that no record explains, 2 recipients held",
         "  under the tag 'pulse-2026', with another text, or to other people, than this campaign plans",
     ]
     assert [guid in shown.out for guid in faulty.guids] == [True, True, False]

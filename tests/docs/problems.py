@@ -22,12 +22,55 @@ _PROBLEM = re.compile(
     re.MULTILINE,
 )
 _LONGEST = 160
+_BY_REGION = "write it as in +14155550101, or say which country's numbers these are: `region`, or --region"
+WITHOUT_CASE = {
+    "campaign-file-name": (
+        "the file's name is too long: its lockfile, which is named after it, could not be written",
+        "rename it: at most 200 bytes before its ending; `name:` keeps its record",
+    ),
+    "campaign-unreadable": ("this file cannot be read: Permission denied", None),
+    "csv-unreadable": ("this file cannot be read: Permission denied", None),
+    "opt-out-phone-invalid": ("the phone '0791234567' is refused: it needs its country code", _BY_REGION),
+    "parquet-cell": (
+        "a cell of this row is longer than 10,000 characters",
+        "shorten it, or leave the column out",
+    ),
+    "parquet-large": (
+        "this file takes more than 512 MiB to read",
+        "write it with smaller row groups",
+    ),
+    "parquet-type": (
+        "the column `tags` is of the type VARCHAR[], whose values are no cells of a table",
+        "write it as text, number, date or boolean",
+    ),
+    "parquet-unreadable": ("this file is not Parquet, or damaged", None),
+    "recipient-consent-changed": (
+        "line 2 of people.csv says no consent of the same phone: the last row decides",
+        "write newer rows below older ones, and newer sources below older ones",
+    ),
+    "targets-outside": ("this is a link out of the repository, or to a hidden file, and is not read", None),
+    "targets-unreadable": ("this file cannot be read: Permission denied", None),
+    "targets-variable": (
+        "`targets.live.api_key_env` names a variable that is not known to have a credential",
+        "call it RUNNER_API_KEY or RUNNER_*_API_KEY",
+    ),
+    "url-library": (
+        "s3://bucket/people.csv needs fsspec, which is not installed",
+        "install the extra `cluster`",
+    ),
+    "value-refused": ("`name` is not allowed", None),
+}
+"""Message and hint of codes that no case has: most hang on the machine."""
+_NOTES = {"recipient-consent-changed"}
 
 
 def render_explanations() -> str:
     """Return the file of explanations, an object by code."""
     found = {code: _explain(problem, case) for code, (problem, case) in sorted(_choose_examples().items())}
-    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+    for code, (message, hint) in WITHOUT_CASE.items():
+        severity = "note" if code in _NOTES else "error"
+        found[code] = {"severity": severity, "message": message, "hint": hint, "file": None, "change": []}
+    return json.dumps(dict(sorted(found.items())), ensure_ascii=False, indent=1) + "\n"
 
 
 @cache

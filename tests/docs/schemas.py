@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from runner.cli.output.sandbox import ListedNumbers, Reset, SavedSnapshot, ShownClock, Simulation
+from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.plan.documents import PlanDocument
 from runner.report.documents.formats import ReportedCampaign
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
@@ -43,7 +43,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "plan": ("Plan", (PlanDocument,)),
     "report": ("Campaign report", (ReportedCampaign,)),
     "preview": ("Preview", (PreviewDocument,)),
-    "sandbox": ("The sandbox", (Simulation, ListedNumbers, SavedSnapshot, Reset, ShownClock)),
+    "sandbox": ("The sandbox", (Simulation, ShownClock)),
     "reconcile": ("Reconciliation", (Reconciliation,)),
     "resolve": ("Launches that may have reached people", (UnresolvedDocument,)),
     "validate": ("Validation", (ValidationDocument,)),

@@ -177,16 +177,15 @@ def test_what_the_manifests_start_is_a_cluster(
     (variables,) = [block.content for block in read_blocks(PAGE) if "COMM__TLS__CA_FILE" in block.content]
     named = dict(re.findall(r"(DASK_\w+)=(\S+)", variables))
     named = {name: value.replace("/tls", str(certificates)) for name, value in named.items()}
-    campaign = tmp_path / "campaigns" / "pulse.yaml"
-    campaign.parent.mkdir()
-    campaign.write_text(
-        "version: 1\nname: pulse\nrecipients:\n  - phone: '+14155550101'\n"
-        "messages:\n  - {id: ask, text: 'Hello? Reply STOP to opt out.'}\n",
-        encoding="utf-8",
-    )
     address = f"tls://127.0.0.1:{ports['8786']}"
+    code = (
+        "from runner.cluster.address import Address\n"
+        "from runner.cluster.dask_connection import open_cluster\n"
+        f"with open_cluster(Address({address!r}), {{}}) as cluster:\n"
+        "    print(*cluster.run(abs, [(-1,)]))\n"
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "runner", "validate", "--cluster", address],
+        [sys.executable, "-c", code],
         cwd=tmp_path,
         env={**os.environ, **named},
         check=False,
@@ -194,7 +193,7 @@ def test_what_the_manifests_start_is_a_cluster(
         text=True,
         timeout=100,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "(0, 1)\n", done.stderr
     with socket.create_connection(("127.0.0.1", ports["8786"]), timeout=_PATIENCE_S) as plain:
         plain.settimeout(2)
         with pytest.raises(TimeoutError):

@@ -130,39 +130,9 @@ def hostile(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "format_",
-    [
-        "json",
-        "github",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("human", "markdown", "sarif")),
-    ],
-)
-def test_only_our_annotations_are_commands(hostile: Path, format_: str) -> None:
-    """`validate` of a hostile campaign gives no command but its own annotations."""
-    done = start_runner(hostile, "validate", "--format", format_, GITHUB_ACTIONS="true")
-    found = find_github_commands(done.stdout, registered=None)
-    assert {command.name for command in found} <= ({"error", "warning"} if format_ == "github" else set())
-    assert bool(found) == (format_ == "github")
-    assert find_github_commands(done.stderr, registered=None) == []
-    if format_ == "json":
-        assert "a##[error]b.yaml" in json.loads(done.stdout)["diagnostics"][0]["file"]
-    if format_ == "sarif":
-        assert "a%23%23%5Berror%5Db.yaml" in done.stdout.decode()
-
-
 def test_errors_on_standard_error_are_no_commands(hostile: Path) -> None:
     """A path in an error message is shown, not obeyed; what matters is both streams."""
     done = start_runner(hostile, "validate", "##[error]gone", GITHUB_ACTIONS="true")
     assert done.returncode == 64
     assert b"##\\u005berror]gone" in done.stderr
     assert find_github_commands(done.stderr, registered=None) == []
-
-
-def test_a_reader_that_has_gone_is_no_error(hostile: Path) -> None:
-    """`| head` ends quietly."""
-    command = f"{sys.executable} -m runner schema campaign | head -n 1"
-    done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command], cwd=hostile, capture_output=True, check=False
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"{\n", b"")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.report.sample import build_sample, build_waves
+from tests.report.sample import build_sample
 from tests.sandbox.inbox.conftest import browser
 
 if TYPE_CHECKING:
@@ -19,9 +19,3 @@ __all__ = ["browser"]
 def sample_report() -> CampaignReport:
     """A survey in two arms, a follow-up and a reminder."""
     return build_sample()
-
-
-@pytest.fixture(scope="session")
-def waves() -> tuple[CampaignReport, ...]:
-    """Four campaigns that ask the same question, not in the order of their sending."""
-    return build_waves()

@@ -23,12 +23,9 @@ from runner.report.question_model import (
     ResponseCount,
     SatisfactionScore,
     Score,
-    TextSummary,
-    WordCount,
 )
 from runner.report.scores import divide, wilson_interval
 from tests.report.sample import NO_TIMES, START, build_survey, replace
-from tests.report.sample_questions import times
 
 
 def build_unanswered(asked: int) -> QuestionReport:
@@ -72,7 +69,7 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         discrepancies=(),
         questions=(build_unanswered(sent),),
         audience=None,
-        volume=Volume(0, 0, 0),
+        volume=Volume(0),
         opt_outs=0,
         doubtful=0,
         dispositions=Dispositions(),
@@ -100,9 +97,7 @@ def build_hostile(text: str) -> CampaignReport:
             ResponseCount(text, text, 1, Fraction(1, 2)),
         ),
         csat=SatisfactionScore(Fraction(1, 2), 1, 2),
-        texts=TextSummary(2, Fraction(1), 1, (WordCount(text, 2),)),
         broke_off=1,
-        time_to_answer=times(2, 1, 2),
     )
     group = replace(
         sample.breakdowns[0].groups[0],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from runner.document import Part
 from runner.report.comparison import compare_arms
@@ -31,12 +31,7 @@ from runner.report.model import (
 )
 from runner.report.question_model import QuestionReport, Score, TimeSummary
 from runner.report.scores import divide, wilson_interval
-from tests.report.sample_questions import build_nps, build_questions, distribute, times
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from runner.report.question_model import Interval
+from tests.report.sample_questions import build_questions, distribute, times
 
 START = datetime(2026, 11, 18, 14, 0, 3, tzinfo=UTC)
 NO_TIMES = TimeSummary(0, None, None)
@@ -128,7 +123,7 @@ def build_survey() -> MessageReport:
             reserved=(Caveat("control_group", 50), Caveat("opted_out", 8), Caveat("no_consent", 2)),
             control_group=50,
         ),
-        volume=Volume(3391, 1988, 6958, 46, Fraction(3391, 1_000_000), Fraction(3391, 100)),
+        volume=Volume(3391, Fraction(3391, 1_000_000), Fraction(3391, 100)),
         opt_outs=14,
         doubtful=2,
         dispositions=dispositions,
@@ -166,7 +161,7 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         discrepancies=(),
         questions=(),
         audience=None,
-        volume=Volume(sent, sent, sent),
+        volume=Volume(sent),
         opt_outs=3,
         doubtful=0,
         dispositions=None,
@@ -201,10 +196,9 @@ def build_follow_up() -> MessageReport:
                 answers=37,
                 answer_rate=divide(37, 82),
                 distribution=distribute({"Yes, please": 21, "No": 16}),
-                time_to_answer=times(37, 380, 7300),
             ),
         ),
-        volume=Volume(201, 164, 246, None, None, None),
+        volume=Volume(201),
         dispositions=dispositions,
         response_rates=response_rates(dispositions, None),
         time_to_first_answer=times(37, 380, 7300),
@@ -250,31 +244,3 @@ def build_runs() -> tuple[RunReport, ...]:
         recipients=640,
     )
     return (traced, own)
-
-
-def build_wave(
-    campaign: str,
-    days_before: int,
-    counts: Sequence[int],
-    interval: Interval | None,
-) -> CampaignReport:
-    """Return an earlier campaign with the same first question, and nothing else."""
-    answered = sum(counts)
-    message = replace(
-        build_text("ask", 994, START - timedelta(days=days_before)),
-        participants_answered=answered,
-        response_rate=divide(answered, 994),
-        response_rate_interval=wilson_interval(answered, 994),
-        questions=(build_nps(counts, interval),),
-    )
-    return CampaignReport(campaign, "live", message.reconciled_at, (message,), answered, ())
-
-
-def build_waves() -> tuple[CampaignReport, ...]:
-    """Return four campaigns with the same first question, the sample among them, not in their order."""
-    return (
-        build_wave("customer-pulse-2026q3", 92, (9, 4, 6, 10, 14, 19, 28, 55, 79, 84, 95), (14.4, 29.6)),
-        build_sample(),
-        build_wave("customer-pulse-2026q1", 270, (25, 6, 9, 14, 20, 28, 40, 60, 70, 50, 45), (-20.9, -4.5)),
-        build_wave("customer-pulse-2026q2", 180, (12, 5, 8, 14, 15, 22, 31, 55, 74, 80, 84), (6.3, 22.1)),
-    )

@@ -10,9 +10,7 @@ from runner.report.question_model import (
     QuestionReport,
     ResponseCount,
     SatisfactionScore,
-    TextSummary,
     TimeSummary,
-    WordCount,
 )
 from runner.report.scores import divide, wilson_interval
 
@@ -63,7 +61,6 @@ def build_nps(counts: Sequence[int] = SCORES, interval: Interval | None = (19.9,
             interval=interval,
         ),
         broke_off=31,
-        time_to_answer=times(counted, 12 * 60 + 20, 5 * 3600 + 600),
     )
 
 
@@ -88,7 +85,6 @@ def build_service() -> QuestionReport:
         mean_interval=(3.69, 3.93),
         numeric_answers=371,
         broke_off=22,
-        time_to_answer=times(371, 41, 190),
     )
 
 
@@ -102,7 +98,6 @@ def build_contact() -> QuestionReport:
         answer_rate=divide(349, 371),
         distribution=distribute({"Sure": 262, "Rather not": 87}),
         broke_off=8,
-        time_to_answer=times(349, 22, 95),
     )
 
 
@@ -119,7 +114,6 @@ def build_visits() -> QuestionReport:
         mean_interval=(3.5, 4.5),
         numeric_answers=250,
         broke_off=40,
-        time_to_answer=times(254, 35, 140),
     )
 
 
@@ -131,16 +125,4 @@ def build_reason() -> QuestionReport:
         asked=254,
         answers=214,
         answer_rate=divide(214, 254),
-        texts=TextSummary(
-            214,
-            Fraction(38),
-            160,
-            (
-                WordCount("friendly", 61),
-                WordCount("waiting", 44),
-                WordCount("price", 23),
-                WordCount("clean", 12),
-            ),
-        ),
-        time_to_answer=times(214, 75, 420),
     )

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.campaign.scales import read_points, read_scale_point
-from runner.report.answers import OWN_WORDS, build_reader
+from runner.report.answers import build_reader
 from runner.report.facts import QuestionOutline, Scale
 from runner.source.quantity import read_number
 
@@ -127,7 +127,6 @@ def test_conclusions_are_recognised_as_the_service_does() -> None:
 def test_words_of_ones_own_are_not_kept(text: str) -> None:
     """A text that nobody could choose leaves no trace in a reading, whatever was asked."""
     freeform = QuestionOutline("q", "?", scale="text")
-    for question in (COLOURS, freeform, None):
+    for question in (COLOURS, freeform):
         reading = build_reader(question)(text, text)
         assert (reading.answer, reading.label, reading.number) == ("", None, None)
-    assert build_reader(None)(text, text) is OWN_WORDS

@@ -14,9 +14,9 @@ from runner.report.comparison import compare_arms, postpone_comparison
 from runner.report.documents.findings import (
     list_findings,
     list_scores,
-    list_volume,
     write_analysis,
     write_audience,
+    write_cost,
     write_holdout,
     write_opt_outs,
     write_suppressed,
@@ -145,43 +145,17 @@ def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: Ca
     assert (shares["Still queued"], shares["Ended"], shares["Opted out"]) == ("", "", "")
 
 
-@pytest.mark.parametrize(
-    ("volume", "queued", "sentences"),
-    [
-        (Volume(7, 7, 7), 0, ["7 renders, as forecast."]),
-        (Volume(9, 7, 20), 0, ["9 renders, within the forecast of 7 to 20."]),
-        (Volume(1, 7, 20), 0, ["1 render, fewer than the forecast of 7 to 20."]),
-        (Volume(1, 7, 7), 0, ["1 render, fewer than the forecast of 7."]),
+def test_cost_is_said_where_it_is_known() -> None:
+    """Renders are a part of the service's plan and of its price, as far as these are known."""
+    for volume, sentence in (
+        (Volume(9), ""),
+        (Volume(9, Fraction(1, 100)), "Together the renders are 1.0 % of the service’s plan."),
         (
-            Volume(2001, 7, 20, 1981),
-            0,
-            [
-                "2,001 renders, more than the forecast of 7 to 20.",
-                "1,981 renders asked a question again after an invalid answer.",
-            ],
+            Volume(9, Fraction(1, 100), Fraction(5, 2)),
+            "Together the renders are 1.0 % of the service’s plan, 2.50 US dollars of its price.",
         ),
-        (
-            Volume(9, 7, 20, None, Fraction(1, 100), Fraction(5, 2)),
-            0,
-            [
-                "9 renders, within the forecast of 7 to 20.",
-                "Together the renders are 1.0 % of the service’s plan, 2.50 US dollars of its price.",
-            ],
-        ),
-        (
-            Volume(9, 7, 20, None, Fraction(1, 100), None),
-            0,
-            [
-                "9 renders, within the forecast of 7 to 20.",
-                "Together the renders are 1.0 % of the service’s plan.",
-            ],
-        ),
-    ],
-)
-def test_renders_are_held_against_their_forecast(volume: Volume, queued: int, sentences: list[str]) -> None:
-    """Renders are within, below or above the forecast; cost is said where it is known."""
-    message = replace(build_survey(), volume=volume, sessions=Sessions(queued, 0, 0))
-    assert list(list_volume(message)) == sentences
+    ):
+        assert write_cost(replace(build_survey(), volume=volume)) == sentence
 
 
 def test_small_groups_are_counted_not_shown() -> None:

@@ -9,16 +9,15 @@ import pytest
 
 from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.breakdowns import OWN_WORDS_LABEL
+from runner.report.documents.formats import WRITERS
 from runner.report.facts import (
     CampaignFacts,
     MessageOutline,
     QuestionOutline,
     Scale,
     SessionFacts,
-    WayOutline,
 )
 from runner.report.model import CampaignReport, Dispositions, MessageReport
-from runner.report.question_model import TimeSummary
 from tests.report.counted import make_row, report_rows
 from tests.report.sample import replace
 
@@ -60,37 +59,14 @@ def test_a_funnel_follows_who_answered_without_concluding() -> None:
 
 
 def test_nobody_is_asked_whom_an_earlier_opt_out_blocks() -> None:
-    """Blocked sessions begin with no render: they were not asked, and hide no question that was asked again."""
+    """Blocked sessions begin with no render: they were not asked."""
     totals = replace(TOTALS, renders=9)
     sessions = SessionFacts(10, stopped=2, ended=6, blocked=2)
     facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": sessions})
     message = report_rows(
         facts, [make_row(f"p{number}", "first", "No", "2") for number in range(2)]
     ).messages[0]
-    assert (message.questions[0].asked, message.volume.asked_again) == (8, 1)
-
-
-def test_what_was_asked_again_is_not_known_after_an_opt_out() -> None:
-    """Services that take STOP for an answer ask on, and others do not."""
-    totals = replace(TOTALS, renders=13, results=1)
-    rows = [make_row("p", "first", "Yes"), make_row("q", "words", "STOP", "STOP", guid="stop")]
-    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),))
-    assert report_rows(facts, rows).messages[0].volume.asked_again == 1
-    assert report_rows(facts, rows, refusals=[(1, "stop")]).messages[0].volume.asked_again is None
-
-
-def test_times_to_answer_follow_the_order_of_each_arm() -> None:
-    """An arm that asks in another order is timed from the answer before in that order."""
-    ways = (WayOutline("a", (FIRST, SECOND)), WayOutline("b", (SECOND, FIRST)))
-    rows = [
-        make_row("p", "first", "Yes", arm="a", created="2026-11-20T09:00:10", guid="1"),
-        make_row("p", "second", "Red", arm="a", created="2026-11-20T09:00:30", guid="2"),
-        make_row("q", "second", "Red", arm="b", created="2026-11-20T09:00:20", guid="3"),
-        make_row("q", "first", "Yes", arm="b", created="2026-11-20T09:00:30", guid="4"),
-    ]
-    first, second = report_of(MessageOutline("ask", "tag", (FIRST, SECOND), ways), TOTALS, *rows).questions
-    times = [question.time_to_answer for question in (first, second)]
-    assert times == [TimeSummary(2, Fraction(10), Fraction(10)), TimeSummary(2, Fraction(20), Fraction(20))]
+    assert message.questions[0].asked == 8
 
 
 def test_where_question_orders_begin_changes_no_figure() -> None:
@@ -106,7 +82,7 @@ def test_where_question_orders_begin_changes_no_figure() -> None:
         )
         for given in orders
     ]
-    assert [question.tag for question in reports[0].questions] == ["first", "second", "words", "gone"]
+    assert [question.tag for question in reports[0].questions] == ["first", "second", "words"]
     assert reports[0] == reports[1] == reports[2]
 
 
@@ -162,35 +138,30 @@ def test_responses_the_campaign_does_not_have_are_appended() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "scale", "labels"),
-    [
-        ((("1", "Tea"), ("2", "Milk"), ("1", "Tea")), "choice", [("1", "Tea", 2), ("2", "Milk", 1)]),
-        ((("1", "0"), ("2", "1")), "choice", [("1", "0", 1), ("2", "1", 1)]),
-        ((("Ada", "Ada"),), "text", []),
-        ((("7", "7"), ("8", "8")), "text", []),
-        ((("1", "Tea"), ("my own", "my own")), "text", []),
-    ],
-)
-def test_questions_the_campaign_does_not_have_are_appended(
-    given: tuple[tuple[str, str], ...], scale: Scale, labels: list[tuple[str, str, int]]
-) -> None:
-    """An unknown tag becomes a question; it shows responses only if all of them were to choose from."""
-    rows = [make_row(f"p{number}", "old", text, answer) for number, (answer, text) in enumerate(given)]
+def test_answers_to_questions_the_campaign_does_not_have_are_counted_alone() -> None:
+    """Who gave them has answered; the tags are named, and no text of theirs is shown."""
+    rows = [make_row("p", "old", "Tea", guid="1"), make_row("p", "+14155550123", "x", guid="2")]
+    rows += [make_row("q", "old", "my own", "my own", guid="3")]
     message = report_of(SURVEY, TOTALS, *rows)
-    question = message.questions[-1]
-    assert (question.tag, question.scale, question.asked, question.answer_rate) == ("old", scale, None, None)
-    assert count_labels(message, -1) == labels
-    assert "“old”, which the campaign does not have" in message.discrepancies[0]
+    assert [question.tag for question in message.questions] == ["first", "second", "words"]
+    assert (message.participants_answered, message.results) == (2, 3)
+    assert message.discrepancies == (
+        "Answers to questions that the campaign does not have (“+14•••••••23”, “old”), left out here: 3.",
+    )
 
 
-def test_an_unknown_question_has_the_text_it_was_asked_with_most() -> None:
-    """The text of a question that only results know is the most frequent one, and the first of equals."""
-    texts = ("Tee?", "Tea?", "Tea?", "Tee?", "T?")
-    rows = [make_row(f"p{number}", "", "x", text=text) for number, text in enumerate(texts)]
-    message = report_of(SURVEY, TOTALS, *rows)
-    assert message.questions[-1].text == "Tea?"
-    assert "without a tag" in message.discrepancies[0]
+def test_phones_in_a_campaign_s_own_texts_are_masked_everywhere() -> None:
+    """A number in a question, a response or a scale's end is shown in no document."""
+    asked = QuestionOutline("q", "Call 415-555-0123?", ("No", "Maybe", "On +14155550199"), "csat")
+    outline = MessageOutline("ask", "tag", (asked,))
+    facts = CampaignFacts("pulse", "live", ((outline, replace(TOTALS, results=1)),))
+    report = report_rows(facts, [make_row("p", "q", "On +14155550199", "3")])
+    assert report.messages[0].questions[0].distribution[2].count == 1
+    for _, write in WRITERS.values():
+        text = write(report)
+        assert "555-01" not in text
+        assert "55501" not in text
+        assert "+14•" in text
 
 
 @pytest.mark.parametrize("outline", [SURVEY, MessageOutline("ask", "tag")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,7 +38,7 @@ def db(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         return tmp_path / "sandbox" / "service.sqlite"
     path: Path
     path, running = request.getfixturevalue("module_service")
-    MessagingService(running.url, running.username, running.api_key).start_over()
+    MessagingService(running.url, running.username, running.api_key).reset()
     return path
 
 
@@ -88,7 +88,7 @@ def call(address: ServiceAddress) -> Iterator[Callable[..., requests.Response]]:
 @pytest.fixture
 def patient_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let services wait a minute for receivers: on a busy machine a try within 5 s may be lost, and made again."""
-    monkeypatch.setattr(sender, "TIMEOUT", timedelta(minutes=1))
+    monkeypatch.setattr(sender, "TIMEOUT_S", 60)
 
 
 @pytest.fixture

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tests.second_hand import formulas
-from tests.second_hand.lives import FUNCTION_WORDS
 from tests.second_hand.tables import fold
-from tests.second_hand.times import time_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,8 +39,6 @@ def recount_question(one: Message, steps: Figures, question: dict[str, Any]) -> 
         "asked": steps["asked"][tag],
         "answer_rate": len(latest) / steps["asked"][tag] if steps["asked"][tag] else None,
         "broke_off": steps["broken"].get(tag),
-        "time_to_answer": time_answer(one, tag),
-        "texts": None if question.get("responses") else _describe_texts(latest, question),
     }
     if one.is_read:
         return whole
@@ -52,27 +47,11 @@ def recount_question(one: Message, steps: Figures, question: dict[str, Any]) -> 
     return empty | {"in_part": {"launches": int(one.sent.is_read.sum()), "question": part}}
 
 
-def recount_strange_questions(one: Message) -> list[Figures]:
-    """Return the questions that only answers know: which responses were chosen, and no more."""
-    known = {question["tag"] for question in one.questions}
-    strange = one.latest[~one.latest.tag.isin(known)]
-    found = []
-    for tag, latest in strange.groupby("tag"):
-        question = {"tag": tag, "text": STRANGE["text"], "scale": "choice", "responses": []}
-        counts = Counter(zip(latest.answer, latest.response, strict=True))
-        rows = [
-            {"answer": answer, "label": label, "count": count, "share": count / len(latest)}
-            for (answer, label), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-        ]
-        found.append(describe_question(question, latest) | {"distribution": rows})
-    return found
-
-
 def describe_question(question: dict[str, Any], latest: pd.DataFrame | None) -> Figures:
     scale = question.get("scale", "choice" if "responses" in question else "text")
     nothing = dict.fromkeys(
         ("asked", "answers", "answer_rate", "nps", "csat", "mean", "median", "mean_interval",
-         "numeric_answers", "texts", "broke_off", "time_to_answer", "in_part")
+         "numeric_answers", "broke_off", "in_part")
     )  # fmt: skip
     about = {"tag": question["tag"], "text": question["text"], "scale": scale, "distribution": []}
     if latest is None:
@@ -179,21 +158,4 @@ def _score_csat(question: dict[str, Any], numbers: Sequence[float]) -> Figures:
         "counted": counted,
         "interval": formulas.wilson(satisfied, counted) if counted else None,
         "top_two": [text for text, n in zip(question["responses"], points, strict=True) if n in top],
-    }
-
-
-def _describe_texts(latest: pd.DataFrame, question: dict[str, Any]) -> Figures:
-    # An answer that reads as a number on a scale of numbers is none in somebody's own words.
-    is_number = question.get("scale") == "number"
-    own = [text for text in latest.response if not (is_number and _read_number(text) is not None)]
-    words: Counter[str] = Counter()
-    for text in own:
-        plain = unicodedata.normalize("NFC", text.replace("’", "'").lower())
-        words.update({word for word in _WORD.findall(plain) if len(word) >= 3})
-    frequent = sorted((-n, word) for word, n in words.items() if n >= 5 and word not in FUNCTION_WORDS)
-    return {
-        "counted": len(own),
-        "median_length": float(np.median([len(text) for text in own])) if own else None,
-        "longest": max(map(len, own), default=0),
-        "words": [{"word": word, "participants": -n} for n, word in frequent[:20]],
     }

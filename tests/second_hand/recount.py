@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pandas as pd
 
 from tests.second_hand import formulas
 from tests.second_hand.groups import break_down, compare_arms
-from tests.second_hand.questions import SCORED, describe_question, recount_question, recount_strange_questions
+from tests.second_hand.questions import SCORED, describe_question, recount_question
 from tests.second_hand.tables import Matching, Within, gather, walk
 from tests.second_hand.times import list_days, measure_volume, time_first, time_nothing
 
@@ -36,28 +35,6 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "reconciled_launches": int(sent.is_read.sum()),
         "score": _pool(campaign, messages),
     }
-
-
-def recount_change(situation: Situation, before: dict[str, Any], after: dict[str, Any], tag: str) -> str:
-    """Return the sentence on the change of an NPS from one campaign to the next."""
-    reports = [recount(situation, campaign) for campaign in (after, before)]
-    scores = [_find_nps(report, tag) for report in reports]
-    (own, (low, high)), (other, (least, most)) = ((one["score"], one["interval"]) for one in scores)
-    change = own - other
-    ends = change - np.hypot(own - low, most - other), change + np.hypot(high - own, other - least)
-    chance = "this may be chance" if ends[0] <= 0 <= ends[1] else "more than chance would explain"
-    points, *shown = (f"{figure:+.1f}" for figure in (change, *ends))
-    interval = f"95 % interval of the change {shown[0]} to {shown[1]}"
-    return f"{after['name']} against {before['name']}: {points} points, {interval}: {chance}."
-
-
-def _find_nps(report: Figures, tag: str) -> Figures:
-    """Return the campaign's own score, else that of the message with the most answers."""
-    if report["score"] is not None and report["score"]["question"]["tag"] == tag:
-        return dict(report["score"]["question"]["nps"])
-    asked = (question for message in report["messages"] for question in message["questions"])
-    scores = [question["nps"] for question in asked if question["tag"] == tag]
-    return dict(max(scores, key=lambda nps: int(nps["counted"])))
 
 
 def _recount_message(one: Message) -> Figures:
@@ -104,10 +81,7 @@ def _recount_message(one: Message) -> Figures:
         "completion_rate": completed / answered if has_rate and answered else None,
         "renders": counts["renders"] if is_read else None,
         "results": known["results"],
-        "questions": [
-            *(recount_question(one, steps, question) for question in one.questions),
-            *recount_strange_questions(one),
-        ],
+        "questions": [recount_question(one, steps, question) for question in one.questions],
         "audience": one.situation.audiences.get((one.campaign["name"], message["id"])),
         "volume": measure_volume(one, counts["renders"]),
         "opt_outs": known["opt_outs"],

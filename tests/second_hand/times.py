@@ -8,27 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from tests.second_hand.tables import find_unreached
-
 if TYPE_CHECKING:
     from tests.second_hand.tables import Figures, Message
 
 
 def time_first(one: Message) -> Figures:
     return _summarise_times((one.answers["at"] - one.answers.start).groupby(one.answers.phone).min())
-
-
-def time_answer(one: Message, tag: str) -> Figures:
-    """From the latest answer to any question before it; of the first, from the start of the launch."""
-    gaps = []
-    for arm, way in one.ways.items():
-        tags = [question["tag"] for question in way.get("questions", ())]
-        before = tags[: tags.index(tag)] if tag in tags else tags
-        latest = one.latest[one.latest.arm == arm]
-        here = latest[latest.tag == tag].set_index("phone")
-        earlier = latest[latest.tag.isin(before)].groupby("phone")["at"].max()
-        gaps.append((here["at"] - earlier).dropna() if before else here["at"] - here.start)
-    return _summarise_times(pd.concat(gaps))
 
 
 def _summarise_times(gaps: pd.Series[pd.Timedelta]) -> Figures:
@@ -42,33 +27,12 @@ def time_nothing() -> Figures:
 
 
 def measure_volume(one: Message, renders: int) -> Figures:
-    least = most = 0
-    for arm, way in one.ways.items():
-        sent = int(one.sent[one.sent.arm == arm]["size"].sum())
-        opening = ("introduction" in way) + ("text" in way)
-        questions = len(way.get("questions", ()))
-        least += sent * (opening + bool(questions))
-        most += sent * (opening + questions + ("conclusion" in way))
     share = renders / one.situation.renders_max if one.is_read and one.situation.renders_max else None
     return {
         "renders": renders if one.is_read else None,
-        "forecast_min": least,
-        "forecast_max": most,
-        "asked_again": _count_asked_again(one),
         "plan_share": share,
         "cost_usd": None if share is None else share * one.situation.price,
     }
-
-
-def _count_asked_again(one: Message) -> int | None:
-    """Return the renders that no answer on record explains; None where nobody can tell who saw what."""
-    beginnings = {
-        ("introduction" in way, way["questions"][0]["tag"]) for way in one.ways.values() if one.questions
-    }
-    is_unclear = len(beginnings) > 1 and bool(find_unreached(one))
-    if not one.is_read or not one.questions or one.sent.empty or is_unclear or one.replies.refuses.any():
-        return None
-    return int(one.people.again.sum() + one.people.lost.sum())
 
 
 def list_days(one: Message) -> list[Figures]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 import subprocess
 from collections import Counter
 from dataclasses import dataclass, field
@@ -200,13 +199,6 @@ class World:
         return {
             name: json.loads((self.folder / f"reports/{name}.json").read_bytes()) for name in self.campaigns
         }
-
-    def read_index(self) -> str:
-        """Return the words of the page on two campaigns in which the question was asked."""
-        paths = ("campaigns/pulse.yaml", "campaigns/wave.yaml")
-        self.run("report", "--format", "html", "--out", "pages", *paths)
-        page = (self.folder / "pages/index.html").read_text(encoding="utf-8")
-        return re.sub(r"[\s\u2060]+", " ", re.sub("<[^>]*>", "", page))
 
     def describe(self) -> Situation:
         """Return what is known beside the lives."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pytest
@@ -236,15 +236,6 @@ def test_a_place_is_known_by_a_rule_for_what_is_sent() -> None:
     assert not LAW.knows_any(("DE",), "VOICE")
     assert LAW.knows_any(("US-CA", "JM"), "SMS")
     assert not LAW.knows_any((), "SMS")
-
-
-def test_sources_that_nobody_has_looked_at_for_a_year_are_named() -> None:
-    """A look is recent for a year; a day later its rule is stale."""
-    oldest = min(rule.looked_at for rule in LAW.rules)
-    first = [rule for rule in LAW.rules if rule.looked_at == oldest]
-    assert LAW.list_stale(oldest + timedelta(days=365)) == ()
-    assert list(LAW.list_stale(oldest + timedelta(days=366))) == first
-    assert LAW.list_stale(LAW.checked + timedelta(days=366)) == LAW.rules
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner.cli.command import Group
-from runner.cli.confirmation import APPROVAL, require_approval, review_replies
-from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.confirmation import APPROVAL, require_approval
+from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, ledger_scope, region_option
-from runner.wording import count_words, printable, show_time
+from runner.cli.output.screen import print_blocks
+from runner.view.blocks import Section, Sentence, TableBlock
+from runner.wording import count_words, show_time
 from runner.workflow.records.opt_outs import (
     SOURCES,
     decide_replies,
@@ -22,12 +24,14 @@ from runner.workflow.records.opt_outs import (
     import_people,
     let_people_in,
     list_opt_outs,
-    review_opt_outs,
 )
 from runner.workflow.records.phones import PHONE_FORMS, PhoneReading
 
 if TYPE_CHECKING:
-    from runner.workflow.records.opt_outs import OptOutCommand, OptOutView
+    from collections.abc import Iterator, Sequence
+
+    from runner.view.blocks import Block
+    from runner.workflow.records.opt_outs import ListedReply, OptOutCommand, OptOutView
     from runner.workflow.scope import Scope
 
 _SCREEN = 20
@@ -76,7 +80,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     if format_ == "json":
         print_json(view.describe())
     else:
-        _write_list(view, with_texts=show_replies, shows_all=scope.verbose)
+        print_blocks(_show_list(view, with_texts=show_replies, shows_all=scope.verbose))
     return 0
 
 
@@ -141,17 +145,6 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     return _show_change("dismiss", decide_replies(scope, replies, "dismissed"), format_)
 
 
-@command.command(epilog="\b\nExample:\n  runner optouts review --target live")
-@ledger_scope
-def review(scope: Scope) -> int:
-    """Decide waiting replies, with one key each.
-
-    Shows one reply after the other, and saves each decision at once. Without a terminal, use
-    `list --show-replies`, `confirm` and `dismiss`.
-    """
-    return _show_change("review", review_opt_outs(scope, review_replies), "human")
-
-
 @command.command(
     "import",
     epilog="\b\nExamples:\n  runner optouts import stopped.csv --phone-column Mobile --region US\n"
@@ -213,7 +206,6 @@ _DONE = {
     "remove": "dismissed",
     "confirm": "confirmed",
     "dismiss": "dismissed",
-    "review": "decided",
 }
 
 
@@ -223,64 +215,56 @@ def _show_change(name: OptOutCommand, change: tuple[int, OptOutView], format_: s
     if format_ == "json":
         print_json(view.describe(name, changed, with_replies=False))
     else:
-        more = f" {_count_returning(view)}: `runner optouts list`." if view.returning else ""
-        print_prose(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}{more}")
+        print_prose(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}")
     return 0
-
-
-def _write_list(view: OptOutView, *, with_texts: bool, shows_all: bool) -> None:
-    print_prose(_sentence(view))
-    listed = view.listed if shows_all else view.listed[:_SCREEN]
-    if listed:
-        rows = [(one.fingerprint, show_time(one.since), SOURCES[one.source]) for one in listed]
-        print_table(("fingerprint", "since", "how it is known"), rows)
-    if len(listed) < len(view.listed):
-        print_prose(f"{len(view.listed) - len(listed):,} earlier ones: `runner optouts list -v`.")
-    if view.waiting:
-        if listed:
-            print_text()
-        _print_replies(view, "opt_out", with_texts=with_texts)
-        print_prose("Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.")
-    if view.returning:
-        if listed or view.waiting:
-            print_text()
-        print_prose(f"{_count_returning(view)}:")
-        _print_replies(view, "opt_in", with_texts=with_texts)
-        print_prose(
-            "Let its author in with `runner optouts confirm REPLY`, or not with "
-            "`runner optouts dismiss REPLY`."
-        )
-
-
-def _print_replies(view: OptOutView, asks: str, *, with_texts: bool) -> None:
-    replies = [one for one in view.describe().replies or () if one.asks == asks]
-    if not with_texts:
-        print_table(
-            ("reply", "found", "from"),
-            [(one.reply, show_time(one.found_at), _write_author(one.people)) for one in replies],
-        )
-        return
-    rows = [
-        (
-            one.reply,
-            f"{one.campaign}/{one.message}" if one.campaign else "",
-            printable(one.question or ""),
-            printable(one.text or ""),
-        )
-        for one in replies
-    ]
-    print_table(("reply", "campaign", "question", "what it says"), rows)
-
-
-def _write_author(people: int) -> str:
-    return "one person" if people == 1 else f"one of {people:,} people, all of them held"
 
 
 def _sentence(view: OptOutView) -> str:
     people = count_words(view.people, "person has", "people have")
     waiting = count_words(len(view.waiting), "doubtful reply waits", "doubtful replies wait")
-    return f"{view.target}: {people} opted out; {waiting} for a decision."
+    asking = f"{count_words(len(view.returning), 'reply asks', 'replies ask')} for texts again"
+    more = f" {asking}: `runner optouts list`." if view.returning else ""
+    return f"{view.target}: {people} opted out; {waiting} for a decision.{more}"
 
 
-def _count_returning(view: OptOutView) -> str:
-    return f"{count_words(len(view.returning), 'reply asks', 'replies ask')} for texts again"
+def _show_list(view: OptOutView, *, with_texts: bool, shows_all: bool) -> Iterator[Block]:
+    yield Sentence(_sentence(view))
+    listed = view.listed if shows_all else view.listed[:_SCREEN]
+    rows = [(one.fingerprint, show_time(one.since), SOURCES[one.source]) for one in listed]
+    yield TableBlock(("fingerprint", "since", "how it is known"), rows, figures=False)
+    if len(listed) < len(view.listed):
+        yield Sentence(f"{len(view.listed) - len(listed):,} earlier ones: `runner optouts list -v`.")
+    for asks, (title, remedy) in _ASKED.items():
+        replies = [one for one in view.describe().replies or () if one.asks == asks]
+        if replies:
+            yield Section(title, [_tabulate(replies, with_texts=with_texts), Sentence(remedy)])
+
+
+_ASKED = {
+    "opt_out": (
+        "Doubtful replies",
+        "Decide with `runner optouts confirm REPLY` or `runner optouts dismiss REPLY`.",
+    ),
+    "opt_in": (
+        "Replies that ask for texts again",
+        "Let the author in with `runner optouts confirm REPLY`, or not with `runner optouts dismiss REPLY`.",
+    ),
+}
+
+
+def _tabulate(replies: Sequence[ListedReply], *, with_texts: bool) -> TableBlock:
+    if with_texts:
+        texts = [
+            (one.reply, f"{one.campaign or ''}/{one.message or ''}", one.question or "", one.text or "")
+            for one in replies
+        ]
+        return TableBlock(("reply", "campaign", "question", "what it says"), texts, figures=False)
+    rows = [
+        (
+            one.reply,
+            show_time(one.found_at),
+            "one person" if one.people == 1 else f"one of {one.people:,} people, all of them held",
+        )
+        for one in replies
+    ]
+    return TableBlock(("reply", "found", "from"), rows, figures=False)

@@ -10,7 +10,7 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.console import print_json
-from runner.cli.options import CampaignPath, common_scope, format_option
+from runner.cli.options import common_scope, format_option
 from runner.cli.output.conversations import show_preview
 from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show_blocks
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     "  runner preview campaigns/customer-pulse.yaml --phone +14155550101\n"
     "  runner preview campaigns/customer-pulse.yaml --message ask --cases 10",
 )
-@click.argument(
-    "campaign_file", metavar="FILE", type=CampaignPath(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("campaign_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "--phone",
     metavar="PHONE",

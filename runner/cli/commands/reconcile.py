@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     help="Read all results again, and remove those that the service no longer lists from the ledger.",
 )
 def command(scope: Scope, format_: str, full: bool, accept: bool, drops: bool) -> int:
-    r"""Read counts and results of all launches into the ledger.
+    """Read counts and results of all launches into the ledger.
 
     Only new results are read, and stored ones are checked against the service's own counts. Exits with 3 if
     some launches could not be read, and with 1 if none could. Campaigns are independent: one that is invalid,
     or whose lists cannot be read, is left out, with exit code 3. If a campaign's file is gone, the campaign
     is named, and its launches are read like the others: its people may still opt out.
-    \f
+
     If the service counts more results than it lists, somebody may have answered or opted out unseen: the exit
     code is 3, follow-ups that depend on answers wait, and replies count as unread. A lasting difference can
     be accepted with --accept-differences; a new one makes them wait again.

@@ -9,7 +9,7 @@ import click
 
 from runner.cli.command import Command, special_option
 from runner.cli.options import target_scope
-from runner.cli.output.report import add_to_summary, choose_documents, print_reports, save_reports
+from runner.cli.output.report import add_to_summary, print_reports, save_reports
 from runner.errors import UsageError
 from runner.report.columns.answer_files import FileFormat, Shape
 from runner.report.documents.formats import WRITERS
@@ -53,13 +53,6 @@ ANSWER_FORMATS = {
     help="A format; may be repeated. answers.*: a row per person asked, a column per question; results.*: a "
     "row per result; github: as md, and in a GitHub job's summary, as far as it has room. Default: md.",
 )
-@special_option(
-    "--template",
-    "template_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Use your own Jinja2 template.",
-)
 @click.option(
     "--by",
     "columns",
@@ -92,7 +85,6 @@ def command(
     scope: Scope,
     reconcile_first: bool,
     formats: tuple[str, ...],
-    template_file: Path | None,
     columns: tuple[str, ...],
     least: int,
     include_pii: bool,
@@ -107,7 +99,7 @@ def command(
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]
-    documents = choose_documents(named if named or template_file else ("md",), template_file)
+    documents = {name: WRITERS[name] for name in dict.fromkeys(named or ["md"]) if name in WRITERS}
     _refuse_nonsense(answers, out, include_pii=include_pii)
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
 

@@ -8,17 +8,22 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
-from runner.cli.console import print_prose, print_table, show
-from runner.cli.encoding import print_text
+from runner.cli.console import show
 from runner.cli.options import format_option, target_scope
+from runner.cli.output.screen import print_blocks
+from runner.view.blocks import Column, Items, Section, Sentence, TableBlock
 from runner.wording import count_words, show_time
 from runner.workflow.resolve import Word, resolve_launches
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.view.blocks import Block
     from runner.workflow.resolve import ListedGroup, UnknownLaunch, Unresolved
     from runner.workflow.scope import Scope
 
 UNKNOWN_OUTCOMES = 4
+_COLUMNS = ("the service's launch", Column("started", "text"))
 _SHOWN = 5
 """Most launches of a group that are named."""
 
@@ -62,30 +67,22 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
         require_approval(question, is_approved=auto_approve)
 
     left = resolve_launches(scope, word, approve)
-    show(left, format_, {"human": _write_human})
+    show(left, format_, {"human": lambda found: print_blocks(_show(found))})
     return UNKNOWN_OUTCOMES if left else int(left.is_behind)
 
 
-def _write_human(left: Unresolved) -> None:
+def _show(left: Unresolved) -> Iterator[Block]:
     if not left:
-        print_prose("Nothing is unresolved.")
+        yield Sentence("Nothing is unresolved.")
     document = left.document
     for name in (case.campaign.name for case in left):
-        for launch in document.launches:
-            if launch.campaign == name:
-                _write_launch(launch)
-        for group in document.unexplained:
-            if group.campaign == name:
-                _write_group(group)
+        yield from (_show_launch(one) for one in document.launches if one.campaign == name)
+        yield from (_show_group(one) for one in document.unexplained if one.campaign == name)
 
 
-def _write_launch(launch: UnknownLaunch) -> None:
+def _show_launch(launch: UnknownLaunch) -> Section:
     people = count_words(launch.recipients, "recipient")
-    print_text(f"{launch.campaign}/{launch.message}  launch {launch.key}, {people}", bold=True)
-    print_prose(f"  about to be sent {show_time(launch.intent_at, to_second=True)}; {launch.detail}")
-    if not launch.candidates:
-        print_prose("  the service lists nothing that may be it; `runner apply` settles it")
-        return
+    when = show_time(launch.intent_at, to_second=True)
     rows = [
         (
             one.project_launch_guid,
@@ -96,17 +93,17 @@ def _write_launch(launch: UnknownLaunch) -> None:
         )
         for one in launch.candidates
     ]
-    print_table(("the service's launch", "started", "recipients", "of them ours", "text"), rows)
+    facts = [f"about to be sent {when}; {launch.detail}"]
+    if not rows:
+        facts.append("the service lists nothing that may be it; `runner apply` settles it")
+    columns = (*_COLUMNS, "recipients", "of them ours", Column("text", "text"))
+    title = f"{launch.campaign}/{launch.message}: launch {launch.key}, {people}"
+    return Section(title, [Items(facts), TableBlock(columns, rows)])
 
 
-def _write_group(group: ListedGroup) -> None:
-    names = f"{group.campaign}/{' or '.join(group.messages)}"
+def _show_group(group: ListedGroup) -> Section:
     launches = count_words(len(group.launches), "launch", "launches")
     people = count_words(group.recipients, "recipient")
-    print_text(f"{names}  {launches} that no record explains, {people} held", bold=True)
-    print_prose(
-        f"  under the tag {group.tag!r}, with another text, or to other people, than this campaign plans"
-    )
     rows = [
         (
             one.project_launch_guid,
@@ -116,11 +113,16 @@ def _write_group(group: ListedGroup) -> None:
         )
         for one in group.launches[:_SHOWN]
     ]
-    print_table(("the service's launch", "started", "kind", "recipients held"), rows)
-    if len(group.launches) > _SHOWN:
-        print_prose(f"  and {len(group.launches) - _SHOWN:,} more (--format json lists all)")
+    table = TableBlock((*_COLUMNS, Column("kind", "text"), "recipients held"), rows)
     choice = " --message ID" if len(group.messages) > 1 else ""
-    print_prose(
-        f"  --adopt-all{choice}: a run whose record is lost sent them; these people are not texted again"
+    ways = [
+        f"--adopt-all{choice}: a run whose record is lost sent them; these people are not texted again",
+        "--not-sent-all: somebody else sent them; the next `runner apply` texts these people",
+    ]
+    if len(group.launches) > _SHOWN:
+        ways.insert(0, f"and {len(group.launches) - _SHOWN:,} more (--format json lists all)")
+    about = f"under the tag {group.tag!r}, with another text, or to other people, than this campaign plans"
+    title = (
+        f"{group.campaign}/{' or '.join(group.messages)}: {launches} that no record explains, {people} held"
     )
-    print_prose("  --not-sent-all: somebody else sent them; the next `runner apply` texts these people")
+    return Section(title, [Items([about]), table, Items(ways)])

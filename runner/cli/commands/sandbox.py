@@ -12,16 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from runner.cli.command import Group, special_option
-from runner.cli.console import print_json, print_prose, print_table
+from runner.cli.console import print_json, print_prose
 from runner.cli.encoding import print_text
-from runner.cli.output.sandbox import (
-    ListedNumber,
-    ListedNumbers,
-    Reset,
-    SavedSnapshot,
-    ShownClock,
-    Simulation,
-)
+from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.errors import RunnerError
 from runner.sandbox.clock import parse_duration, read_clock, read_move
 from runner.sandbox.rehearsal.faults import FAULTS, Faults, parse_rates
@@ -133,8 +126,7 @@ Examples:
 def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
     """Let participants answer all open sessions.
 
-    They are simulated, in virtual time from now on, and the sandbox's clock follows them. The owners of magic
-    numbers do what they always do, at their time.
+    They are simulated, in virtual time from now on, and the sandbox's clock follows them.
     """
     if db is None and not sandbox_database().exists():
         raise RunnerError(
@@ -145,22 +137,6 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
     if document["results"] and db is None:
         words += "\nNext: `runner reconcile` reads the answers."
     _show(layout, Simulation(**document), words)
-
-
-@command.command(epilog="\b\nExamples:\n  runner sandbox numbers\n  runner sandbox numbers --format json")
-@FORMAT_OPTION
-def numbers(layout: str) -> None:
-    """List the magic numbers.
-
-    These phones have a fixed behaviour on every sandbox.
-    """
-    from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
-
-    rows = [(each.phone, each.name, each.does) for each in MAGIC_NUMBERS.values()]
-    if layout == "json":
-        print_json(ListedNumbers(tuple(ListedNumber(*row) for row in rows)))
-    else:
-        print_table(("phone", "name", "what it does"), rows)
 
 
 def _check_move(move: str | None) -> str | None:
@@ -193,10 +169,9 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     """Show, advance or reset the service's time.
 
     It advances by a duration, to a date or a time of day (UTC), or to what is due `next`: the next message or
-    reminder of `campaigns/`; without one, the end of a session or a text from a magic number. What falls due
-    on the way happens, and a running service follows at once. Only `reset`, which sets the time to this
-    machine's, moves it back, and only while no record is later than that, because records are listed in the
-    order of their creation.
+    reminder of `campaigns/`; without one, the end of a session. A running service follows at once.
+    Only `reset`, which sets the time to this machine's, moves it back, and only while no record is later than
+    that, because records are listed in the order of their creation.
     """
     from runner.sandbox.rehearsal.controls import ControlledSandbox
 
@@ -211,37 +186,20 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
     if move is not None:
         document, words = _act(db, "clock", advance=move if due is None else due.at.isoformat())
     if move == "next":
-        own = "Due now: a session has ended, or a magic number has written."
+        own = "Due now: a session has ended."
         words += f"\n{own if due is None else due.describe()}"
     _show(layout, ShownClock(**document), words)
 
 
-@command.command(epilog="\b\nExamples:\n  runner sandbox snapshot before-reminder")
-@click.argument("name")
+@command.command(epilog="\b\nExamples:\n  runner sandbox reset")
 @DB_OPTION
-@FORMAT_OPTION
-def snapshot(name: str, db: Path | None, layout: str) -> None:
-    """Keep the sandbox's whole state under NAME.
+def reset(db: Path | None) -> None:
+    """Delete all that was sent and answered, and set the clock to this machine's time.
 
-    It lies in the folder `snapshots` beside the database, and has phones, texts and the api_key. One of the
-    same name is replaced.
+    The credentials stay, and a running service continues, empty.
     """
-    document, words = _act(db, "snapshot", name=name)
-    _show(layout, SavedSnapshot(**document), f"{words} `runner sandbox reset --to {name}` goes back to it.")
-
-
-@command.command(epilog="\b\nExamples:\n  runner sandbox reset\n  runner sandbox reset --to before-reminder")
-@DB_OPTION
-@click.option("--to", "name", metavar="NAME", help="Go back to this snapshot.")
-@FORMAT_OPTION
-def reset(db: Path | None, name: str | None, layout: str) -> None:
-    """Delete all state, or go back to a snapshot.
-
-    Without --to everything that was sent and answered is deleted. The credentials stay, and a running service
-    continues with the new state.
-    """
-    document, words = _act(db, "reset", to=name)
-    _show(layout, Reset(**document), words)
+    _document, words = _act(db, "reset")
+    print_prose(words)
 
 
 def _act(db: Path | None, name: str, /, **values: object) -> ControlOutcome:

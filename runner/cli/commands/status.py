@@ -10,13 +10,11 @@ from runner.cli.command import Command
 from runner.cli.console import print_json
 from runner.cli.options import format_option, target_scope
 from runner.cli.output.screen import show_blocks
-from runner.cli.output.status import show_status
 from runner.workflow.observer import note
 from runner.workflow.status import find_project_status
 
 if TYPE_CHECKING:
     from runner.workflow.scope import Scope
-    from runner.workflow.status import StatusResult
 
 
 @click.command(
@@ -36,19 +34,10 @@ def command(scope: Scope, format_: str) -> int:
     if format_ == "json":
         print_json(result.document)
     elif result.statuses:
-        show_blocks(show_status(result.statuses), format_)
-    if not scope.quiet:
-        _note_gaps(result)
-    return int(result.has_failed)
-
-
-def _note_gaps(result: StatusResult) -> None:
-    """Note what is missing, and the command that brings it in."""
-    if result.unfilled:
-        unfilled = ", ".join(result.unfilled)
-        note(f"The ledger lacks launches that a lockfile has: {unfilled}. `runner reconcile` brings them in.")
-    if result.unread:
+        show_blocks(result.show(), format_)
+    if result.unread and not scope.quiet:
         unread = ", ".join(result.unread)
         note(
             f"A follow-up is due, and waits for answers to be read: {unread}. `runner reconcile` reads them."
         )
+    return int(result.has_failed)

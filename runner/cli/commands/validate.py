@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from runner.cli.command import Command
-from runner.cli.console import find_width, print_prose, show
+from runner.cli.console import print_prose, show
 from runner.cli.encoding import print_text
 from runner.cli.options import format_option, path_scope, rejected_option
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
@@ -35,8 +35,8 @@ def command(scope: Scope, format_: str, rejected: Path | None) -> int:
     Also checks the `targets.yaml` beside them. Texts are rendered for all recipients; nothing is sent and no
     service is called. Exits with 1 if there are errors.
 
-    The format `github` annotates lines of the pull request, and writes the rest to the log and the job's
-    summary; `sarif` is for code scanning.
+    The format `github` annotates lines of the pull request, and writes a table to the job's summary; `sarif`
+    is for code scanning.
     """
     found = validate_campaigns(scope)
     if rejected is not None:
@@ -53,7 +53,7 @@ def command(scope: Scope, format_: str, rejected: Path | None) -> int:
 
 def _write_human(found: Validation) -> None:
     problems, files = found.problems, len(found.files)
-    for line in human_lines(problems, width=find_width()):
+    for line in human_lines(problems):
         print_prose(line)
     verdict = click.style("Invalid", fg="red") if problems.error_count else click.style("Valid", fg="green")
     print_text(f"{verdict}: {count_words(files, 'campaign')}, {count_problems(problems)}.")

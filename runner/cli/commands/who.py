@@ -9,7 +9,8 @@ import click
 from runner.cli.command import Command
 from runner.cli.console import show
 from runner.cli.options import format_option, region_option, target_scope
-from runner.cli.output.person import write_person
+from runner.cli.output.person import show_person
+from runner.cli.output.screen import print_blocks
 from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
@@ -33,5 +34,5 @@ def command(scope: Scope, phone: str, region: str | None, format_: str) -> int:
     as of the last `runner reconcile`. Reads only, and calls no service.
     """
     found = find_person(scope, phone, region)
-    show(found, format_, {"human": write_person})
+    show(found, format_, {"human": lambda person: print_blocks(show_person(person))})
     return int(not found.is_complete)

@@ -72,10 +72,9 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         body = [Sentence(show_path(plan.campaign.file)), *show_campaign(plan)]
         pieces += _fold(f"{name}: {people} to text{f', {later}' if later else ''}", body)
         pieces.append(_example_piece(item))
-        found = [one for one in findings.differences.get(name, ()) if not one.is_empty]
-        pieces += _fold(
-            f"{name}: changes since it was sent", [block for one in found for block in show_difference(one)]
-        )
+        found = findings.differences.get(name, {}).items()
+        changes = [block for each in found if not each[1].is_empty for block in show_difference(*each)]
+        pieces += _fold(f"{name}: changes since it was sent", changes)
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 

@@ -1,20 +1,19 @@
-"""A person, for people: their texts, answers and opt-outs, and what comes next."""
+"""A person as blocks: their texts, answers and opt-outs, and what comes next."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.cli.console import print_prose
-from runner.cli.encoding import print_text
 from runner.errors import RunnerError
 from runner.reasons import REASONS
-from runner.view.blocks import Sentence
-from runner.wording import printable, show_time
+from runner.view.blocks import Items, ListItem, Section, Sentence
+from runner.wording import show_time
 from runner.workflow.records.opt_outs import SOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from runner.view.blocks import Block
     from runner.workflow.who import NextText, PersonCampaign, PersonDocument, ReceivedText
 
 _STATES = {
@@ -24,48 +23,39 @@ _STATES = {
 }
 
 
-def write_person(found: PersonDocument) -> None:
-    """Write all that is known of a person to standard output."""
-    print_text(f"{found.phone} on {found.target}", bold=True)
+def show_person(found: PersonDocument) -> Iterator[Block]:
+    """Yield all that is known of a person."""
+    yield Sentence(f"{found.phone} on {found.target}", "strong")
     if not found.opt_outs:
-        print_prose("Not opted out.")
+        yield Sentence("Not opted out.")
     for one in found.opt_outs:
-        print_prose(f"Opted out: {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
-    if not found.campaigns and found.is_complete:
-        print_prose("No campaign has anything of them, nor has them in its audience.")
-    elif not found.campaigns:
-        print_prose("No campaign that could be planned has anything of them, nor has them in its audience.")
+        yield Sentence(f"Opted out: {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
+    if not found.campaigns:
+        which = "campaign" if found.is_complete else "campaign that could be planned"
+        yield Sentence(f"No {which} has anything of them, nor has them in its audience.")
     for campaign in found.campaigns:
-        print_text("")
-        print_text(printable(campaign.name), bold=True)
-        for line in _list_lines(campaign, is_complete=found.is_complete):
-            print_prose(f"  {line}")
+        yield Section(campaign.name, [Items(list(_list_items(campaign, is_complete=found.is_complete)))])
 
 
-def _list_lines(campaign: PersonCampaign, *, is_complete: bool) -> Iterator[str]:
-    for one in campaign.received:
-        yield _write_received(one)
-        yield from (f"  “{_write_lines(text)}”" for text in one.texts or ())
+def _list_items(campaign: PersonCampaign, *, is_complete: bool) -> Iterator[ListItem]:
+    for text in campaign.received:
+        said = [line for one in text.texts or () for line in f"“{one}”".splitlines()]
+        yield ListItem(_describe_received(text), said)
     for answer in campaign.answers:
-        question = printable(answer.question_tag or answer.question_text)
-        when = printable(show_time(answer.created))
-        yield f"{answer.message}: answered {question}: {_write_lines(answer.answer)} ({when})"
-    for following in campaign.next:
-        yield _write_next(following)
+        question = answer.question_tag or answer.question_text
+        words, *more = answer.answer.splitlines() or [""]
+        when = show_time(answer.created)
+        yield ListItem(f"{answer.message}: answered {question}, {when}: {words}", more)
+    yield from (ListItem(_describe_next(one)) for one in campaign.next)
     if campaign.file is None and is_complete:
-        yield "the campaign's file is not here: what it sends next is not known"
+        yield ListItem("the campaign's file is not here: what it sends next is not known")
     elif campaign.file is None:
-        yield "what it sends next is not known: a campaign could not be planned"
+        yield ListItem("what it sends next is not known: a campaign could not be planned")
     elif not campaign.is_recipient:
-        yield "not in its audience: gets nothing more"
+        yield ListItem("not in its audience: gets nothing more")
 
 
-def _write_lines(text: str) -> str:
-    """Return a text with its further lines below its first one."""
-    return "\n     ".join(map(printable, text.splitlines()))
-
-
-def _write_received(text: ReceivedText) -> str:
+def _describe_received(text: ReceivedText) -> str:
     arm = f" ({text.arm})" if text.arm else ""
     if not text.is_certain:
         return f"{text.message}{arm}: tried {show_time(text.at)}; whether it arrived is not known"
@@ -73,7 +63,7 @@ def _write_received(text: ReceivedText) -> str:
     return f"{text.message}{arm}: sent {show_time(text.at)}{session}"
 
 
-def _write_next(text: NextText) -> str:
+def _describe_next(text: NextText) -> str:
     if text.disposition == "to_send":
         return f"{text.message}: sent by the next `runner apply`"
     due = f", not before {show_time(text.due)}" if text.due else ""
@@ -88,6 +78,6 @@ def sum_up(find: Callable[[], PersonDocument]) -> Sentence:
     except RunnerError as error:
         # The conversation is shown without a target, too.
         return Sentence(f"What they got, and get next, is not known: {error.message}")
-    lines = [line for one in found.campaigns for line in map(_write_received, one.received)]
-    lines += [_write_next(following) for one in found.campaigns for following in one.next]
+    lines = [line for one in found.campaigns for line in map(_describe_received, one.received)]
+    lines += [_describe_next(following) for one in found.campaigns for following in one.next]
     return Sentence(f"On {found.target}: {'; '.join(lines)}.")

@@ -5,77 +5,64 @@ A GitHub job shows them as annotations at lines of the pull request, as many as 
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import unicodedata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
 from runner.cli.encoding import fit_json, print_command, print_text
+from runner.cli.log import log_record
 from runner.git.command import hide_credentials
 from runner.github.job_summary import append_summary
+from runner.version import __version__
 from runner.wording import count_words, escape_markdown, escape_steering, hide_phones, printable
 from runner.workflow.campaigns import show_path
 from runner.workflow.failures import write_problem_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from runner.source.diagnostic import Diagnostic, Problems
     from runner.workflow.validate import Validation
 
-SHOWN_OF_A_SEVERITY = 10
-"""GitHub's limit for a step: 10 errors, 10 warnings, 10 notices; for a job 50 in all.
-
-https://docs.github.com/rest/checks/runs gives the 50 of one request,
-https://github.com/orgs/community/discussions/26680 those of a step.
-"""
-LONGEST = 4096
-"""Characters of a message; actions/runner, `ExecutionContext.cs`, cuts it off there."""
 _LEVELS: dict[str, str] = {"error": "error", "warning": "warning", "note": "notice"}
 """GitHub's words for severities in a workflow command."""
 _SHOWN = {".yaml", ".yml", ".j2"}
 """Endings of files whose lines are shown."""
 _LARGE = 1_000_000
 _WIDTH = 76
-"""Characters of a line that are shown, fewer at a narrow terminal."""
-_NARROWEST = 16
-"""Fewest characters of a line that are shown."""
+"""Characters of a line that are shown."""
 _MARGIN = "  | "
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
-def human_lines(problems: Problems, *, with_notes: bool = True, width: int | None = None) -> list[str]:
-    """Return the problems as lines for people, at a terminal of a width: place, fault, remedy."""
-    shown = [one for one in problems if with_notes or one.severity != "note"]
-    hidden = {one.code for one in problems} - {one.code for one in shown}
-    lines = list(_human_lines(shown, width))
-    lines += [
-        f"{printable(show_path(file))}: and {count:,} more [{code}]"
-        for code, file, count in problems.omitted()
-        if code not in hidden
-    ]
-    return lines
-
-
-def _human_lines(diagnostics: Iterable[Diagnostic], width: int | None = None) -> Iterator[str]:
+def human_lines(problems: Problems, *, with_notes: bool = True) -> Iterator[str]:
+    """Yield the problems as lines for people: place, fault, source line, remedy."""
     said: tuple[Path, str, str | None] | None = None
     files: dict[Path, list[str]] = {}
-    for diagnostic in diagnostics:
+    shown = [one for one in problems if with_notes or one.severity != "note"]
+    for diagnostic in shown:
         place = printable(f"{show_path(diagnostic.file)}:{diagnostic.line}:{diagnostic.column}")
         label = click.style(diagnostic.severity, fg=_COLOURS[diagnostic.severity], bold=True)
         yield f"{place}: {label}: {printable(diagnostic.message)} [{diagnostic.code}]"
-        yield from show_source(diagnostic, files, width)
+        yield from _show_source(diagnostic, files)
         advice = (diagnostic.file, diagnostic.code, diagnostic.hint)
         # One problem in many rows has one remedy, said once.
         if diagnostic.hint and advice != said:
             yield f"    {printable(diagnostic.hint)}"
         said = advice
+    hidden = {one.code for one in problems} - {one.code for one in shown}
+    for code, file, count in problems.omitted():
+        if code not in hidden:
+            yield f"{printable(show_path(file))}: and {count:,} more [{code}]"
 
 
-def show_source(problem: Diagnostic, files: dict[Path, list[str]], width: int | None = None) -> Iterator[str]:
+def _show_source(problem: Diagnostic, files: dict[Path, list[str]]) -> Iterator[str]:
     """Yield the line of a problem in a campaign or a template, and a caret below its place.
 
     Lines with people are not shown, and none of `targets.yaml`, where somebody may have written a password.
@@ -92,11 +79,9 @@ def show_source(problem: Diagnostic, files: dict[Path, list[str]], width: int | 
     masked, place = hide_credentials(hide_phones(line)), problem.column - 1
     # Something left out would move the caret.
     if len(masked) == len(line) and masked.strip() and "phone" not in masked:
-        # A line that is folded would leave its caret below another part.
-        shown = _WIDTH if width is None else min(_WIDTH, max(width - len(_MARGIN), _NARROWEST))
-        start = max(0, place - shown // 2)
+        start = max(0, place - _WIDTH // 2)
         before = printable(masked[start:place])
-        yield f"{_MARGIN}{before}{printable(masked[place : start + shown].rstrip())}"
+        yield f"{_MARGIN}{before}{printable(masked[place : start + _WIDTH].rstrip())}"
         wide = sum(unicodedata.east_asian_width(one) in "WF" for one in before)
         yield f"{_MARGIN}{' ' * (len(before) + wide)}^"
 
@@ -108,6 +93,16 @@ def _read_lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError):
         return []
+
+
+def log_problems(problems: Problems) -> None:
+    """Write a record of each problem but notes, which `validate` shows."""
+    for one in problems:
+        if one.severity != "note":
+            place: dict[str, Any] = {"file": str(one.file), "line": one.line, "column": one.column}
+            log_record(one.severity, one.message, code=one.code, **place, hint=one.hint)
+    for code, file, count in problems.omitted():
+        log_record("info", "more of the same problem", code=code, file=str(file), count=count)
 
 
 def count_problems(problems: Problems) -> str:
@@ -125,27 +120,6 @@ def problems_markdown(problems: Problems, files: int) -> str:
     for code, file, count in problems.omitted():
         text += f"\n{escape_markdown(show_path(file))}: and {count:,} more ({code})\n"
     return text
-
-
-def list_annotations(problems: Problems) -> tuple[list[str], list[Diagnostic]]:
-    """Return the workflow commands that annotate problems, and the kept problems that these only count.
-
-    Errors come first, then warnings, then notes. If a severity has more problems than are shown, its last
-    annotation counts the others.
-    """
-    totals = {"error": problems.error_count, "warning": problems.warning_count, "note": problems.note_count}
-    commands: list[str] = []
-    left: list[Diagnostic] = []
-    for severity, total in totals.items():
-        found = [diagnostic for diagnostic in problems if diagnostic.severity == severity]
-        shown = len(found) if total <= SHOWN_OF_A_SEVERITY else SHOWN_OF_A_SEVERITY - 1
-        commands += (annotation(one, workspace_path(one.file)) for one in found[:shown])
-        left += found[shown:]
-        if total > shown:
-            words = count_words(total - shown, f"more {severity}")
-            message = f"{words}: the job's summary and the step's log list them"
-            commands.append(_command(_LEVELS[severity], {"title": words}, message))
-    return commands, left
 
 
 def annotation(diagnostic: Diagnostic, file: str) -> str:
@@ -174,8 +148,7 @@ def workspace_path(file: Path) -> str:
 
 def _command(level: str, properties: dict[str, str], message: str) -> str:
     written = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
-    cut = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
-    return f"::{level} {written}::{_escape_data(cut)}"
+    return f"::{level} {written}::{_escape_data(message)}"
 
 
 def _escape_data(text: str) -> str:
@@ -193,18 +166,37 @@ def write_markdown(found: Validation) -> None:
 
 
 def write_github(found: Validation) -> None:
-    """Write annotations, the problems beyond their number, and a summary of the job."""
-    commands, left = list_annotations(found.problems)
-    for command in commands:
-        print_command(command)
-    for line in _human_lines(left):
-        print_text(line)
+    """Write an annotation for each problem, the gravest first, and a summary of the job.
+
+    GitHub shows the first 10 of a severity as annotations; the summary's table has the others.
+    """
+    for severity in _LEVELS:
+        for one in found.problems:
+            if one.severity == severity:
+                print_command(annotation(one, workspace_path(one.file)))
     append_summary(problems_markdown(found.problems, len(found.files)))
 
 
 def write_sarif(found: Validation) -> None:
-    """Write problems for code scanning."""
-    # Imported here: only SARIF needs compression and hashing.
-    from runner.cli.output.sarif import sarif_text
+    """Write problems as SARIF 2.1.0, for code scanning."""
+    run = {
+        "tool": {"driver": {"name": "sms-campaign-runner", "semanticVersion": __version__}},
+        "columnKind": "unicodeCodePoints",
+        "results": list(map(_list_result, found.problems)),
+    }
+    schema = "https://json.schemastore.org/sarif-2.1.0.json"
+    document = {"$schema": schema, "version": "2.1.0", "runs": [run]}
+    click.echo(fit_json(json.dumps(document, ensure_ascii=False, indent=2), sys.stdout))
 
-    click.echo(fit_json(sarif_text(found.problems), sys.stdout))
+
+def _list_result(problem: Diagnostic) -> dict[str, Any]:
+    place = {
+        "artifactLocation": {"uri": quote(os.fsencode(workspace_path(problem.file)))},
+        "region": {"startLine": problem.line, "startColumn": problem.column},
+    }
+    return {
+        "ruleId": problem.code,
+        "level": problem.severity,
+        "message": {"text": "\n".join(filter(None, (problem.message, problem.hint)))},
+        "locations": [{"physicalLocation": place}],
+    }

@@ -13,13 +13,11 @@ from runner.cli.encoding import fit_html, fit_json, leads_to_file, print_text
 from runner.errors import RunnerError
 from runner.github.job_summary import append_summary
 from runner.report.columns.answer_files import BOM
-from runner.report.documents.formats import WRITERS
 from runner.report.documents.index import write_index
-from runner.report.documents.template import write_with_template
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from runner.report.model import CampaignReport
@@ -29,20 +27,6 @@ _FITTING = {".json": fit_json, ".html": fit_html}
 if TYPE_CHECKING:
     ReportDocument = tuple[str, Callable[[CampaignReport], str]]
     """A format of reports: the ending of the file's name, and the function that writes it."""
-
-
-def choose_documents(formats: Iterable[str], template_file: Path | None) -> dict[str, ReportDocument]:
-    """Return the documents to write, by format; formats that are not in `WRITERS` are skipped.
-
-    `template_file` is a Jinja2 template of the user's own.
-
-    Raises:
-        RunnerError: it cannot be read.
-    """
-    documents = {name: WRITERS[name] for name in dict.fromkeys(formats) if name in WRITERS}
-    if template_file is not None:
-        documents["template"] = _read_template(template_file)
-    return documents
 
 
 def print_reports(reports: Sequence[CampaignReport], document: ReportDocument) -> None:
@@ -85,13 +69,3 @@ def _write(file: Path, text: str, *, quiet: bool) -> None:
         raise RunnerError(f"the report cannot be written to {file.parent}: {error.strerror}") from None
     if not quiet:
         note(f"Wrote {file}")
-
-
-def _read_template(file: Path) -> ReportDocument:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise RunnerError(f"the template {file} cannot be read: {reason}") from None
-    name = file.name.removesuffix(".j2")
-    return f".{name}", lambda report: write_with_template(report, text, file.name)

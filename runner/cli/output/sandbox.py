@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.document import Count, Document, Moment, Part
+from runner.document import Count, Document, Moment
 
 
 class SandboxDocument(Document, frozen=True):
@@ -33,52 +33,6 @@ class Simulation(SandboxDocument, frozen=True):
     opted_out: Count
     started: Moment
     ended: Moment
-
-
-class ListedNumber(Part, frozen=True):
-    """A phone that does the same on every sandbox.
-
-    Attributes:
-        phone: E.164; nobody has it.
-        name: what it is called.
-        does: what it does.
-    """
-
-    phone: str
-    name: str
-    does: str
-
-
-class ListedNumbers(SandboxDocument, frozen=True):
-    """The document that `runner sandbox numbers` writes.
-
-    Attributes:
-        numbers: phones that do the same on every sandbox.
-    """
-
-    numbers: tuple[ListedNumber, ...]
-
-
-class SavedSnapshot(SandboxDocument, frozen=True):
-    """The document that `runner sandbox snapshot` writes.
-
-    Attributes:
-        name: what it goes by.
-        bytes: its size.
-    """
-
-    name: str
-    bytes: Count
-
-
-class Reset(SandboxDocument, frozen=True):
-    """The document that `runner sandbox reset` writes.
-
-    Attributes:
-        reset_to: the snapshot that it went back to; None for an empty sandbox.
-    """
-
-    reset_to: str | None
 
 
 class ShownClock(SandboxDocument, frozen=True):

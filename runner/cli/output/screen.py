@@ -68,14 +68,8 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
                 _print_item(item, indent, err=err)
         case TableBlock(rows=rows):
             names = [head.name for head in block.heads]
-            is_grouped = len({row[0] for row in rows}) < len(rows)
-            print_table(
-                names,
-                [list(map(_write_cell, row)) for row in rows],
-                essential=block.essential,
-                is_grouped=is_grouped,
-                err=err,
-            )
+            cells = [list(map(_write_cell, row)) for row in rows]
+            print_table(names, cells, essential=block.essential or names, err=err)
         case Code(text, language):
             _print_code(text, language, indent, err=err)
         case Beside(left, right):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,9 @@ from sqlalchemy import Connection, Insert, Table, delete, false, func, insert, s
 
 from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement
-from runner.ledger.database import exclude_others, read_info
-from runner.ledger.engine import REFILL_HINT
+from runner.ledger.database import exclude_others
 from runner.ledger.results.result_feed import renew_edition
-from runner.ledger.tables import SCHEMA_VERSION, info, locks, metadata
+from runner.ledger.tables import info, locks, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -34,9 +32,7 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     Raises:
         LedgerError: the ledger is not empty, the other one has another schema, or either cannot be used.
     """
-    inserts = {
-        table: BulkStatement(partial(_insert, table), list(table.c.keys()), "last") for table in _TABLES
-    }
+    inserts = {table: BulkStatement(partial(_insert, table), list(table.c.keys())) for table in _TABLES}
     counts = dict.fromkeys(metadata.tables.keys() - {locks.name}, 0)
     with ledger.writing() as connection, closing(_iterate_rows(source)) as groups:
         exclude_others(connection)
@@ -56,21 +52,13 @@ def naming_source() -> Iterator[None]:
     try:
         yield
     except LedgerError as error:
-        hint = error.hint and re.sub("--ledger( (and|or) RUNNER_LEDGER)?", "--from", error.hint)
-        if hint == REFILL_HINT:
-            hint = "check --from: what it names is no ledger, or a damaged one; put back a backup of it"
+        hint = "check --from, which names the ledger to copy; if that is damaged, put back a backup of it"
         raise LedgerError(error.message, hint=hint) from None
 
 
 def _iterate_rows(source: Ledger) -> Generator[tuple[Table, list[dict[str, Any]]]]:
     # A generator, so that an error of the source is not taken for one of the new ledger.
     with naming_source(), source.reading() as connection:
-        version = read_info(connection, "schema")
-        if version != str(SCHEMA_VERSION):
-            raise LedgerError(
-                f"the ledger to copy has schema {version}, and this version of runner knows {SCHEMA_VERSION}",
-                hint="copy it with the version of runner that wrote it, into a new database",
-            )
         for table in _TABLES:
             query = select(table).execution_options(yield_per=_GROUP)
             with connection.execute(query) as found:

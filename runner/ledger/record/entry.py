@@ -51,9 +51,7 @@ _UNANSWERED = {
 }
 _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
-    lambda connection: insert_into(connection, launches),
-    [column.name for column in launches.c],
-    winner="first",
+    lambda connection: insert_into(connection, launches), [column.name for column in launches.c]
 )
 BARE = "other launches have its recipients"
 _NEXT_IDS = select(func.nextval(func.pg_get_serial_sequence(launches.name, launches.c.id.name))).select_from(
@@ -82,11 +80,11 @@ def _taking(is_free: ColumnElement[bool] | None) -> Callable[[Connection], Inser
     return compose
 
 
-CLAIM = BulkStatement(_taking(_IS_RELEASED), _CLAIMED, winner="first")
+CLAIM = BulkStatement(_taking(_IS_RELEASED), _CLAIMED)
 """Takes deliveries that are new or released; leaves the others untouched."""
 _ADOPT = BulkStatement(_taking(or_(_IS_RELEASED, _IS_UNRESOLVED)), _CLAIMED)
 """Takes those of unresolved launches as well, since this launch has certainly reached them."""
-_TAKE_OVER = BulkStatement(_taking(None), _CLAIMED, winner="last")
+_TAKE_OVER = BulkStatement(_taking(None), _CLAIMED)
 """Takes deliveries from any launch."""
 
 

@@ -45,15 +45,15 @@ _SUMMED = {
 
 
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
-    """Store results, replacing those that have changed, and return their number."""
+    """Store results, replacing those that have changed, and return the number of new or changed ones."""
     total, revision = 0, begin_revision(connection)
     names = [*StoredResult._fields, "revision"]
     for group in divide(rows, _BULK):
         # One look at all texts: hardly any needs to be changed.
         is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
         clear = group if is_clean else [[*map(_clean_value, row)] for row in group]
-        _STORE_RESULTS.run(connection, [dict(zip(names, (*row, revision), strict=True)) for row in clear])
-        total += len(group)
+        named = [dict(zip(names, (*row, revision), strict=True)) for row in clear]
+        total += _STORE_RESULTS.run(connection, named)
     return total
 
 
@@ -191,8 +191,8 @@ def _compose_sessions(connection: Connection) -> Insert:
     )
 
 
-_STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in sessions.c], winner="last")
-_STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c], winner="last")
+_STORE_SESSIONS = BulkStatement(_compose_sessions, [column.name for column in sessions.c])
+_STORE_RESULTS = BulkStatement(_compose_results, [column.name for column in results.c])
 
 
 def read_totals(

@@ -128,9 +128,9 @@ class AnswerFiles:
             [(*path, any(count_completed(outline, {path: 1}).values())) for path in paths],
         )
         self.engine.run(_KEEP_RESULTS, [outline.id])
-        if asked.tags:
+        if asked.questions:
             kept = _Kept(outline.id, f"kept_{len(self._kept)}", dict(_name_columns(outline, asked)))
-            self.engine.run(self._gather_people(kept, len(asked.tags)))
+            self.engine.run(self._gather_people(kept, len(asked.questions)))
             self._kept.append(kept)
 
     def write(self, shape: Shape, file_format: FileFormat, file: Path) -> None:
@@ -201,7 +201,6 @@ class AnswerFiles:
                 is_time = is_csv and column in _TIMES
                 columns.append((_write_time(cell) if is_time else cell, before + name))
         columns += [(f"members.value_{number}", name) for name, number in self.columns]
-        # A tag that only results know is any text of the service.
         names = distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
         cells = (f"{cell} AS {_name(name)}" for (cell, _), name in zip(columns, names, strict=True))
         people = " UNION ".join(f"SELECT participant FROM {kept.table}" for kept in self._kept)
@@ -233,10 +232,10 @@ def _name_columns(outline: MessageOutline, asked: Asked) -> Iterator[tuple[str, 
         yield "arm", "arm"
     for name in ("asked_at", "disposition", "first_answered_at"):
         yield name, name
-    for place, tag in enumerate(asked.tags):
-        yield f"answer_{place}", tag or "untagged"
-        if place < len(asked.questions) and _has_values(asked.questions[place]):
-            yield f"point_{place}", f"{tag}.value"
+    for place, question in enumerate(asked.questions):
+        yield f"answer_{place}", question.tag
+        if _has_values(question):
+            yield f"point_{place}", f"{question.tag}.value"
 
 
 def _write_time(time: str) -> str:

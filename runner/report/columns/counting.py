@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from runner.report.answers import LEAST_LENGTH
 from runner.report.columns.engine import quote
 from runner.report.columns.question_columns import (
     Asked,
@@ -32,28 +31,16 @@ if TYPE_CHECKING:
     from runner.report.facts import ScoreOutline
 
 
-_ANSWER = "{'us': created_us, 'tie': tie, 'reading': reading, 'is_kept': is_kept, 'characters': characters}"
-LEAST_PARTICIPANTS = 5
-"""Words that fewer participants used are not counted: they could identify somebody."""
-_MOST_WORDS = 1000
-
-# A word counts once a participant, in the latest answer: an answer's list of words has each word once.
-_WORDS = f"""
-SELECT word, count(*) AS n FROM (
-  SELECT unnest(words) AS word FROM read_answers JOIN people USING (person)
-  WHERE place = {{0}} AND NOT is_kept AND created_us = latest_{{0}}.us AND tie = latest_{{0}}.tie
-) WHERE length(word) >= {LEAST_LENGTH}
-GROUP BY word HAVING n >= {LEAST_PARTICIPANTS} ORDER BY n DESC, word LIMIT {_MOST_WORDS}
+_ANSWER = "{'us': created_us, 'tie': tie, 'reading': reading}"
+# Whole seconds, without negative times.
+_FIRST_SECONDS = """
+SELECT (first_us - started_us) // 1000000 AS seconds, count(*) AS n FROM people
+WHERE first_us >= started_us GROUP BY seconds ORDER BY seconds
 """
 _PATHS = "SELECT arm, path, count(*) AS n FROM people GROUP BY ALL"
 _READINGS = (
     "SELECT arm, latest_{0}.reading, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 )
-_TEXTS = "SELECT question_text, count(*) AS n FROM answers WHERE place = ? GROUP BY ALL ORDER BY ALL"
-_LENGTHS = """
-SELECT latest_{0}.characters AS length, count(*) AS n FROM people
-WHERE NOT latest_{0}.is_kept GROUP BY ALL ORDER BY ALL
-"""
 _FIRST_DAYS = (
     "SELECT make_timestamp(first_us)::DATE AS day, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
 )
@@ -97,10 +84,11 @@ def count_message(
         non_answers=asked.non_answers,
         paths=_count_paths(engine),
         questions={
-            tag: _count_question(engine, asked, place, readings) for place, tag in enumerate(asked.tags)
+            question.tag: QuestionTally(_count_readings(engine, place, readings))
+            for place, question in enumerate(asked.questions)
         },
-        unlisted=asked.unlisted,
-        first_s=dict(engine.rows(_count_seconds("first_us - started_us"))),
+        unknown=asked.unknown,
+        first_s=dict(engine.rows(_FIRST_SECONDS)),
         days=_count_days(engine, message),
         groups={
             column: _count_groups(engine, message, asked, readings, number)
@@ -119,7 +107,7 @@ def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
     steps = [_write_step(place, ending) for place in range(len(asked.questions))]
     latest = "".join(
         f", max({_ANSWER}) FILTER (WHERE place = {place}) AS latest_{place}"
-        for place in range(len(asked.tags))
+        for place in range(len(asked.questions))
     )
     engine.run(f"""
         CREATE OR REPLACE TEMP TABLE people AS
@@ -140,48 +128,11 @@ def _count_paths(engine: Engine) -> dict[tuple[str, str], int]:
     return {(arm, path): count for arm, path, count in sorted(engine.rows(_PATHS))}
 
 
-def _count_seconds(microseconds: str) -> str:
-    """Return the statement that counts participants by whole seconds, without negative times."""
-    return f"""
-        SELECT ({microseconds}) // 1000000 AS seconds, count(*) AS n FROM people
-        WHERE ({microseconds}) >= 0 GROUP BY seconds ORDER BY seconds"""
-
-
-def _count_question(
-    engine: Engine, asked: Asked, place: int, readings: Sequence[AnswerReading]
-) -> QuestionTally:
-    rows = engine.rows(_READINGS.format(place))
-    counted = {(arm, readings[number]): count for arm, number, count in sorted(rows)}
-    is_known = place < len(asked.questions)
-    return QuestionTally(
-        readings=counted,
-        texts={} if is_known else dict(engine.rows(_TEXTS, [place])),
-        lengths=dict(engine.rows(_LENGTHS.format(place))),
-        words=dict(engine.rows(_WORDS.format(place)))
-        if is_known and not asked.questions[place].responses
-        else {},
-        gaps_s=dict(engine.rows(_count_gaps(asked, place))) if is_known else {},
-    )
-
-
-def _count_gaps(asked: Asked, place: int) -> str:
-    """Return the statement for the times since the answer before a question, in the order of each arm."""
-    since = {arm: _write_since(order, place) for arm, order in asked.orders}
-    usual = next(iter(since.values()))
-    others = "".join(f" WHEN {quote(arm)} THEN {text}" for arm, text in since.items() if text != usual)
-    begun = f"CASE arm{others} ELSE {usual} END" if others else usual
-    return _count_seconds(f"{_time(place)} - ({begun})")
-
-
-def _write_since(order: Sequence[int], place: int) -> str:
-    before = order[: order.index(place)] if place in order else order
-    earlier = ", ".join(map(_time, before))
-    return f"greatest({earlier})" if earlier else "started_us"
-
-
-def _time(place: int) -> str:
-    """Return the expression for the time of the answer to a question; null if it is not known."""
-    return f"nullif(latest_{place}.us, 0)"
+def _count_readings(
+    engine: Engine, place: int, readings: Sequence[AnswerReading]
+) -> dict[tuple[str, AnswerReading], int]:
+    rows = sorted(engine.rows(_READINGS.format(place)))
+    return {(arm, readings[number]): count for arm, number, count in rows}
 
 
 def _count_days(engine: Engine, message: str) -> dict[date, DayTally]:
@@ -251,7 +202,8 @@ def count_campaign(
         kept.append(readings)
         gather_people(engine, asked, list_ending(readings))
         if score is not None and one.id in score.messages:
-            latest = f"latest_{asked.tags.index(score.question.tag)}"
+            tags = [question.tag for question in asked.questions]
+            latest = f"latest_{tags.index(score.question.tag)}"
             engine.run(
                 f"INSERT INTO pooled SELECT person, {number}, {latest}.reading, {latest}.us FROM people "
                 f"WHERE {latest} IS NOT NULL"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _LOCK = "lock"
-_COPY = "results-8.duckdb"
+_COPY = "results-9.duckdb"
 """The copy's file; its number is the version of the columns: a copy of another one is rebuilt."""
 _VERSION = "copy.version (edition VARCHAR, revision BIGINT, mark VARCHAR)"
 _UPDATE = """
@@ -129,14 +129,11 @@ class ResultColumns:
 # Characters that Python strips from a text's ends, as the readers do.
 _BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
 _LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
-# Letters and the marks that follow them, with apostrophes inside; anything else ends a word.
-_WORD = r"\p{L}[\p{L}\p{M}]*(?:''[\p{L}\p{M}]+)*"
 # As `fold_answer`, but for case folding and compatibility forms.
 _PLAIN_TEXT = f"""translate(replace(response, '…', '...'), {quote(TYPED)}, {quote(PLAIN)})"""
 _CLOSE_MARKS = f"""regexp_replace({_PLAIN_TEXT}, '{_BLANK}*(["-]){_BLANK}*', '\\1', 'g')"""
 _SINGLE_BLANKS = f"""trim(regexp_replace({_CLOSE_MARKS}, '{_BLANK}+', ' ', 'g'))"""
 _FOLDED = f"lower(nfc_normalize({_SINGLE_BLANKS}))"
-_FOLDED_TEXT = "nfc_normalize(lower(replace(response, '’', '''')))"
 
 
 def derive_columns(select: str) -> str:
@@ -144,8 +141,7 @@ def derive_columns(select: str) -> str:
 
     Times are microseconds since 1970. `folded` is a response as the readers of answers compare it, `is_index`
     and `is_number` say whether they may take an answer for the index of a response, or a response for a
-    number. `words` are those of a response, each once. `tie` orders results of one microsecond: the first
-    eight bytes of their guids.
+    number. `tie` orders results of one microsecond: the first eight bytes of their guids.
     """
     return f"""
         SELECT * REPLACE (
@@ -155,9 +151,7 @@ def derive_columns(select: str) -> str:
           {read_time("started")} AS started_us,
           coalesce({read_time("created")}, 0) AS created_us,
           ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
-          length(response)::INTEGER AS characters,
           {_FOLDED} AS folded,
-          list_distinct(regexp_extract_all({_FOLDED_TEXT}, '{_WORD}')) AS words,
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
           regexp_full_match(response, '{_BLANK}*(?:{PLAIN_NUMBER}|{GROUPED_NUMBER}){_BLANK}*')
             AND NOT regexp_full_match(response, '{_BLANK}*{AMBIGUOUS_NUMBER}{_BLANK}*') AS is_number,

@@ -15,14 +15,12 @@ from runner.report.columns.engine import quote
 from runner.source.normalize import fold_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from runner.report.columns.engine import Engine
     from runner.report.facts import AnswerReading, MessageOutline, QuestionOutline
 
 
-_MOST_UNKNOWN = 100
-"""Questions counted that the campaign does not have: those with the most results."""
 _MOST_STRANGERS = 1000
 """Responses kept that a question does not have: the rarest beyond these count as own words."""
 
@@ -36,11 +34,12 @@ _READINGS = {
     "response": "VARCHAR",
     "reading": "INTEGER",
 }
-# Replies that opt out, or answer nothing, are no answers to any question.
+# Replies that opt out, or answer nothing, are no answers to any question. Answers to questions that the
+# campaign does not have are at no place; who gave them has answered.
 _ANSWERS = """
 CREATE OR REPLACE TEMP VIEW replies AS
 SELECT r.*, asked.place, asked.kind FROM named r
-JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag WHERE r.message = {};
+LEFT JOIN asked ON asked.arm = r.arm AND asked.question_tag = r.question_tag WHERE r.message = {};
 CREATE OR REPLACE TEMP VIEW answers AS SELECT * FROM replies WHERE NOT refuses;
 """
 # Answers that are not kept, and unknown ones that are too rare, share the reading of
@@ -59,7 +58,7 @@ SELECT answers.arm, answers.place, answer, response
 FROM answers LEFT JOIN offered ON offered.arm = answers.arm AND offered.place = answers.place
   AND offered.folded = answers.folded
 WHERE offered.folded IS NOT NULL
-  OR (is_index AND kind IN ('choice', 'unknown'))
+  OR (is_index AND kind = 'choice')
   OR (is_number AND kind = 'number')
 GROUP BY answers.arm, answers.place, answer, response, kind, offered.folded
 QUALIFY kind = 'number' OR offered.folded IS NOT NULL OR row_number() OVER (
@@ -72,29 +71,20 @@ class Asked:
     """The questions of one message, numbered by their places here.
 
     Attributes:
-        questions: the campaign's own, in its order.
-        unknown: tags that only results have.
-        unlisted: the number of further ones, which are not counted.
+        questions: the campaign's, in its order.
+        unknown: answers to questions that the campaign does not have, by tag.
         arms: of the results, empty for a message without arms.
         results: of all questions, with those that are no answers.
         refusals: those that are no answers: they opt out, or answer nothing.
         non_answers: those that answer nothing.
-        orders: the places of an arm's questions as it asks them; the first one's are those of unknown arms.
     """
 
     questions: tuple[QuestionOutline, ...]
-    unknown: tuple[str, ...]
-    unlisted: int
+    unknown: Mapping[str, int]
     arms: tuple[str, ...]
     results: int
     refusals: int = 0
     non_answers: int = 0
-    orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tags, by place."""
-        return (*(question.tag for question in self.questions), *self.unknown)
 
 
 def list_asked(outline: MessageOutline, found: Sequence[tuple[Any, ...]]) -> Asked:
@@ -103,23 +93,18 @@ def list_asked(outline: MessageOutline, found: Sequence[tuple[Any, ...]]) -> Ask
     `found` counts its results by whether they are no answers, whether they say nothing, by arm and question
     tag.
     """
-    known = {question.tag: place for place, question in enumerate(outline.questions)}
+    known = {question.tag for question in outline.questions}
     strange: Counter[str] = Counter()
     for refuses, _, _, tag, count in found:
         if not refuses and tag not in known:
             strange[tag] += count
-    ordered = sorted(strange, key=lambda tag: (-strange[tag], tag))
     return Asked(
         questions=outline.questions,
-        unknown=tuple(sorted(ordered[:_MOST_UNKNOWN])),
-        unlisted=len(ordered[_MOST_UNKNOWN:]),
+        unknown=strange,
         arms=tuple(sorted({arm for refuses, _, arm, _, _ in found if not refuses})),
         results=sum(count for *_, count in found),
         refusals=sum(count for refuses, *_, count in found if refuses),
         non_answers=sum(count for _, says_nothing, *_, count in found if says_nothing),
-        orders=tuple(
-            (way.arm, tuple(known[question.tag] for question in way.questions)) for way in outline.all_ways
-        ),
     )
 
 
@@ -132,7 +117,7 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None
     engine.fill(
         "asked",
         {"arm": "VARCHAR", "question_tag": "VARCHAR", "place": "INTEGER", "kind": "VARCHAR"},
-        [(arm, asked.tags[place], place, _kind_of(one)) for (arm, place), one in questions.items()],
+        [(arm, one.tag, place, _kind_of(one)) for (arm, place), one in questions.items()],
     )
     engine.fill(
         "offered",
@@ -156,28 +141,23 @@ def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[Ans
     return list(numbers)
 
 
-def _place_questions(outline: MessageOutline, asked: Asked) -> dict[tuple[str, int], QuestionOutline | None]:
-    """Return the questions by arm and place, as the arm asks them; None for those that only results know."""
-    known = {question.tag: question for question in asked.questions}
+def _place_questions(outline: MessageOutline, asked: Asked) -> dict[tuple[str, int], QuestionOutline]:
+    """Return the questions by arm and place, as the arm asks them."""
     ways = {way.arm: {question.tag: question for question in way.questions} for way in outline.all_ways}
     return {
-        (arm, place): ways.get(arm, {}).get(tag, known.get(tag))
+        (arm, place): ways.get(arm, {}).get(question.tag, question)
         for arm in asked.arms
-        for place, tag in enumerate(asked.tags)
+        for place, question in enumerate(asked.questions)
     }
 
 
-def _kind_of(question: QuestionOutline | None) -> str:
-    if question is None:
-        return "unknown"
+def _kind_of(question: QuestionOutline) -> str:
     if question.responses:
         return "choice"
     return "text" if question.scale in ("text", "choice") else "number"
 
 
-def _list_offered(question: QuestionOutline | None) -> set[str]:
-    if question is None:
-        return set()
+def _list_offered(question: QuestionOutline) -> set[str]:
     ending = () if question.conclude_on is None else (question.conclude_on,)
     texts = (*question.responses, *ending)
     # The engine has neither case folding, as of ß, nor compatibility forms: it has either of these.

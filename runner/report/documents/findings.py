@@ -117,29 +117,10 @@ def write_turnout(question: QuestionReport) -> str:
     if question.answers is None:
         return "How many were asked, and answered, is not known."
     if question.asked is None:
-        why = (
-            "how many were asked is not known"
-            if question.is_unread
-            else "the campaign does not have this question"
-        )
-        return f"{question.answers:,} answered; {why}."
+        return f"{question.answers:,} answered; how many were asked is not known."
     rate = "" if question.answer_rate is None else f" ({write_percent(question.answer_rate)})"
     stopped = f"; {question.broke_off:,} of them stopped here" if question.broke_off else ""
     return f"{question.asked:,} asked, {question.answers:,} answered{rate}{stopped}."
-
-
-def write_texts(question: QuestionReport) -> str:
-    """Return a sentence on the length of participants' own words; empty when there are none."""
-    texts = question.texts
-    if texts is None or not texts.counted:
-        return ""
-    length = write_number(texts.median_length, 0)
-    are = "is" if texts.counted == 1 else "are"
-    left_out = f" {are} no number, and not in the mean" if question.scale == "number" else ""
-    return (
-        f"{count_words(texts.counted, 'answer')}{left_out}: half have at most {length} characters, the "
-        f"longest has {texts.longest:,}."
-    )
 
 
 def write_times(times: TimeSummary | None, what: str) -> str:
@@ -163,31 +144,13 @@ def write_volume(message: MessageReport) -> str:
     return f"{', '.join(parts)}."
 
 
-def list_volume(message: MessageReport) -> Iterator[str]:
-    """Yield sentences on a message's renders against their forecast, and on their cost."""
-    volume, queued = message.volume, message.sessions.queued
-    least, most = f"{volume.forecast_min:,}", f"{volume.forecast_max:,}"
-    forecast = least if least == most else f"{least} to {most}"
-    if volume.renders is None:
-        yield f"How many renders there were is not known; the forecast was {forecast}."
-        return
-    renders = count_words(volume.renders, "render")
-    if volume.renders < volume.forecast_min:
-        waiting = count_words(queued or 0, "text is", "texts are")
-        still = f", while {waiting} still queued at the service" if queued else ""
-        yield f"{renders}, fewer than the forecast of {forecast}{still}."
-    elif volume.renders > volume.forecast_max:
-        yield f"{renders}, more than the forecast of {forecast}."
-    elif least == most:
-        yield f"{renders}, as forecast."
-    else:
-        yield f"{renders}, within the forecast of {forecast}."
-    share = "" if volume.plan_share is None else f"{write_percent(volume.plan_share)} of the service’s plan"
-    cost = f"{write_number(volume.cost_usd)} US dollars of its price" if volume.cost_usd else ""
-    if share or cost:
-        yield f"Together the renders are {', '.join(filter(None, (share, cost)))}."
-    if volume.asked_again is not None:
-        yield f"{count_words(volume.asked_again, 'render')} asked a question again after an invalid answer."
+def write_cost(message: MessageReport) -> str:
+    """Return a sentence on a message's part of the service's plan; empty if it is not known."""
+    volume = message.volume
+    if volume.plan_share is None:
+        return ""
+    cost = f", {write_number(volume.cost_usd)} US dollars of its price" if volume.cost_usd else ""
+    return f"Together the renders are {write_percent(volume.plan_share)} of the service’s plan{cost}."
 
 
 def write_opt_outs(message: MessageReport) -> str:
@@ -317,89 +280,42 @@ AAPOR_NOTE = (
 """The note beside the response rates: the standard wants them named with their definition."""
 
 
-_EXPLANATIONS = (
-    (
-        "questions",
-        ListItem(
-            term="Response rate and its 95 % interval",
-            text="People with at least one answer, of the people texted. Another draw of as many people "
-            "like these would give a somewhat different rate; 95 of 100 such intervals hold the true "
-            "one. E. B. Wilson (1927), Journal of the American Statistical Association 22, 209–212.",
-        ),
-    ),
-    (
-        "questions",
-        ListItem(
-            term="Completion",
-            text="People who answered the last question, or ended the survey early by an answer that does "
-            "so, of those who answered at all.",
-        ),
-    ),
-    (
-        "questions",
-        ListItem(
-            term="Times",
-            text="Half, and nine in ten, of those who answered took at most so long. Those who never "
-            "answered are not among them.",
-        ),
-    ),
-    (
-        "nps",
-        ListItem(
-            term="NPS (Net Promoter Score)",
-            text="Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100. F. F. Reichheld "
-            "(2003), Harvard Business Review, December.",
-        ),
-    ),
-    (
-        "csat",
-        ListItem(
-            term="CSAT (customer satisfaction)",
-            text="Share of answers that are one of the top two responses, with its Wilson interval (1927, "
-            "as above).",
-        ),
-    ),
-    (
-        "numeric_answers",
-        ListItem(
-            term="Mean and its 95 % interval",
-            text="Student’s interval, with the skewness taken off: where most answers are near one end of "
-            "the scale, it reaches further to where the few are. P. Hall (1992), Journal of the Royal "
-            "Statistical Society B 54, 221–228.",
-        ),
-    ),
-    (
-        "arms",
-        ListItem(
-            term="Arms compared",
-            text="The difference of two response rates with its 95 % interval. “No difference shown” does "
-            "not mean that there is none: there may be too few people to show it. P-values and "
-            "intervals are adjusted alike for the number of comparisons. Where the campaign fixes no "
-            "day and no size, they are those of a test that may be looked at any number of times. R. "
-            "G. Newcombe (1998), Statistics in Medicine 17, 873–890, method 10; O. J. Dunn (1961), "
-            "Journal of the American Statistical Association 56, 52–64; R. Johari et al. (2022), "
-            "Operations Research 70, 1806–1821.",
-        ),
-    ),
-    (
-        "rates",
-        ListItem(
-            term="AAPOR response rates",
-            text="RR1 to RR6 differ in whether partial interviews count, and in how many of the people of "
-            "whom nothing is known are taken to be eligible. AAPOR (2023), Standard Definitions, 10th "
-            "edition.",
-        ),
-    ),
-    (
-        "report",
-        ListItem(
-            term="What is not here",
-            text="Phone numbers, answers in people’s own words, and groups so small that a rate may tell "
-            "of one person.",
-        ),
-    ),
-)
-"""The entries of "How to read this", each with what a report needs for it."""
+_EXPLANATIONS = """\
+questions: Response rate and its 95 % interval
+People with at least one answer, of the people texted. Another draw of as many people like these would give a
+somewhat different rate; 95 of 100 such intervals hold the true one. Wilson (1927).
+
+questions: Completion
+People who answered the last question, or ended the survey early by an answer that does so, of those who
+answered at all.
+
+questions: Times
+Half, and nine in ten, of those who answered took at most so long. Those who never answered are not among
+them.
+
+nps: NPS (Net Promoter Score)
+Percentage of 9 and 10 less percentage of 0 to 6; from -100 to +100. Reichheld (2003).
+
+csat: CSAT (customer satisfaction)
+Share of answers that are one of the top two responses, with its Wilson interval.
+
+numeric_answers: Mean and its 95 % interval
+Student’s interval, with the skewness taken off: where most answers are near one end of the scale, it reaches
+further to where the few are. Hall (1992).
+
+arms: Arms compared
+The difference of two response rates with its 95 % interval. “No difference shown” does not mean that there is
+none: there may be too few people to show it. P-values and intervals are adjusted alike for the number of
+comparisons. Where the campaign fixes no day and no size, they are those of a test that may be looked at any
+number of times. Newcombe (1998), Dunn (1961), Johari et al. (2022).
+
+rates: AAPOR response rates
+RR1 to RR6 differ in whether partial interviews count, and in how many of the people of whom nothing is known
+are taken to be eligible. AAPOR (2023).
+
+report: What is not here
+Phone numbers, answers in people’s own words, and groups so small that a rate may tell of one person."""
+"""The entries of "How to read this", each with what a report needs for it. Sources: docs/statistics.md."""
 
 
 def list_explanations(report: CampaignReport) -> Iterator[ListItem]:
@@ -415,4 +331,8 @@ def list_explanations(report: CampaignReport) -> Iterator[ListItem]:
         "arms": any(message.experiment is not None for message in report.messages),
         "rates": any(message.response_rates is not None for message in report.messages),
     }
-    yield from (item for topic, item in _EXPLANATIONS if topics[topic])
+    for entry in _EXPLANATIONS.split("\n\n"):
+        head, *lines = entry.split("\n")
+        topic, term = head.split(": ", 1)
+        if topics[topic]:
+            yield ListItem(term=term, text=" ".join(lines))

@@ -6,7 +6,7 @@ CSV, for spreadsheets and data frames, is the JSON document with a row for each 
   about a whole message. Rows without a message are of the whole campaign.
 - `measure`: the value's keys in the document, as in `sent`, `sessions.queued`, `nps.score` or
   `distribution.count`: a filter on it gives a table of its own. Ends of intervals are `low` and `high`.
-- `item`: of a value in a list, the name of its element: a response's label, an arm, a day, a reason, a word;
+- `item`: of a value in a list, the name of its element: a response's label, an arm, a day, a reason;
   of a group the audience's column, and its name: `city / Oakland`.
 - `value`: empty if it is not known, or not defined.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")
-_NAMES = ("label", "tag", "name", "column", "date", "word", "disposition", "arm", "message", "id")
+_NAMES = ("label", "tag", "name", "column", "date", "disposition", "arm", "message", "id")
 """Keys whose value names an element of a list, the first that it has."""
 
 

@@ -95,7 +95,7 @@ def _show_message(report: CampaignReport, message: MessageReport) -> Iterator[Bl
     sentences = (
         findings.write_opt_outs(message),
         findings.write_non_answers(message),
-        *findings.list_volume(message),
+        findings.write_cost(message),
     )
     yield Section("Opt-outs, renders and cost", list(_say(*sentences, style="")))
     if message.dispositions and message.response_rates:
@@ -110,12 +110,10 @@ def _show_question(question: QuestionReport) -> Iterator[Block]:
     yield Sentence(f"{question.tag}: {findings.write_turnout(question)}".removeprefix(": "), "quiet")
     for score in findings.list_scores(shown):
         yield Sentence(score, "" if findings.has_few_answers(shown) else "strong")
-    yield from _say(
-        findings.FREEFORM_NOTE if findings.is_freeform(shown) else "", findings.write_texts(shown)
-    )
+    if findings.is_freeform(shown):
+        yield Sentence(findings.FREEFORM_NOTE, "quiet")
     drawn, table = list(charts.draw_nps(shown.nps)), tables.tabulate_responses(shown)
     yield Beside(drawn, [table]) if drawn else table
-    yield tables.tabulate_words(shown)
 
 
 def _show_groups(message: MessageReport) -> Iterator[Block]:

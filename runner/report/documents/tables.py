@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         RunReport,
         Turnout,
     )
-    from runner.report.question_model import QuestionReport, Score, TimeSummary
+    from runner.report.question_model import QuestionReport, Score
     from runner.view.blocks import Cell
 
 
@@ -127,7 +127,7 @@ def tabulate_reserved(audience: Audience) -> TableBlock:
 
 
 def tabulate_questions(questions: Sequence[QuestionReport]) -> TableBlock:
-    """Return the participants who reached each question, and their times."""
+    """Return the participants who reached each question."""
     rows = [
         (
             one.tag or one.text,
@@ -136,26 +136,17 @@ def tabulate_questions(questions: Sequence[QuestionReport]) -> TableBlock:
             write_percent(one.answer_rate),
             one.answer_rate,
             NOT_DEFINED if one.broke_off is None else one.broke_off,
-            *_write_times(one.time_to_answer),
         )
         for one in questions
     ]
-    names = "Question", "Asked", "Answered", "Rate", BAR, "Stopped here", "Half within", "Nine in ten within"
-    return TableBlock(names, rows, "How far people came, and how long they took")
+    names = "Question", "Asked", "Answered", "Rate", BAR, "Stopped here"
+    return TableBlock(names, rows, "How far people came")
 
 
 def tabulate_responses(question: QuestionReport) -> TableBlock:
     """Return the participants by response."""
     rows = [(one.label, one.count, write_percent(one.share), one.share) for one in question.distribution]
     return TableBlock(("Response", "Answers", "Share", BAR), rows, "Answers by response")
-
-
-def tabulate_words(question: QuestionReport) -> TableBlock:
-    """Return the words that participants use most in a question's answers."""
-    texts = question.texts
-    shares = {} if texts is None else {one: divide(one.participants, texts.counted) for one in texts.words}
-    rows = [(one.word, one.participants, write_percent(share), share) for one, share in shares.items()]
-    return TableBlock(("Word", "People", "Share", BAR), rows, "Words that people use most")
 
 
 def tabulate_groups(what: str, groups: Sequence[Turnout], caption: str) -> TableBlock:
@@ -207,12 +198,6 @@ def tabulate_days(days: Sequence[Day]) -> TableBlock:
     rows = [(day.date.isoformat(), day.sent, day.first_answers, day.answers) for day in days]
     columns = "Day (UTC)", "Sent", "First answers", "All answers"
     return TableBlock(columns, rows, "Sent and answered, by day")
-
-
-def _write_times(times: TimeSummary | None) -> tuple[str, str]:
-    if times is None or times.median_s is None or times.p90_s is None:
-        return NOT_DEFINED, NOT_DEFINED
-    return format_duration(times.median_s), format_duration(times.p90_s)
 
 
 def _write_group_score(score: Score) -> str:

@@ -95,19 +95,11 @@ class ScoreFormat:
         name: in a sentence.
         write: of a value.
         write_range: of its interval.
-        write_change: of the difference of two values.
-        write_change_range: of the interval of a difference.
-        write_mark: of a value beside a chart's axis.
-        limits: the lowest and highest possible value.
     """
 
     name: str
     write: Callable[[Fraction | None], str]
     write_range: Callable[[Interval | None], str]
-    write_change: Callable[[Fraction], str]
-    write_change_range: Callable[[Interval], str]
-    write_mark: Callable[[float], str]
-    limits: Interval
 
     @property
     def label(self) -> str:
@@ -115,39 +107,10 @@ class ScoreFormat:
         return self.name[0].upper() + self.name[1:]
 
 
-def _write_signed_range(interval: Interval) -> str:
-    low, high = (round(end, 2) + 0.0 for end in interval)
-    return f"{low:+,.2f} to {high:+,.2f}"
-
-
 SCORE_FORMATS: Mapping[str, ScoreFormat] = {
-    "nps": ScoreFormat(
-        "NPS",
-        write_score,
-        write_score_range,
-        write_change=lambda change: f"{write_score(change)} points",
-        write_change_range=write_score_range,
-        write_mark=lambda score: f"{score:+.0f}" if round(score) else "0",
-        limits=(-100.0, 100.0),
-    ),
-    "csat": ScoreFormat(
-        "CSAT",
-        write_percent,
-        write_percent_range,
-        write_change=write_points,
-        write_change_range=lambda interval: write_score_range((100 * interval[0], 100 * interval[1])),
-        write_mark=lambda share: f"{100 * share:.0f} %",
-        limits=(0.0, 1.0),
-    ),
-    "mean": ScoreFormat(
-        "mean",
-        write_number,
-        write_number_range,
-        write_change=lambda change: f"{'+' if change > 0 else ''}{write_number(change)}",
-        write_change_range=_write_signed_range,
-        write_mark="{:g}".format,
-        limits=(-inf, inf),
-    ),
+    "nps": ScoreFormat("NPS", write_score, write_score_range),
+    "csat": ScoreFormat("CSAT", write_percent, write_percent_range),
+    "mean": ScoreFormat("mean", write_number, write_number_range),
 }
 """The formats of scores, by measure."""
 

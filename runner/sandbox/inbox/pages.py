@@ -1,17 +1,10 @@
-"""Pages of the inbox: templates that escape every value, and headers that restrict browsers.
-
-Segments of a text, which carriers charge for, are counted by the standards, independently of the runner's
-count; a test compares the two.
-"""
+"""Pages of the inbox: templates that escape every value, and headers that restrict browsers."""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache, lru_cache, partial
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,19 +12,14 @@ from typing import TYPE_CHECKING, Any
 from starlette.responses import HTMLResponse, RedirectResponse
 
 from runner.sandbox.clock import format_duration, parse_time
-from runner.sandbox.inbox.views import HITS_SHOWN, UNREAD_MAX
 from runner.sandbox.web.refusals import add_retry, explain
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import datetime
 
     from jinja2 import Environment
-    from markupsafe import Markup
     from starlette.requests import Request
     from starlette.responses import Response
-
-    from runner.sandbox.inbox.views import View
 
 STATIC = {"inbox.css": "text/css", "inbox.js": "text/javascript", "icon.svg": "image/svg+xml"}
 STATIC_PATH = "/_sandbox/inbox/static"
@@ -49,45 +37,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _TITLES = {500: "The sandbox failed", 503: "The sandbox cannot do that now"}
-# 3GPP TS 23.038: the default alphabet (6.2.1), and the extension table (6.2.1.1), reached by an escape.
-_ALPHABET = frozenset(
-    "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?"
-    "¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
-)
-_EXTENSION = frozenset("\f^{}\\[~]|€")
-# 3GPP TS 23.040, 9.2.3.24: the header that joins segments takes 7 septets, or 3 units, of each.
-_SEPTETS = (160, 153)
-_UNITS = (70, 67)
-
-
-@dataclass(frozen=True, slots=True)
-class BubbleSegments:
-    """Encoding ("GSM-7", or "UCS-2" where needed) and number of segments of a text, at least 1."""
-
-    encoding: str
-    segments: int
-
-
-@lru_cache(maxsize=4096)  # a launch renders the same texts for everybody
-def measure_text(text: str) -> BubbleSegments:
-    """Count a text's segments; escape sequences and surrogate pairs are not split."""
-    if _ALPHABET.union(_EXTENSION).issuperset(text):
-        return BubbleSegments(
-            "GSM-7", _fill([1 + (character in _EXTENSION) for character in text], *_SEPTETS)
-        )
-    units = [len(character.encode("utf-16-be")) // 2 for character in text]
-    return BubbleSegments("UCS-2", _fill(units, *_UNITS))
-
-
-def _fill(widths: list[int], single: int, joined: int) -> int:
-    if sum(widths) <= single:
-        return 1
-    segments, used = 1, 0
-    for width in widths:
-        if used + width > joined:
-            segments, used = segments + 1, 0
-        used += width
-    return segments
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -99,29 +48,6 @@ def render_page(template: str, **values: Any) -> str:
 def read_static(name: str) -> bytes:
     """Return a file of `STATIC`."""
     return (_FOLDER / name).read_bytes()
-
-
-def write_request(launch: View, phones: Sequence[str]) -> str:
-    """Return the body of the send that made a launch, with these of its phones."""
-    return json.dumps(
-        {"phone": phones, **json.loads(launch["definition"].document)}, indent=2, ensure_ascii=False
-    )
-
-
-def mark_found(text: str, wanted: str, length: int) -> Markup:
-    """Return escaped HTML of a text, cut to `length` characters around its first match; all are marked."""
-    from markupsafe import Markup, escape  # noqa: PLC0415  comes with the templates, and as late
-
-    found = re.compile(re.escape(wanted), re.IGNORECASE | re.ASCII)
-    first = found.search(text)
-    begin = max(0, min(first.start() - length // 4, len(text) - length)) if first and wanted else 0
-    shown = text[begin : begin + length]
-    pieces, place = [escape("…" if begin else "")], 0
-    for match in found.finditer(shown) if wanted else ():
-        pieces += [escape(shown[place : match.start()]), Markup("<mark>{}</mark>").format(match[0])]
-        place = match.end()
-    end = "…" if begin + length < len(text) else ""
-    return Markup().join([*pieces, escape(shown[place:]), end])
 
 
 @cache
@@ -143,7 +69,7 @@ def _build_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals.update(static=_link_static, unread_max=UNREAD_MAX, hits_shown=HITS_SHOWN)
+    environment.globals.update(static=_link_static)
     environment.filters.update(
         count="{:,}".format,
         when=_write_moment,
@@ -151,10 +77,6 @@ def _build_environment() -> Environment:
         iso=_write_machine_time,
         bar=_measure_bar,
         plural=_write_plural,
-        request=write_request,
-        mark=mark_found,
-        airtime=measure_text,
-        document=partial(json.dumps, indent=2, ensure_ascii=False),
     )
     return environment
 

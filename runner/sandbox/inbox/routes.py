@@ -6,10 +6,10 @@ import asyncio
 import base64
 import secrets
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.responses import Response, StreamingResponse
@@ -27,12 +27,10 @@ from runner.sandbox.inbox.pages import (
     render_page,
 )
 from runner.sandbox.rehearsal.controls import ACTIONS, read_values
-from runner.sandbox.rehearsal.faults import FAULTS
 from runner.sandbox.rehearsal.participants import describe_habits
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.store import find_database
 from runner.sandbox.web.refusals import read_body
-from runner.sandbox.webhooks.queue import WEBHOOK_STATES, count_webhooks, list_webhooks
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -50,14 +48,11 @@ _HEARTBEAT_S = 15.0
 _BETWEEN_EVENTS_S = 0.25
 """A thousand sends a second are four events a second."""
 _RETRY_MS = 1000
-_WEBHOOKS = 100
-_FIRST_PHONES = 3  # of a launch, in the JSON of its request
 _TEXT_MAX = 10_000  # characters
 _FORM_BYTES_MAX = 64 * 1024
 _TOO_LONG = "That is too long for a text; nothing was done."
-_QUERY_MAX = 200  # characters
 _ID_DIGITS = 15
-_READERS = 2  # one slow search leaves room for a page
+_READERS = 2
 _Found = TypeVar("_Found")
 
 
@@ -102,13 +97,10 @@ def inbox_routes(writer: Writer, account: Account, control: ControlRoutes) -> li
         "/launches/{guid}": inbox.show_launch,
         "/phones": inbox.show_phones,
         "/phones/{guid}": inbox.show_thread,
-        "/search": inbox.show_search,
         "/controls": inbox.show_controls,
-        "/webhooks": inbox.show_webhooks,
     }
     forms: dict[str, Endpoint] = {
         "/phones/{guid}": inbox.reply,
-        "/_sandbox/inbox/seen": inbox.see_all,
         **{f"/_sandbox/inbox/{name}": inbox.act(name) for name in ACTIONS},
     }
     return [
@@ -130,8 +122,8 @@ class _Inbox:
         self._uri = f"{find_database(writer.service.store).as_uri()}?mode=ro"
         self._reading = asyncio.Semaphore(_READERS)
         self._events = Events(writer.changes)
-        # By page: what its last form did since the service started.
-        self._outcomes: dict[str, str] = {}
+        # What the last form of the controls did since the service started.
+        self._outcome = ""
 
     def admit(self, endpoint: Endpoint, *, is_page: bool = False) -> Endpoint:
         """Require a request from this machine, or HTTP Basic credentials (RFC 7617); refuse other pages'.
@@ -157,117 +149,53 @@ class _Inbox:
         return call
 
     async def show_launches(self, request: Request) -> Response:
-        """Show the launches by their tags, or a list of those that a filter leaves."""
-        before, limits = _read_id(request, "before"), views.read_filter(request.query_params)
+        """Show the launches by their tags, or a list of those of one tag."""
+        before, group = _read_id(request, "before"), request.query_params.get("group")
 
         def read(connection: sqlite3.Connection) -> View:
             return {
-                "groups": None if limits else views.list_groups(connection, before),
-                "launches": views.list_filtered(connection, limits, before) if limits else None,
-                "limits": limits,
+                "groups": views.list_groups(connection, before) if group is None else None,
+                "launches": None if group is None else views.list_launches(connection, group, before),
+                "group": group,
                 "is_first_page": before is None,
                 "origin": f"{request.scope['scheme']}://{request.headers.get('host', 'localhost')}",
                 "username": self._account.username,
             }
 
-        return await self._answer_page(request, "launches", read)
+        return await self._answer_page("launches", read)
 
-    async def show_controls(self, request: Request) -> Response:
-        """Show the clock, the simulation, the faults and the snapshots."""
-        sandbox = self._control.sandbox
-        shown = {
-            "outcome": self._outcomes.get("/controls", ""),
-            "habits": describe_habits(),
-            "faults": FAULTS,
-            "set_faults": sandbox.faults,
-            "snapshots": [file.stem for file in sandbox.list_snapshots()],
-        }
-
-        def read(connection: sqlite3.Connection) -> View:
-            return {**shown, "webhooks": count_webhooks(connection)}
-
-        return await self._answer_page(request, "controls", read)
-
-    async def show_webhooks(self, request: Request) -> Response:
-        """Show the webhooks, the newest first, with their last problem and a button to send them again."""
-        before, asked = _read_id(request, "before"), request.query_params.get("state", "")
-        state = asked if asked in WEBHOOK_STATES else None
-        outcome = self._outcomes.get("/webhooks", "")
-
-        def read(connection: sqlite3.Connection) -> View:
-            found = list_webhooks(connection, state, before=before, limit=_WEBHOOKS, newest_first=True)
-            return {
-                "outcome": outcome,
-                "counts": count_webhooks(connection),
-                "states": WEBHOOK_STATES,
-                "state": state,
-                "webhooks": found,
-                "older": found[-1]["id"] if len(found) == _WEBHOOKS else None,
-            }
-
-        return await self._answer_page(request, "webhooks", read)
+    async def show_controls(self, _request: Request) -> Response:
+        """Show the clock, the simulation and the reset."""
+        shown = {"outcome": self._outcome, "habits": describe_habits()}
+        return await self._answer_page("controls", lambda _: shown)
 
     async def show_launch(self, request: Request) -> Response:
-        """Show one launch: its progress, its request and its sessions."""
+        """Show one launch: its progress, its texts and its sessions."""
         guid, after = request.path_params["guid"], _read_id(request, "after")
-        limits = views.read_filter(request.query_params)
 
         def read(connection: sqlite3.Connection) -> View | None:
             launch = views.find_launch(connection, guid)
             if launch is None:
                 return None
-            condition = views.write_condition(limits, of_sessions=True)
-            sessions, rest = views.list_sessions(connection, launch["id"], after, condition)
-            return {
-                "launch": launch,
-                "phones_shown": views.list_first_phones(connection, launch["id"], _FIRST_PHONES),
-                "sessions": sessions,
-                "after": rest,
-                "limits": limits,
-                "texts": views.list_texts(launch["definition"]),
-                "forecast": views.forecast_launch(connection, launch),
-            }
+            sessions, rest = views.list_sessions(connection, launch["id"], after)
+            texts = views.list_texts(launch["definition"])
+            return {"launch": launch, "sessions": sessions, "after": rest, "texts": texts}
 
-        return await self._answer_page(request, "launch", read)
+        return await self._answer_page("launch", read)
 
     async def show_phones(self, request: Request) -> Response:
         """Show the list of phones alone, for narrow screens."""
-        return await self._answer_page(request, "phones", lambda _: {})
+        return await self._answer_page("phones", lambda _: {}, _read_id(request, "before"))
 
     async def show_thread(self, request: Request) -> Response:
-        """Show the conversation with one phone, and mark its lines as seen."""
+        """Show the conversation with one phone."""
         guid, before = request.path_params["guid"], _read_id(request, "before")
-        if before is None and not _is_foreign(request):
-            thread = await self._read(lambda connection: views.find_thread(connection, guid))
-            if thread and views.is_news(self._service.store, thread["id"], thread["last_id"]):
-                await self._see(thread)
 
         def read(connection: sqlite3.Connection) -> View | None:
             thread = views.find_thread(connection, guid, before)
-            if thread is None:
-                return None
-            launches = [each["launch"] for each in thread["stretches"] if each["launch"]]
-            phones = {
-                launch["id"]: views.list_first_phones(connection, launch["id"], _FIRST_PHONES)
-                for launch in launches
-            }
-            return {"thread": thread, "phones_shown": phones, "is_latest": before is None}
+            return None if thread is None else {"thread": thread, "is_latest": before is None}
 
-        return await self._answer_page(request, "thread", read)
-
-    async def show_search(self, request: Request) -> Response:
-        """Show the phones and lines that match a search."""
-        query = request.query_params.get("q", "").strip()[:_QUERY_MAX]
-        return await self._answer_page(
-            request,
-            "search",
-            lambda connection: {
-                "query": query,
-                "found_phones": views.search_phones(connection, query),
-                "found_launches": views.search_launches(connection, query),
-                "hits": views.search_lines(connection, query),
-            },
-        )
+        return await self._answer_page("thread", read)
 
     async def follow(self, request: Request) -> Response:
         """Stream the changes after what the page shows."""
@@ -290,37 +218,18 @@ class _Inbox:
         return redirect(f"/phones/{thread['guid']}")
 
     def act(self, name: str) -> Endpoint:
-        """Return the form of a control, whose fields are those of its request; a dot leads into an object."""
-        page = "/webhooks" if name == "webhooks/resend" else "/controls"
+        """Return the form of a control, whose fields are those of its request."""
 
         async def call(request: Request) -> Response:
             form = await _read_form(request)
             if name == "reset" and form.pop("sure", "") != "yes":
                 raise RefusalError(400, "not_confirmed", "Tick the box that confirms it; nothing was reset.")
-            values: dict[str, Any] = {}
-            for field, written in form.items():
-                outer, _, inner = field.partition(".")
-                if inner and written.strip():
-                    values.setdefault(outer, {})[inner] = written.strip()
-                elif written.strip():
-                    values[field] = written.strip()
+            values = {field: written.strip() for field, written in form.items() if written.strip()}
             outcome = await self._control.act(read_values(values, ACTIONS[name]))
-            self._outcomes[page] = outcome.words
-            return redirect(page)
+            self._outcome = outcome.words
+            return redirect("/controls")
 
         return call
-
-    async def see_all(self, _request: Request) -> Response:
-        """Mark all lines so far as seen."""
-        await self._writer.write(lambda: views.mark_all_seen(self._service.store))
-        return redirect("/phones")
-
-    async def _see(self, thread: View) -> None:
-        # Readers don't wait for another process that holds the database: the line stays unread.
-        with suppress(sqlite3.OperationalError):
-            await self._writer.write(
-                lambda: views.mark_seen(self._service.store, thread["id"], thread["last_id"]), patience_s=0
-            )
 
     async def _read(self, read: Callable[[sqlite3.Connection], _Found]) -> _Found:
         """Return the result of `read`, called beside the event loop with a connection to one snapshot."""
@@ -336,13 +245,15 @@ class _Inbox:
             return await asyncio.to_thread(call)
 
     async def _answer_page(
-        self, request: Request, template: str, read: Callable[[sqlite3.Connection], View | None]
+        self,
+        template: str,
+        read: Callable[[sqlite3.Connection], View | None],
+        phones_before: int | None = None,
     ) -> Response:
         """Answer with a page of the result of `read`, inside the frame of all pages."""
         now, ahead = self._writer.clock.now(), self._writer.clock.offset()
         # Before the read: changes meanwhile are shown twice rather than never.
         mark = self._events.mark()
-        phones_before = _read_id(request, "before") if template == "phones" else None
 
         def render(connection: sqlite3.Connection) -> tuple[str, bool]:
             found = read(connection)

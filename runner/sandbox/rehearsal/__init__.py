@@ -1,1 +1,1 @@
-"""Simulated participants, magic numbers, faults and snapshots."""
+"""Simulated participants, faults, and the controls of a sandbox."""

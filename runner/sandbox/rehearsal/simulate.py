@@ -9,15 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.sandbox.clock import Clock, parse_time
-from runner.sandbox.commits import Changes
 from runner.sandbox.definition import load_definition
 from runner.sandbox.model import Keyword, Prompt
-from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS, AutoResponders
 from runner.sandbox.rehearsal.participants import AVERAGE, Habits, Person, Reply, draw_person, plan_replies
-from runner.sandbox.rehearsal.snapshot import read_state
 from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
-from runner.sandbox.store import Store, open_store
+from runner.sandbox.store import Store, open_store, read_state
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -84,8 +81,8 @@ def simulate(
     """Let participants answer all waiting questions, until nobody has anything left to say.
 
     The same seed and state of the service give the same texts at the same times; only the results' guids
-    differ. A repeated simulation continues, and silent people stay silent. Owners of magic numbers act as
-    always. The service's clock moves to each text, so that records stay in order.
+    differ. A repeated simulation continues, and silent people stay silent. The service's clock moves to each
+    text, so that records stay in order.
 
     Args:
         db: the service's database; a service may be running on it.
@@ -127,7 +124,6 @@ class _Simulation:
         self._store = store
         self._service = Service(store)
         self._clock = Clock(store)
-        self._auto_responders = AutoResponders(self._service, clock=self._clock, changes=Changes(store))
         self._seed = seed
         self._habits = habits
         self._started = self._time = now or self._clock.now()
@@ -141,9 +137,7 @@ class _Simulation:
         self._invalid = self._results = self._completed = 0
 
     def begin(self) -> None:
-        """Do what is due at the start: owners of magic numbers act, and sessions expire."""
-        with self._store.write():
-            self._auto_responders.act_through(self._time)
+        """Let the sessions expire that are due at the start."""
         while self._service.expire_sessions(self._time, _EXPIRED_AT_ONCE):
             time.sleep(_SHORTEST_PAUSE_S)
 
@@ -152,8 +146,6 @@ class _Simulation:
         self._state = read_state(self._store)
         found = self._store.connection.execute(_SELECT_OPEN)
         for session_id, number, position, updated, phone, document in found:
-            if phone in MAGIC_NUMBERS:
-                continue
             self._session_numbers[session_id] = number
             if position is not None:
                 self._people[phone] = draw_person(self._seed, phone, self._habits)
@@ -170,7 +162,6 @@ class _Simulation:
             raise SandboxError("the sandbox was reset while the participants were answering; simulate again")
         for _ in range(min(texts, len(self.queue))):
             sent = heapq.heappop(self.queue)
-            self._auto_responders.act_through(sent.due)
             self._time = sent.due
             self._note(sent, self._service.receive(sent.phone, sent.text, sent.due))
         self._clock.reach(self._time)

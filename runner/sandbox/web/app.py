@@ -1,4 +1,4 @@
-"""The service as one ASGI application: the API, its OpenAPI description, health, and the inbox.
+"""The service as one ASGI application: the API, its OpenAPI description, and the inbox.
 
 Requests that name another host are refused: any web site can make its name lead to 127.0.0.1 and read the
 sandbox's answers as its own (DNS rebinding), but then the Host header has that name.
@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import socket
-import sqlite3
-from functools import cache, lru_cache
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,9 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from runner.sandbox.inbox.pages import answer_html, answer_unknown, render_page, wants_page
+from runner.sandbox.inbox.pages import answer_unknown, wants_page
 from runner.sandbox.inbox.routes import inbox_routes
-from runner.sandbox.store import find_database
 from runner.sandbox.web.control import ControlRoutes
 from runner.sandbox.web.endpoints import Api
 from runner.sandbox.web.refusals import ERROR_HANDLERS, answer_error
@@ -35,75 +33,24 @@ if TYPE_CHECKING:
 
     from runner.sandbox.commits import Writer
     from runner.sandbox.rehearsal.faults import Faults
-    from runner.sandbox.store import Store
     from runner.sandbox.web.refusals import Account
 
 
 _MEDIA_TYPE = "application/yaml"  # RFC 9512
 _PACKAGE = Path(__file__).resolve().parents[2]
 _SERVICE = "schemas/service.openapi.yaml"
-_SANDBOX = "schemas/sandbox.openapi.yaml"
 _HOST = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]@/]+))(?::[0-9]*)?")
 
 
-def read_schema(name: str) -> bytes:
-    """Return a file from the repository's top, or from `runner/shipped/` of a wheel."""
-    installed = _PACKAGE / "shipped" / name
-    return (installed if installed.is_file() else _PACKAGE.parent / name).read_bytes()
+async def _describe(_request: Request) -> Response:
+    """Return the API's description, from the repository's top, or from `runner/shipped/` of a wheel."""
+    installed = _PACKAGE / "shipped" / _SERVICE
+    file = installed if installed.is_file() else _PACKAGE.parent / _SERVICE
+    return Response(file.read_bytes(), media_type=_MEDIA_TYPE)
 
 
-@cache
-def load_description() -> dict[str, Any]:
-    """Return the OpenAPI description of the service with the sandbox's own routes."""
-    # Late: few ask, and everyone starts the service.
-    import yaml  # noqa: PLC0415  see above
-
-    service, sandbox = (yaml.safe_load(read_schema(name)) for name in (_SERVICE, _SANDBOX))
-    return {
-        **service,
-        "tags": [*service["tags"], *sandbox["tags"]],
-        "paths": {**service["paths"], **sandbox["paths"]},
-    }
-
-
-def open_routes(store: Store) -> list[Route]:
-    """Return the routes without credentials, for every tool: the description, `/livez` and `/readyz`.
-
-    The description is `/openapi.yaml`, of the service alone, and with the sandbox's routes `/openapi.json`
-    and, as a page, `/docs`. Ready means that the store's file is readable.
-    """
-
-    async def describe(_request: Request) -> Response:
-        return Response(read_schema(_SERVICE), media_type=_MEDIA_TYPE)
-
-    async def describe_all(_request: Request) -> Response:
-        return JSONResponse(load_description())
-
-    async def show_docs(_request: Request) -> Response:
-        return answer_html(render_page("docs", **load_description()))
-
-    async def live(_request: Request) -> Response:
-        return JSONResponse({"status": "live"})
-
-    async def ready(_request: Request) -> Response:
-        try:
-            store.connection.execute("SELECT 1 FROM totals").fetchone()
-            # A deleted file could still be read, and written in vain.
-            is_ready = find_database(store).is_file()
-        except sqlite3.Error:
-            is_ready = False
-        return JSONResponse(
-            {"status": "ready"} if is_ready else {"status": "not ready"}, 200 if is_ready else 503
-        )
-
-    endpoints = {
-        "/openapi.yaml": describe,
-        "/openapi.json": describe_all,
-        "/docs": show_docs,
-        "/livez": live,
-        "/readyz": ready,
-    }
-    return [Route(path, endpoint, methods=["GET"]) for path, endpoint in endpoints.items()]
+async def _live(_request: Request) -> Response:
+    return JSONResponse({"status": "live"})
 
 
 class HostGuard:
@@ -177,7 +124,9 @@ def make_app(
         routes=[
             *Api(writer, faults).routes(account),
             *control.routes(account),
-            *open_routes(writer.service.store),
+            # For every tool, without credentials.
+            Route("/openapi.yaml", _describe, methods=["GET"]),
+            Route("/livez", _live, methods=["GET"]),
             *inbox_routes(writer, account, control),
         ],
         exception_handlers=ERROR_HANDLERS,

@@ -25,8 +25,7 @@ from runner.sandbox.rehearsal.controls import (
     ControlledSandbox,
     ControlOutcome,
     Count,
-    Id,
-    ResetState,
+    Reset,
     Simulate,
     read_seconds,
     read_values,
@@ -74,7 +73,7 @@ class _Page(Struct, forbid_unknown_fields=True):
     """The query of a list: a page of it."""
 
     after: Count = 0
-    limit: Id = 1000
+    limit: Annotated[int, Meta(ge=1)] = 1000
 
     @property
     def size(self) -> int:
@@ -141,7 +140,7 @@ class ControlRoutes:
         # Simulations take turns: several at once would leave no time for sends.
         async with self._simulating if isinstance(action, Simulate) else nullcontext():
             outcome = await asyncio.to_thread(action.act, self.sandbox)
-        if isinstance(action, ResetState):
+        if isinstance(action, Reset):
             self._requests.clear()
         self._writer.changes.note()
         return outcome

@@ -28,8 +28,7 @@ from runner.sandbox.records import (
     read_list_query,
     write_csv,
 )
-from runner.sandbox.rehearsal.faults import FAULTS, Fault, FaultPlace, Faults
-from runner.sandbox.rehearsal.magic import find_fault_name
+from runner.sandbox.rehearsal.faults import Fault, FaultPlace, Faults
 from runner.sandbox.sandbox_errors import RefusalError
 from runner.sandbox.web.refusals import answer_error, read_body
 
@@ -145,7 +144,7 @@ class Api:
     async def send(self, request: Request) -> Response:
         """Launch a project."""
         sent = read_send(await read_body(request, MAX_BODY_BYTES))
-        fault = self._choose_fault(sent.phones)
+        fault = self._faults.decide(FaultPlace.SEND)
         if fault is not None and not fault.accepts:
             return FaultyAnswer(fault)
         guid = await self._writer.send(sent.definition, sent.phones)
@@ -203,15 +202,6 @@ class Api:
             return await endpoint(request)
 
         return prepare_and_call
-
-    def _choose_fault(self, phones: Sequence[str]) -> Fault | None:
-        """Choose the fault of a send: that of a magic number among its phones, else a random one.
-
-        Raises:
-            RefusalError: a magic number stands for one.
-        """
-        name = find_fault_name(phones)
-        return self._faults.decide(FaultPlace.SEND) if name is None else FAULTS[name]
 
     def _disturb(self, query: ListQuery, read_page: ReadPage) -> RecordPage | Response:
         """Return the page, changed by a list's fault if one is drawn; `read_page` takes limit and offset."""

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from runner.sandbox.sandbox_errors import BusyError, RefusalError, SandboxError, find_trouble
+from runner.sandbox.sandbox_errors import RefusalError, SandboxError, find_trouble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,9 +88,7 @@ def explain(error: Exception) -> RefusalError:
     if isinstance(error, SandboxError):
         message = str(error)
         sentence = f"{message[:1].upper()}{message[1:]}" + ("" if message.endswith("?") else ".")
-        return RefusalError(
-            *((503, "busy") if isinstance(error, BusyError) else (400, "impossible")), sentence
-        )
+        return RefusalError(400, "impossible", sentence)
     if (trouble := find_trouble(error)) is not None:
         message = f"The database {trouble.words}: {trouble.advice}. Nothing was stored."
         return RefusalError(503, trouble.code, message)

@@ -20,7 +20,6 @@ from runner.sandbox.clock import Clock
 from runner.sandbox.commits import Changes, Writer
 from runner.sandbox.model import DEFAULT_PLAN, Plan, ServiceAddress
 from runner.sandbox.rehearsal.faults import Faults
-from runner.sandbox.rehearsal.magic import AutoResponders
 from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
@@ -192,9 +191,7 @@ def running_service(db: Path, **options: Unpack[ServiceOptions]) -> Iterator[Ser
         )
         # From here on, writes wait on the event loop and try again.
         store.wait_at_most(_BUSY_S)
-        tasks = [AutoResponders(service, clock=writer.clock, changes=writer.changes).run]
-        if options.get("sends_webhooks", True):
-            tasks.append(WebhookSender(writer, allowed_hosts=hosts, secret=address.api_key).run)
+        tasks = [WebhookSender(writer, hosts).run] if options.get("sends_webhooks", True) else []
         with serving(app, listener, tasks):
             yield address
 

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
 # The index is named, since the planner would take the one on the state alone.
 _SELECT_DUE = """
-SELECT webhook.id, receiver, result.guid, definition, result.position, tries
+SELECT webhook.id, result.guid, definition, result.position, tries
 FROM webhook INDEXED BY webhook_due JOIN result ON result.id = result_id JOIN launch ON launch.id = launch_id
 WHERE state = 'WAITING' AND due <= ? AND webhook.id NOT IN (SELECT value FROM json_each(?))
-AND receiver NOT IN (SELECT value FROM json_each(?))
 ORDER BY due, webhook.id LIMIT ?
 """
 # The index on the state alone gives the first half: only failed ones are read.
@@ -43,11 +42,10 @@ _SELECT_ALL = f"""
 SELECT webhook.id, result.guid AS result_guid, project_tag, question_tag, nullif(receiver, '') AS receiver,
        {_STATE} AS shown, tries, due, problem
 FROM webhook JOIN result ON result.id = result_id
-WHERE webhook.id > :after AND webhook.id < :before AND (:state IS NULL OR shown = :state)
-ORDER BY webhook.id """
+WHERE webhook.id > :after AND (:state IS NULL OR shown = :state) ORDER BY webhook.id LIMIT :limit
+"""
 _NAMES = ("id", "result_guid", "project_tag", "question_tag", "receiver", "state", "tries")
-_LARGEST_ID = 2**63 - 1
-# After a reset an id may mean another webhook, and one that is sent again begins anew.
+# After a reset an id may mean another webhook.
 _SETTLE = """
 UPDATE webhook SET state = ?, tries = tries + 1, due = ?, problem = ? WHERE state = 'WAITING' AND id = ?
 AND tries = ? AND result_id = (SELECT id FROM result WHERE guid = ?)
@@ -56,10 +54,9 @@ AND tries = ? AND result_id = (SELECT id FROM result WHERE guid = ?)
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A result to be POSTed to a `receiver` (host and port), after `tries` that failed."""
+    """A result to be POSTed, after `tries` that failed."""
 
     id: int
-    receiver: str
     result_guid: str
     question: ServiceQuestion = field(repr=False)
     tries: int
@@ -76,13 +73,13 @@ def add_webhook(connection: sqlite3.Connection, result_id: int, url: str) -> Non
 
 
 def list_due_webhooks(
-    connection: sqlite3.Connection, now: datetime, under_way: list[int], busy: list[str], count: int
+    connection: sqlite3.Connection, now: datetime, under_way: list[int], count: int
 ) -> list[Webhook]:
-    """Return at most `count` webhooks that are due and not under way, but for those of busy receivers."""
-    given = (format_time(now), json.dumps(under_way), json.dumps(busy), count)
+    """Return at most `count` webhooks that are due and not under way."""
+    given = (format_time(now), json.dumps(under_way), count)
     return [
-        Webhook(key, receiver, guid, load_definition(document).questions[position], tries)
-        for key, receiver, guid, document, position, tries in connection.execute(_SELECT_DUE, given)
+        Webhook(key, guid, load_definition(document).questions[position], tries)
+        for key, guid, document, position, tries in connection.execute(_SELECT_DUE, given)
     ]
 
 
@@ -100,37 +97,18 @@ def count_webhooks(connection: sqlite3.Connection) -> dict[str, int]:
 
 
 def list_webhooks(
-    connection: sqlite3.Connection,
-    state: str | None,
-    *,
-    after: int = 0,
-    before: int | None = None,
-    limit: int,
-    newest_first: bool = False,
+    connection: sqlite3.Connection, state: str | None, *, after: int, limit: int
 ) -> list[dict[str, Any]]:
-    """Return at most `limit` webhooks between two ids, as JSON has them; without addresses.
+    """Return at most `limit` webhooks after an id, as JSON has them; without addresses.
 
     `state` is one of `WEBHOOK_STATES`, or None for all.
     """
-    wanted = {"state": state, "after": after, "before": before or _LARGEST_ID, "limit": limit}
-    query = f"{_SELECT_ALL} {'DESC' if newest_first else ''} LIMIT :limit"
     found = []
-    for *values, due, problem in connection.execute(query, wanted):
+    for *values, due, problem in connection.execute(
+        _SELECT_ALL, {"state": state, "after": after, "limit": limit}
+    ):
         record = dict(zip(_NAMES, values, strict=True))
         is_due = record["state"] == "WAITING" and due
         next_try = parse_time(due).isoformat() if is_due else None
         found.append({**record, "next_try": next_try, "last_problem": problem})
     return found
-
-
-def resend_webhooks(store: Store, number: int | None) -> int:
-    """Have one webhook delivered again, or with None all that were given up; return how many.
-
-    Their tries are counted from the start. The outcome of a try that is under way may be lost.
-    """
-    chosen = "state = 'FAILED'" if number is None else "id = ?"
-    with store.write() as connection:
-        change = (
-            f"UPDATE webhook SET state = 'WAITING', tries = 0, due = '' WHERE receiver <> '' AND {chosen}"
-        )
-        return connection.execute(change, () if number is None else (number,)).rowcount

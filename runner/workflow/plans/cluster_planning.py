@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar
 
 from runner.cluster.audience_scatter import choose_partitions
-from runner.cluster.campaign_plan import CampaignPlanner, PlanRequest
+from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
 from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
 from runner.ledger.model import format_moment
 from runner.ledger.people.earlier import find_depleted
 from runner.ledger.people.opt_outs import count_opt_outs
 from runner.ledger.people.recent import has_open_launches
-from runner.plan.model import PlanOptions
 from runner.plan.planner import find_overdue
 from runner.service.target import list_variables
-from runner.workflow.observer import show_progress
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import PlanResult, plan_campaigns
 from runner.workflow.workspace.clustering import open_chosen_cluster
@@ -30,47 +27,18 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.cluster.dask_engine import Cluster
     from runner.cluster.folder import SharedFolder
-    from runner.cluster.worker_environment import WorkerEnvironment
-    from runner.execution import Executor
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import Record
     from runner.ledger.target_key import LedgerConnection
-    from runner.plan.model import CampaignPlan, PlannedLaunch
+    from runner.plan.model import PlannedLaunch, PlanOptions
     from runner.plan.plan_context import PlanContext
     from runner.source.diagnostic import Problems
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.observer import Progress
     from runner.workflow.plans.planning import MakePlan, NameCheck
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.clustering import ClusterSettings
     from runner.workflow.workspace.workspace import Workspace
-
-
-class Stages:
-    """The display of a plan's stages, one after the other."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._stack = ExitStack()
-        self._title = ""
-        self._done = 0
-        self._progress: Progress | None = None
-
-    def observe(self, title: str, done: int, total: int) -> None:
-        """Show the progress of a stage."""
-        if self._progress is None or title != self._title or done < self._done:
-            self._stack.close()
-            self._title, self._done = title, 0
-            self._progress = self._stack.enter_context(show_progress(title, total, quiet=self._quiet))
-        self._progress.advance(done - self._done)
-        self._done = done
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
 
 @dataclass(slots=True)
@@ -78,7 +46,7 @@ class ClusterPlanning:
     """Planning on a cluster.
 
     All workers must reach `folder`. `ledger` is None if there is none yet. With `keeps_launches` the launches
-    are written to the folder; `environment` has the workers' ledger and key.
+    are written to the folder.
     """
 
     workspace: Workspace
@@ -88,8 +56,6 @@ class ClusterPlanning:
     folder: SharedFolder
     _: KW_ONLY
     keeps_launches: bool
-    environment: WorkerEnvironment
-    quiet: bool
     _partitions: int = field(default=0, init=False)
 
     def begin(self, campaigns: Sequence[Campaign]) -> MakePlan:
@@ -118,10 +84,7 @@ class ClusterPlanning:
             tuple((item.campaign.name, item.plan.parts) for item in before if item.plan.parts),
             self.folder.within(f"plans-{secrets.token_hex(4)}") if keeps else None,
         )
-        with Stages(quiet=self.quiet) as stages:
-            plan = CampaignPlanner(
-                self.cluster.of_campaign(campaign.name), self.folder, stages.observe
-            ).make_plan(request, problems)
+        plan = plan_on_cluster(self.cluster, self.folder, request, problems)
         return None if plan is None else PlanResult(record=record, plan=plan, target=target)
 
     def _ask(self, campaign: Campaign, record: Record, context: PlanContext) -> LedgerLookup:
@@ -133,7 +96,6 @@ class ClusterPlanning:
             record.campaign_id,
             record.is_empty(),
             recent_since=None if cap is None else format_moment(context.now - cap.within),
-            environment=self.environment,
         )
         with self.ledger.reading() as connection:
             counts = count_opt_outs(connection, target.name)
@@ -193,8 +155,6 @@ class ClusterPlans:
             cluster,
             folder,
             keeps_launches=True,
-            environment=self.settings.environment,
-            quiet=scope.quiet,
         )
         return plan_campaigns(
             self.session.workspace,
@@ -214,25 +174,10 @@ class ClusterPlans:
         unread = reader.find_unread()
         overdue = [find_overdue(item.campaign, unread, now, options) for item in planned]
         return [
-            item if found is None else replace(item, plan=item.plan.wait_for(found))
+            item if found is None else replace(item, plan=replace(item.plan, unread=found))
             for item, found in zip(planned, overdue, strict=True)
         ]
 
     def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
         """Yield the launches of a plan."""
         return read_launches(item.campaign, item.plan.parts)
-
-
-def plan_files_on_cluster(
-    cluster: Executor, folder: SharedFolder, campaign: Campaign, problems: Problems, *, quiet: bool
-) -> CampaignPlan | None:
-    """Plan a valid campaign on a cluster by its files alone, as if nobody had been texted.
-
-    All workers must reach `folder`; `problems` gets those that one process would find.
-
-    Raises:
-        RunnerError: the cluster or the folder cannot be used.
-    """
-    with Stages(quiet=quiet) as stages:
-        request = PlanRequest(campaign, "", PlanOptions(), None, choose_partitions([campaign]))
-        return CampaignPlanner(cluster, folder, stages.observe).make_plan(request, problems)

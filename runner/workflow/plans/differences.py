@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from runner.document import build
 from runner.ledger.record.deliveries import SentTexts, read_definitions, read_sent_texts
 from runner.plan.difference import compare_with_sent
-from runner.plan.documents import PlanDifference, TextChange, TextPart
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import compile_messages
@@ -20,13 +18,14 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import Record
-    from runner.plan.difference import MessageDifference, ReadDefinitions, Wording
+    from runner.plan.difference import ReadDefinitions
+    from runner.plan.documents import PlanDifference
     from runner.workflow.plans.planning import PlanResult
 
 _COMPARED = 200
 _MOST_ROWS = 100_000
-Differences = dict[str, list["MessageDifference"]]
-"""Differences between campaigns and their sent versions, by name."""
+Differences = dict[str, dict[str, "PlanDifference"]]
+"""Differences between campaigns and their sent versions, by name and message."""
 
 
 def find_differences(ledger: Ledger, planned: Iterable[PlanResult], only: str | None) -> Differences:
@@ -49,21 +48,21 @@ def list_changed(ledger: Ledger, planned: Iterable[PlanResult]) -> tuple[str, ..
         LedgerError: the ledger cannot be read.
     """
     return tuple(
-        f"{item.campaign.name}/{difference.message}"
+        f"{item.campaign.name}/{message}"
         for item in planned
         if any(one.already_sent and one.rows <= _MOST_ROWS for one in item.plan.messages)
-        for difference in _compare_campaign(ledger, item.campaign, item.record, None, _COMPARED)
-        if difference.changed or difference.lost
+        for message, one in _compare_campaign(ledger, item.campaign, item.record, None, _COMPARED).items()
+        if one.changed
     )
 
 
 def _compare_campaign(
     ledger: Ledger, campaign: Campaign, record: Record, only: str | None, most: int | None = None
-) -> list[MessageDifference]:
+) -> dict[str, PlanDifference]:
     compiler = TextCompiler(include_folder(campaign))
     compiled = list(compile_messages(campaign, compiler, Problems(), only))
 
-    def compare(sent: SentTexts, read: ReadDefinitions) -> list[MessageDifference]:
+    def compare(sent: SentTexts, read: ReadDefinitions) -> dict[str, PlanDifference]:
         return compare_with_sent(campaign, compiled, record.known, record.key, sent, read, most)
 
     if record.campaign_id is None:
@@ -71,17 +70,3 @@ def _compare_campaign(
     with ledger.reading() as connection:
         sent = read_sent_texts(connection, record.campaign_id, campaign.message_ids)
         return compare(sent, partial(read_definitions, connection))
-
-
-def describe_difference(difference: MessageDifference) -> PlanDifference:
-    """Return a message's difference for a document."""
-    groups = tuple(
-        TextChange(group.recipients, group.is_example, _list_parts(group.old), _list_parts(group.new))
-        for group in difference.groups
-    )
-    unknown = difference.lost + difference.unreadable
-    return build(PlanDifference, difference, not_in_ledger=unknown, groups=groups)
-
-
-def _list_parts(wording: Wording) -> tuple[TextPart, ...]:
-    return tuple(TextPart(*one) for one in wording)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ from runner.timing.legal_hours import load_law
 from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_file, find_campaign_files, show_path
 from runner.workflow.observer import warn
+from runner.workflow.plans.context_reader import PlanContextReader
+from runner.workflow.plans.planning import plan_campaigns
 from runner.workflow.workspace.workspace import default_ledger_url
 
 if TYPE_CHECKING:
@@ -41,7 +43,9 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import LaunchEntry
     from runner.plan.model import PlannedLaunch
+    from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import PlanResult
+    from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
 
@@ -245,6 +249,34 @@ class RecordNames:
         with suppress(RunnerError):
             files.update(find_campaign_files([home for home in homes if home.name == DEFAULT_FOLDER.name]))
         return {name for file in files for name in read_names(file, current=Path.cwd())}
+
+
+def plan_on_record(
+    workspace: Workspace, scope: Scope, ledger: Ledger, failures: Failures, watched: Iterable[str] = ()
+) -> list[PlanResult]:
+    """Return the plans of what is left to send, as far as they can be made; nothing of it is sent.
+
+    What keeps a campaign from being planned goes to tolerant `failures`, and is shown; what keeps all from it
+    is warned of, and leaves all out. The decisions on `watched` phones (E.164) are kept.
+
+    Raises:
+        RunnerError: there is no campaign.
+    """
+    options = PlanOptions(
+        recipients_per_send=workspace.target.recipients_per_send, watched=frozenset(watched)
+    )
+    reader = PlanContextReader(workspace, ledger, workspace.now())
+    find_record = partial(workspace.read_record, ledger)
+    try:
+        # A campaign that is held as renamed sends nothing.
+        return plan_campaigns(
+            workspace, scope, options, find_record, reader, failures, names=RecordNames(workspace, ledger)
+        )
+    except RunnerError as error:
+        if not failures.campaigns:
+            raise
+        failures.end(error)
+        return []
 
 
 def _sends(item: PlanResult) -> bool:

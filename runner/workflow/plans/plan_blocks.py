@@ -10,7 +10,6 @@ from runner.plan.model import Span
 from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
-from runner.timing.decision import count_due
 from runner.view.blocks import Code, Items, ListItem, Section, Sentence, TableBlock
 from runner.wording import count_words, printable
 from runner.workflow.campaigns import show_path
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Message
-    from runner.plan.difference import ChangeGroup, MessageDifference
+    from runner.plan.documents import PlanDifference
     from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
     from runner.service.target import Target
     from runner.view.blocks import Block
@@ -36,7 +35,6 @@ _SCREEN = 20
 """Rows of a table, at most, unless all details are wanted."""
 _SHOWN_CHARACTERS = 3
 _SHOWN_PARTS = 5
-_BAR = 24
 _UNENCRYPTED = "UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials"
 ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
 """The remark about questions with choices, which are asked again after each other reply."""
@@ -89,12 +87,6 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
     essential = frozenset({"message", "rows", "to send", *costs})
     yield from _limit(TableBlock(("message", *names), rows, essential=essential), is_detailed=is_detailed)
     yield Items(list(_list_remarks(plan, is_detailed=is_detailed)))
-    if is_detailed:
-        for message in plan.messages:
-            lines = list(_histogram(message))
-            if lines:
-                yield Items([f"{message.id}: due, by the clocks of the recipients:"])
-                yield Code("\n".join(lines))
     coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
@@ -182,19 +174,9 @@ def _count_people(count: int, one: str, many: str) -> str:
 
 def _describe_awaiting(plan: CampaignPlan, message: MessagePlan) -> str:
     own = next(one for one in plan.campaign.messages if one.id == message.id)
-    before = next((one for one in plan.messages if own.after and one.id == own.after.message), None)
     earlier = f"`{own.after.message}`" if own.after else "the message before"
-    people = _count_people(message.awaiting, "waits", "wait")
-    unsent = f"until {earlier} is sent to them"
-    read = "`runner reconcile` has read their answers"
-    if own.to == "everyone":
-        return f"{people} {unsent}"
-    if before is None or not before.already_sent:
-        return f"{people} {unsent} and {read}"
-    if before.pending or before.unresolved:
-        return f"{people} until {earlier} is sent to those who lack it, and {read}"
-    got = _count_people(message.awaiting, f"got {earlier} and waits", f"got {earlier} and wait")
-    return f"{got} until {read}"
+    read = "" if own.to == "everyone" else " and `runner reconcile` has read their answers"
+    return f"{_count_people(message.awaiting, 'waits', 'wait')} until {earlier} is sent to them{read}"
 
 
 def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
@@ -203,14 +185,6 @@ def _advise(characters: dict[str, CostlyCharacter]) -> Iterator[str]:
         yield advise(character, *cost)
     if len(ranked) > _SHOWN_CHARACTERS:
         yield f"{len(ranked) - _SHOWN_CHARACTERS} more characters make texts UCS-2"
-
-
-def _histogram(message: MessagePlan) -> Iterator[str]:
-    hours = count_due(message.due)
-    most = max((hour.recipients for hour in hours), default=0)
-    for hour in hours:
-        bar = "█" * max(1, round(_BAR * hour.recipients / most))
-        yield f"{hour.day:%a} {hour.day} {hour.hour:02}:00  {hour.recipients:>9,}  {bar}"
 
 
 def list_coming(plan: CampaignPlan, *, is_detailed: bool, at_most: bool = False) -> TableBlock:
@@ -261,36 +235,33 @@ def _describe_moments(one: Coming) -> str:
 def show_differences(differences: Differences) -> Iterator[Block]:
     """Yield differences between campaigns and what they have sent."""
     for campaign, found in differences.items():
-        blocks = [block for difference in found for block in show_difference(difference)]
+        blocks = [block for each in found.items() for block in show_difference(*each)]
         yield Section(f"{campaign}: changes since it was sent", blocks)
 
 
-def show_difference(difference: MessageDifference) -> Iterator[Block]:
+def show_difference(message: str, difference: PlanDifference) -> Iterator[Block]:
     """Yield the difference between a message and its sent texts."""
-    yield Sentence(_sum_up_difference(difference))
-    lines = "\n".join(_diff_lines(difference))
-    if lines:
+    if difference.is_empty:
+        people = count_words(difference.new, "person", "people")
+        yield Sentence(f"{message}: nothing was sent yet; {people} new")
+        return
+    counts = {
+        "unchanged": difference.unchanged,
+        "changed": difference.changed,
+        "no longer in the audience": difference.gone,
+        "new": difference.new,
+    }
+    yield Sentence(f"{message}: " + ", ".join(f"{count:,} {words}" for words, count in counts.items()))
+    if lines := "\n".join(_diff_lines(difference)):
         yield Code(lines, "diff")
     yield Items(list(_remark_on_difference(difference)))
 
 
-def _sum_up_difference(difference: MessageDifference) -> str:
-    name = difference.message
-    if difference.is_empty:
-        return f"{name}: nothing was sent yet; {count_words(difference.new, 'person', 'people')} new"
-    counts = {
-        "unchanged": difference.unchanged,
-        "changed": difference.changed + difference.lost,
-        "no longer in the audience": difference.gone,
-        "new": difference.new,
-    }
-    return f"{name}: " + ", ".join(f"{count:,} {words}" for words, count in counts.items())
-
-
-def _diff_lines(difference: MessageDifference) -> Iterator[str]:
+def _diff_lines(difference: PlanDifference) -> Iterator[str]:
     for group in difference.groups:
-        yield f"@@ {_group_words(group)} @@"
-        old, new = dict(group.old), dict(group.new)
+        people = count_words(group.recipients, "person", "people")
+        yield f"@@ {people}{', as for one of them' if group.is_example else ''} @@"
+        old, new = ({one.part: one.text for one in parts} for parts in (group.old, group.new))
         for part in dict.fromkeys((*old, *new)):
             for sign, wording in (("-", old), ("+", new)):
                 if part in wording:
@@ -299,20 +270,13 @@ def _diff_lines(difference: MessageDifference) -> Iterator[str]:
                     yield from (f"{sign}  {line}" for line in others)
 
 
-def _group_words(group: ChangeGroup) -> str:
-    people = count_words(group.recipients, "person", "people")
-    return f"{people}, as for one of them" if group.is_example else people
-
-
-def _remark_on_difference(difference: MessageDifference) -> Iterator[str]:
-    if difference.more_groups:
+def _remark_on_difference(difference: PlanDifference) -> Iterator[str]:
+    if difference.more_recipients:
         people = count_words(difference.more_recipients, "person", "people")
-        yield f"and {count_words(difference.more_groups, 'more change')}, for {people}"
-    if difference.lost:
-        people = count_words(difference.lost, "person's text has", "people's texts have")
-        yield f"{people} changed; the old one is not in this ledger"
-    if difference.unreadable:
-        people = count_words(difference.unreadable, "person", "people")
+        more = difference.more_groups
+        yield f"and {count_words(more, 'more change') if more else 'texts not in this ledger'}, for {people}"
+    if difference.not_in_ledger:
+        people = count_words(difference.not_in_ledger, "person", "people")
         yield f"{people} texted; with what is not in this ledger"
     if difference.failing:
         people = count_words(difference.failing, "person's text", "people's texts")

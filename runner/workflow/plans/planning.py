@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.plan.model import CampaignPlan, MessagePlan
+    from runner.plan.model import CampaignPlan
     from runner.plan.plan_context import PlanContext, TextedPeople
     from runner.service.target import Target
     from runner.workflow.scope import Scope
@@ -349,14 +349,11 @@ def _is_of_answers(reason: str) -> bool:
     return reason == UNREAD or reason.startswith(DIFFERS)
 
 
-def list_unread(campaign: Campaign, planned: Mapping[str, MessagePlan]) -> list[str]:
-    """Return messages with a due follow-up whose answers were not read since, by full name.
-
-    `planned` has the counts of messages by id; unplanned messages are left out.
-    """
-    waiting = [message for message in campaign.messages if message.id in planned]
-    after = [m.after.message for m in waiting if m.after is not None and UNREAD in planned[m.id].reasons]
-    return [f"{campaign.name}/{message}" for message in dict.fromkeys(after)]
+def list_unread(item: PlanResult) -> list[str]:
+    """Return messages with a due follow-up whose answers were not read since, by full name."""
+    waiting = {message.id for message in item.plan.messages if UNREAD in message.reasons}
+    after = [one.after.message for one in item.campaign.messages if one.after and one.id in waiting]
+    return [f"{item.campaign.name}/{message}" for message in dict.fromkeys(after)]
 
 
 def plan_without_key(workspace: Workspace, scope: Scope, failures: Failures) -> list[PlanResult]:

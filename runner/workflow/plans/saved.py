@@ -1,28 +1,18 @@
 """Plans saved by `plan --out`, which `apply --plan` compares with the present, and the digests of plans.
 
-A plan has a digest of each input, and one over them all. They are printed, saved as artifacts and recorded
-for good, so they must not reveal phones. With a `RUNNER_STATE_KEY` they are keyed. Without one, recipients
-could be found by guessing, as in a lockfile, so scrypt (RFC 7914) makes each guess expensive: for recipients,
-if there are any, and for campaign files that contain phones. Files that only name audience files have nothing
-to guess. A random salt cannot replace this, since a plan made again on another machine, before anything was
-sent, must have the same digest.
+A plan has a digest of each input, and one over them all, made with the target's key. Without a
+RUNNER_STATE_KEY that key is public: then recipients can be guessed from a digest, as from a lockfile.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from runner.atomic_write import write_private
-from runner.campaign.model import InlineRecipient
 from runner.errors import (
     PausedError,
     PlanChangedError,
@@ -32,6 +22,7 @@ from runner.errors import (
     UsageError,
 )
 from runner.ledger.fingerprint import TargetKey
+from runner.ledger.model import parse_moment
 from runner.plan.digest import digest_json, plan_digest
 from runner.plan.documents import SavedOptions
 from runner.service.target import describe_destination, list_moves
@@ -42,6 +33,7 @@ from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from runner.plan.documents import PlanDigests, PlanDocument
     from runner.plan.model import PlanOptions
@@ -52,45 +44,12 @@ if TYPE_CHECKING:
 RENEWAL = "nothing was sent; make a new plan with `runner plan --out`, and review that"
 """The hint on how to renew a plan that can no longer be sent."""
 _CHECKSUM = "checksum"
-_SIZE = 16
-_COST = {"n": 2**13, "r": 8, "p": 1, "dklen": _SIZE}
-"""The cost of a guess: 8 MiB and some hundredths of a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Seal:
-    """Digests that do not reveal their input.
-
-    `secret` is the key, or None; `salt` makes guesses useless for other records.
-    """
-
-    secret: TargetKey | None
-    salt: str
-
-    @classmethod
-    def of(cls, item: PlanResult) -> _Seal:
-        if item.target.state_key:
-            return cls(TargetKey.of(item.plan.target, item.target.state_key), "")
-        return cls(None, item.plan.target)
-
-    def digest(self, text: bytes, *, names_people: bool) -> str:
-        if self.secret is not None:
-            return self.secret.seal("digest", text)
-        if not names_people:
-            return hashlib.blake2b(text, digest_size=_SIZE).hexdigest()
-        return _digest_dearly(hashlib.blake2b(text, digest_size=32).digest(), self.salt)
-
-
-@cache
-def _digest_dearly(brief: bytes, salt: str) -> str:
-    # Cached, since a run prints, saves and records the same digest.
-    return hashlib.scrypt(brief, salt=salt.encode(), **_COST).hex()
 
 
 def name_key(item: PlanResult) -> str | None:
-    """Return the fingerprint of the key of a plan's digests; None without one."""
-    secret = _Seal.of(item).secret
-    return None if secret is None else secret.name
+    """Return the fingerprint of the state key of a plan's digests; None without one."""
+    secret = item.target.state_key
+    return TargetKey.of(item.plan.target, secret).name if secret else None
 
 
 def digests(item: PlanResult) -> PlanDigests:
@@ -99,24 +58,19 @@ def digests(item: PlanResult) -> PlanDigests:
     Raises:
         PlanChangedError: the campaign file is gone.
     """
-    seal, campaign = _Seal.of(item), item.campaign
-    sources = (*campaign.recipients, *campaign.exclude)
-    names_people = any(isinstance(source, InlineRecipient) for source in sources)
-    return {
-        "campaign": seal.digest(_read_campaign(item), names_people=names_people),
-        "deliveries": seal.digest(item.plan.digest.encode(), names_people=item.plan.recipients_to_send > 0),
-        "record": item.record.digest,
-    }
-
-
-def _read_campaign(item: PlanResult) -> bytes:
+    key = TargetKey.of(item.plan.target, item.target.state_key or None)
     try:
-        return b"".join(iterate_content(str(item.campaign.file)))
+        content = b"".join(iterate_content(str(item.campaign.file)))
     except OSError:
         raise PlanChangedError(
             f"the files of {item.campaign.name} have changed while it was planned",
             hint="run the same command again",
         ) from None
+    return {
+        "campaign": key.seal("digest", content),
+        "deliveries": key.seal("digest", item.plan.digest.encode()),
+        "record": item.record.digest,
+    }
 
 
 def describe_campaign(item: PlanResult) -> dict[str, Any]:
@@ -128,17 +82,6 @@ def describe_campaign(item: PlanResult) -> dict[str, Any]:
         "digests": digests(item),
         "messages": [{"id": one.id, "to_send": one.to_send} for one in item.plan.messages],
     }
-
-
-def describe_campaigns(planned: Sequence[PlanResult]) -> list[dict[str, Any]]:
-    """Return `describe_campaign` of several plans; expensive digests use all cores."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(describe_campaign, planned))
-
-
-def digest_plans(planned: Sequence[PlanResult]) -> str:
-    """Return the digest of plans."""
-    return plan_digest(describe_campaigns(planned))
 
 
 _CHANGES = {
@@ -184,14 +127,10 @@ class SavedPlan:
         Raises:
             RunnerError: the text is no plan, incomplete, of another version, or names a missing campaign.
         """
-        data = _load(text, where)
-        _require_whole(data, where)
-        try:
-            now = datetime.fromisoformat(data["now"])
-        except ValueError:
-            raise _refuse(where) from None
-        if now.tzinfo is None:
-            raise _refuse(where)
+        data = _read_whole(text, where)
+        now = parse_moment(data["now"])
+        if now is None:
+            raise _fail(where, "is not one that `runner plan --out` has saved")
         only, limit = data["options"]["only"], data["options"]["limit"]
         digest, earlier = data["plan_digest"], data.get("earlier")
         made = cls(where, tuple(data["campaigns"]), only, limit, now, digest, earlier)
@@ -261,7 +200,7 @@ class SavedPlan:
             PlanChangedError: says what has changed, for each campaign.
         """
         saved = {campaign["file"]: campaign for campaign in self.campaigns}
-        found = describe_campaigns(planned)
+        found = [describe_campaign(item) for item in planned]
         changes = []
         for file, error in errors.items():
             entry = saved.get(show_path(file))
@@ -300,16 +239,14 @@ def dump_plan(document: PlanDocument, options: PlanOptions) -> str:
     return whole.replace(checksum=digest_json(whole.to_dict())).write() + "\n"
 
 
-def save_plan(document: PlanDocument, file: str, options: PlanOptions) -> None:
-    """Save a plan for `apply --plan`, readable by this user alone.
-
-    `document` has no launches and differences.
+def save_plan(manifest: str, file: str) -> None:
+    """Save a plan, from `dump_plan`, for `apply --plan`, readable by this user alone.
 
     Raises:
         RunnerError: the file cannot be written.
     """
     try:
-        write_private(Path(file), [dump_plan(document, options)])
+        write_private(Path(file), [manifest])
     except OSError as error:
         raise RunnerError(f"the plan cannot be saved to {file}: {error.strerror}") from None
 
@@ -327,40 +264,30 @@ def read_saved_plan(path: str) -> SavedPlan:
     return SavedPlan.parse(text, path)
 
 
-def _load(text: bytes, where: str) -> Any:
+def _read_whole(text: bytes, where: str) -> dict[str, Any]:
+    """Return the JSON of a saved plan that nobody has edited.
+
+    Raises:
+        RunnerError: it is none, or was edited.
+    """
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise _fail(where, f"is damaged or cut off: it is not JSON ({place})") from None
+        data = json.loads(text)
     except (ValueError, RecursionError):
-        raise _refuse(where) from None
-
-
-def _require_whole(data: Any, where: str) -> None:
-    if not isinstance(data, dict) or "options" not in data or "campaigns" not in data:
-        raise _refuse(where)
-    version = data.get("format_version")
-    if version != FORMAT_VERSION:
+        raise _fail(where, "is damaged or cut off: it is not JSON") from None
+    if not isinstance(data, dict) or "options" not in data:
+        raise _fail(where, "is not one that `runner plan --out` has saved")
+    if (version := data.get("format_version")) != FORMAT_VERSION:
         raise _fail(
-            where,
-            f"was saved by another version of runner: its format is {version}, and this one reads "
-            f"{FORMAT_VERSION}",
+            where, f"has the format {version} of another version of runner; this one reads {FORMAT_VERSION}"
         )
-    if _CHECKSUM not in data:
-        raise _fail(where, "has no checksum: it was edited")
-    body = {name: value for name, value in data.items() if name != _CHECKSUM}
-    if data[_CHECKSUM] != digest_json(body):
+    if data.pop(_CHECKSUM, None) != digest_json(data):
         raise _fail(where, "was edited: it doesn't fit its checksum")
     if next(load_validator("plan").iter_errors(data), None) is not None:
-        raise _refuse(where)
+        raise _fail(where, "is not one that `runner plan --out` has saved")
     if data["plan_digest"] != plan_digest(data["campaigns"]):
         raise _fail(where, "was edited: it doesn't fit its plan digest")
+    return data
 
 
 def _fail(where: str, words: str) -> RunnerError:
     return RunnerError(f"the plan {where} {words}", hint=RENEWAL)
-
-
-def _refuse(where: str) -> RunnerError:
-    return RunnerError(f"{where} is not a saved plan", hint="make one with `runner plan --out FILE`")

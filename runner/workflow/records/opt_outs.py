@@ -58,7 +58,7 @@ SOURCES: dict[Source, str] = {
     "forgotten": "their data was removed",
 }
 """How an opt-out is known, in words."""
-OptOutCommand = Literal["list", "add", "remove", "confirm", "dismiss", "review", "import"]
+OptOutCommand = Literal["list", "add", "remove", "confirm", "dismiss", "import"]
 
 
 class ListedReply(Part, frozen=True):
@@ -288,31 +288,6 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[
         return len(set(replies))
 
     return _change(Workspace.open_known(scope), decide, quiet=scope.quiet)
-
-
-def review_opt_outs(
-    scope: Scope, ask: Callable[[OptOutView, Callable[[str, State], None]], int]
-) -> tuple[int, OptOutView]:
-    """Let a person decide the waiting replies; return the number decided, and the new state.
-
-    `ask` gets the replies and a function that records one decision at once; it returns their number.
-    """
-    workspace = Workspace.open_known(scope)
-    target = workspace.target.name
-    with workspace.open_ledger(needs_shared=False) as ledger:
-
-        def decide(guid: str, state: State) -> None:
-            with ledger.writing() as connection:
-                _decide(connection, target, guid, state, workspace.now_text())
-
-        with ledger.reading() as connection:
-            view = read_view(connection, target, with_texts=True)
-        decided = ask(view, decide)
-        workspace.share_suppressions(ledger)
-        if decided:
-            note_sharing(workspace, quiet=scope.quiet)
-        with ledger.reading() as connection:
-            return decided, read_view(connection, target)
 
 
 def _decide(connection: LedgerConnection, target: str, guid: str, state: State, at: str) -> bool:

@@ -134,7 +134,7 @@ def approve_plan(
     scope = replace(scope, paths=tuple(saved.paths()))
     workspace = Workspace.open(scope)
     saved.require_target(workspace.target)
-    store = ApprovalStore(workspace.target)
+    store = ApprovalStore(workspace.target, workspace.state)
     asked = _list_asked(saved, scope, store)
     if not asked:
         return None

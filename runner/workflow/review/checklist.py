@@ -311,7 +311,7 @@ def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
         f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
         "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
         f"Or in a clone, by one key each: `runner reconcile --target {target}`, "
-        f"`runner optouts review --target {target}`, `runner ci record`.\n\n{words}\n"
+        f"`runner optouts list --show-replies --target {target}`, `runner ci record`.\n\n{words}\n"
     )
 
 

@@ -100,7 +100,7 @@ def _count(
 
 def _list_approvers(workspace: Workspace, sent: Sequence[_Sent]) -> list[str]:
     """Return the approvers of deliveries, as far as this machine can verify them."""
-    store, found = ApprovalStore(workspace.target), list_approving(workspace.environ)
+    store, found = ApprovalStore(workspace.target, workspace.state), list_approving(workspace.environ)
     key = store.key
     for item, counts in sent:
         if key is not None:

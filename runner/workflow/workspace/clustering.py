@@ -8,8 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from runner.cluster.address import LEDGER, Address, parse_address
-from runner.cluster.worker_environment import OWN, WorkerEnvironment, parse_profile
-from runner.errors import ConfigurationError, LedgerError, write_install_hint
+from runner.errors import ConfigurationError, LedgerError, UsageError, write_install_hint
 from runner.service.target import list_variables
 from runner.workflow.observer import note
 from runner.workflow.workspace.folders import make_state_folder, state_folder
@@ -22,59 +21,57 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
-_LIBRARIES = ("distributed", "fsspec", "pyarrow")
+_LIBRARIES = ("distributed", "fsspec")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The address of a command's cluster, its folder for intermediate files, and its workers' variables.
+    """The address of a command's cluster, and its folder for intermediate files.
 
     `scratch` is `--scratch` or RUNNER_SCRATCH, if given. With `is_quiet` there are no notes.
     """
 
     address: Address
     scratch: str | None
-    environment: WorkerEnvironment = OWN
     is_quiet: bool = False
 
 
-def choose_cluster(scope: Scope, workspace: Workspace | None) -> ClusterSettings | None:
-    """Return the cluster of a command; None for a single process.
+def choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
+    """Return the cluster that plans, without a limit of recipients; None for a single process.
 
     Options override the environment, which overrides `targets.yaml`.
 
     Raises:
-        UsageError: the address, or the profile's name, is invalid.
+        UsageError: the address is invalid, or there is a limit.
         ConfigurationError: packages for clusters are missing, or the address is unsafe.
         LedgerError: only this machine can reach the ledger.
     """
-    text = scope.cluster or (workspace.target.cluster if workspace is not None else None)
+    text = scope.cluster or workspace.target.cluster
     if text is None:
         return None
     address = parse_address(text, insecure=scope.insecure_cluster)
-    profile = parse_profile(scope.profile) if scope.profile else None
+    if limit is not None:
+        raise UsageError(
+            "--limit goes by the order of the whole audience, which a cluster does not know",
+            hint="leave out --limit, or plan in one process, without --cluster",
+        )
     if any(find_spec(library) is None for library in _LIBRARIES):
         raise ConfigurationError(
-            "--cluster needs Dask, fsspec and PyArrow, which are not installed",
+            "--cluster needs Dask and fsspec, which are not installed",
             hint=write_install_hint("cluster"),
         )
-    if workspace is not None:
-        _require_shared(workspace.ledger_url)
-    # Processes of this machine are this run's own, with the secrets of this process.
-    is_shared = address.workers is None
-    environment = WorkerEnvironment(profile if is_shared else None)
-    return ClusterSettings(address, scope.scratch, environment, scope.quiet)
+    _require_shared(workspace.ledger_url)
+    return ClusterSettings(address, scope.scratch, scope.quiet)
 
 
 @contextmanager
 def open_chosen_cluster(
-    settings: ClusterSettings, workspace: Workspace | None
+    settings: ClusterSettings, workspace: Workspace
 ) -> Iterator[tuple[Cluster, SharedFolder]]:
     """Connect to a cluster while the block lasts, with a new folder for intermediate files.
 
     Only workers with the same version, secrets and ledger URL, and access to the folder, are used. It is
-    removed at the end, like known folders of killed runs. `workspace` is None for commands without target and
-    ledger.
+    removed at the end, like known folders of killed runs.
 
     Raises:
         RunnerError: the cluster cannot be reached, or no worker is fit.
@@ -86,25 +83,19 @@ def open_chosen_cluster(
     if settings.scratch is None:
         make_state_folder()
     scratch = settings.scratch or str(state_folder() / "cluster")
-    environment = _list_needed(workspace)
-    given = {name: value for name, value in environment.items() if value is not None}
+    # Workers plan: they need no credentials of the service.
+    state_key = list_variables(workspace.target.name, workspace.targets)[-1]
+    given = {LEDGER: workspace.ledger_url}
+    if secret := workspace.environ.get(state_key):
+        given[state_key] = secret
     tell = _ignore if settings.is_quiet else note
     with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
-        check_workers(cluster, folder, tuple(environment), given, settings.environment)
+        check_workers(cluster, folder, (LEDGER, state_key), given)
         yield cluster, folder
 
 
 def _ignore(text: str) -> None:
     """Pass no note on."""
-
-
-def _list_needed(workspace: Workspace | None) -> dict[str, str | None]:
-    """Return the environment variables that workers need; None for those not set here."""
-    if workspace is None:
-        return {}
-    # Workers plan: they need no credentials of the service.
-    state_key = list_variables(workspace.target.name, workspace.targets)[-1]
-    return {LEDGER: workspace.ledger_url, state_key: workspace.environ.get(state_key) or None}
 
 
 def _require_shared(ledger_url: str) -> None:

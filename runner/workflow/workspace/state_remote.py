@@ -121,6 +121,15 @@ class StateRemote:
         self.note_known(texts)
         return texts
 
+    def read_text(self, name: str) -> str:
+        """Return the text of a file on the ref; an empty one if it is not there.
+
+        Raises:
+            GitError: as for `read_record_texts`.
+        """
+        blob = self._read_files().get(name)
+        return "" if blob is None else self.ref.load(blob)
+
     def leave_out(self) -> None:
         """Go on without the remote, which cannot be reached, in a command that only reads or decides."""
         self._seen = Snapshot()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FILES = ["lock", "results-8.duckdb"]
+FILES = ["lock", "results-9.duckdb"]
 HINT = "make room on the disk, and check that this user may write there"
 HOLD = """
 import sys
@@ -151,7 +151,7 @@ def test_a_ledger_that_was_put_back_makes_the_copy_anew(folder: Path, feed: Feed
 def test_a_damaged_copy_is_made_anew(folder: Path, feed: Feed, damage: bytes) -> None:
     """Whatever stands in the copy, the ledger is what counts."""
     feed.refresh(folder)
-    (folder / "results-8.duckdb").write_bytes(damage)
+    (folder / "results-9.duckdb").write_bytes(damage)
     assert feed.refresh(folder) == feed.rows
     assert feed.asked == [-1, -1]
 
@@ -212,7 +212,7 @@ def test_a_ledger_that_was_restored_is_copied_anew(folder: Path, feed: Feed) -> 
 def test_a_copy_with_damaged_bytes_is_never_a_bug(folder: Path, feed: Feed, place: int) -> None:
     """Wherever the copy is damaged, it is read, made anew, or told in the same words."""
     feed.refresh(folder)
-    copy = folder / "results-8.duckdb"
+    copy = folder / "results-9.duckdb"
     damaged = bytearray(copy.read_bytes())
     damaged[place : place + 8] = b"\xff" * 8
     copy.write_bytes(damaged)

@@ -96,8 +96,8 @@ def path_of(visit: Callable[..., Page]) -> Callable[[str], str]:
     """Give the address of the conversation with a phone number."""
 
     def find(number: str) -> str:
-        found = visit(f"/search?q={number.removeprefix('+')}").find(r'<main.*?"(/phones/[0-9a-f-]+)"')
-        return found[0]
+        link = rf'href="(/phones/[0-9a-f-]+)"[^>]*>\s*<span class="number">{re.escape(number)}<'
+        return visit("/phones").find(link)[0]
 
     return find
 

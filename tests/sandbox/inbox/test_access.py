@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PHONE = "+14155550101"
 EVENTS = "/_sandbox/inbox/events"
-SEEN = "/_sandbox/inbox/seen"
+FORM = "/_sandbox/inbox/clock"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_everything_asks_for_the_api_key(outside: ServiceAddress, domain: Servic
     for path, method, status in (
         ("/phones", "GET", 200),
         ("/phones/none", "GET", 404),
-        (SEEN, "POST", 303),
+        (FORM, "POST", 400),
         (EVENTS, "GET", 200),
     ):
         refused = ask(outside, path, method)
@@ -74,7 +74,7 @@ def test_another_page_cannot_use_them(outside: ServiceAddress) -> None:
     """A browser that has the credentials sends them for other pages too, whose forms are refused all the same."""
     right = (outside.username, outside.api_key)
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
-        answer = requests.post(outside.url + SEEN, headers=headers, auth=right, timeout=60)
+        answer = requests.post(outside.url + FORM, headers=headers, auth=right, timeout=60)
         assert answer.status_code == 403
 
 

@@ -1,4 +1,4 @@
-"""`runner sandbox clock`, `snapshot`, `reset` and `numbers`, as a command line sees them."""
+"""`runner sandbox clock`, `simulate` and `reset`, as a command line sees them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from runner.cli.commands.sandbox import command
 from runner.errors import RunnerError
 from runner.sandbox import store as store_module
 from runner.sandbox.model import Definition, ServiceQuestion
-from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.faults import FAULTS
-from runner.sandbox.rehearsal.magic import MAGIC_NUMBERS
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.source.json_schema import load_validator
@@ -50,16 +48,9 @@ def test_every_document_fits_the_sandbox_s_schema(db: Path, call: Call) -> None:
     """What each command writes for programs is what `runner schema sandbox` describes."""
     call("POST", "/api/send", BODY)
     at = ("--db", str(db))
-    found = [
-        read("clock", *at),
-        read("simulate", *at),
-        read("numbers"),
-        read("snapshot", "then", *at),
-        read("reset", "--to", "then", *at),
-        read("reset", *at),
-    ]
-    assert [len(document) for document in found] == [3, 10, 2, 3, 2, 2]
-    assert not load_validator("sandbox").is_valid({"format_version": "1.0", "reset_to": None, "more": 1})
+    found = [read("clock", *at), read("simulate", *at)]
+    assert [len(document) for document in found] == [3, 10]
+    assert not load_validator("sandbox").is_valid({**found[0], "more": 1})
 
 
 def test_clock_moves_a_running_service(db: Path, call: Call) -> None:
@@ -73,6 +64,16 @@ def test_clock_moves_a_running_service(db: Path, call: Call) -> None:
     assert timedelta(days=2) < ahead < timedelta(days=2, hours=2)
 
 
+def test_reset_empties_a_running_service(db: Path, call: Call) -> None:
+    """`reset` deletes all records and the clock's lead; the service goes on with its credentials."""
+    call("POST", "/api/send", BODY)
+    run("clock", "+2d", "--db", str(db))
+    assert run("reset", "--db", str(db)).stdout == "Everything was reset.\n"
+    state = call("GET", "/_sandbox/state").json()
+    assert (state["launches"], state["renders"], state["clock_offset_s"]) == (0, 0, 0)
+    assert call("POST", "/api/send", BODY).ok
+
+
 def test_clock_tells_people(db: Path) -> None:
     """`clock` says how far it is ahead, and `clock reset` ends that."""
     open_store(db).close()
@@ -81,16 +82,11 @@ def test_clock_tells_people(db: Path) -> None:
 
 
 def test_clock_reaches_a_date_a_time_and_what_is_due(db: Path) -> None:
-    """`clock` takes a date, a time of day, and `next` for what is due: a magic number's text, then an expiry."""
+    """`clock` takes a date, a time of day, and `next` for the expiry of a session."""
     definition = Definition('{"questions": [{"text": "Q"}]}', questions=(ServiceQuestion("Q"),))
     at = ("--db", str(db))
     with closing(open_store(db)) as store:
         sent = datetime.now(UTC)
-        Service(store).send(definition, ["+13025550106"], sent)
-        assert read("clock", "next", *at)["time"][:16] == (sent + timedelta(days=1)).isoformat()[:16]
-        assert store.connection.execute("SELECT results FROM totals").fetchone() == (1,)
-        with pytest.raises(RunnerError, match="nothing is due"):
-            run("clock", "next", *at)
         Service(store).send(definition, ["+14155550101"], sent)
         assert read("clock", "next", *at)["time"][:16] == (sent + timedelta(days=7)).isoformat()[:16]
         with pytest.raises(RunnerError, match="nothing is due"):
@@ -117,7 +113,7 @@ def test_other_moves_are_refused(db: Path, change: str, reason: str) -> None:
     assert (result.exit_code, reason in result.stderr) == (2, True)
 
 
-@pytest.mark.parametrize("arguments", [["clock"], ["simulate"], ["reset"], ["snapshot", "one"]])
+@pytest.mark.parametrize("arguments", [["clock"], ["simulate"], ["reset"]])
 def test_mistyped_database_is_not_made(db: Path, arguments: list[str]) -> None:
     """A database that is named must be there, but for `serve`."""
     with pytest.raises(RunnerError, match="there is no sandbox database") as error:
@@ -129,7 +125,6 @@ def test_mistyped_database_is_not_made(db: Path, arguments: list[str]) -> None:
 def test_locked_database_is_no_bug(db: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> None:
     """A database that another process holds is said to be so."""
     monkeypatch.setattr(store_module, "_BUSY_SECONDS", 0.1)
-    monkeypatch.setattr(snapshot, "_TRIES", 2)
     with (
         closing(open_store(db)) as other,
         other.write(),
@@ -153,31 +148,6 @@ def test_full_disk_is_no_bug(db: Path, arguments: list[str]) -> None:
             check=False,
         )
     assert (ended.returncode, "check that its disk has room" in ended.stderr) == (1, True)
-
-
-def test_state_goes_back_and_forth(db: Path, call: Call) -> None:
-    """`snapshot` and `reset` work by name on a service that is running; what is no name, or names nothing, is said."""
-    at = ("--db", str(db))
-    call("POST", "/api/send", BODY)
-    file = db.with_name("snapshots") / "one.sqlite"
-    assert read("snapshot", "one", *at)["bytes"] == file.stat().st_size
-    assert read("reset", *at) == {"format_version": "1.0", "reset_to": None}
-    assert call("GET", "/api/stats/").json()["meta"]["total_count"] == 0
-    assert run("reset", "--to", "one", *at).stdout == "The snapshot one was restored.\n"
-    assert call("GET", "/api/stats/").json()["meta"]["total_count"] == 1
-    for name, reason in (
-        ("../one", "is no name for a snapshot"),
-        ("two", "There is no snapshot of this name"),
-    ):
-        with pytest.raises(RunnerError, match=reason):
-            run("reset", "--to", name, *at)
-
-
-def test_numbers_are_listed() -> None:
-    """`numbers` lists every magic number with what it does, for people and for programs."""
-    shown = run("numbers").stdout
-    assert all(number.phone in shown and number.does in shown for number in MAGIC_NUMBERS.values())
-    assert [number["phone"] for number in read("numbers")["numbers"]] == list(MAGIC_NUMBERS)
 
 
 def test_help_names_faults() -> None:

@@ -18,13 +18,11 @@ import pytest
 from runner.sandbox.clock import Clock
 from runner.sandbox.definition import read_send
 from runner.sandbox.records import RecordList
-from runner.sandbox.rehearsal import snapshot
 from runner.sandbox.rehearsal.participants import Habits
 from runner.sandbox.rehearsal.simulate import simulate
-from runner.sandbox.rehearsal.snapshot import restore_snapshot
 from runner.sandbox.sandbox_errors import SandboxError
 from runner.sandbox.service import Service
-from runner.sandbox.store import open_store
+from runner.sandbox.store import empty_store, open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -128,17 +126,6 @@ def test_queued_sessions_are_answered_in_turn(db: Path) -> None:
     assert (summary.results, summary.sessions_completed) == (180, 60)
 
 
-def test_magic_numbers_act_in_between(db: Path) -> None:
-    """The owners of magic numbers do what is due at its time, between the texts of the others."""
-    slow = "+13025550106"
-    launch(db, slow, *PHONES[:50])
-    simulate(db, seed=1, now=NOON + timedelta(hours=23, minutes=55))
-    answers = list_answers(db)
-    times = [created for *_, created in answers]
-    assert times == sorted(times)
-    assert [created for phone, *_, created in answers if phone == slow][:1] == ["2026-12-02T12:00:00.000000"]
-
-
 def test_reset_ends_the_simulation(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Participants of a state that was reset say so and stop; what is new stays as it is."""
     is_reset, pauses = Event(), count()
@@ -152,13 +139,12 @@ def test_reset_ends_the_simulation(db: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(
         "runner.sandbox.rehearsal.simulate.time", SimpleNamespace(sleep=pause, monotonic=time.monotonic)
     )
-    monkeypatch.setattr(snapshot, "_TRIES", 5000)
     launch(db, *(f"+1415555{number:04d}" for number in range(1500)))
     with ThreadPoolExecutor() as pool, closing(open_store(db)) as store:
         simulation = pool.submit(simulate, db, seed=1, now=NOON)
         while not store.connection.execute("SELECT results FROM totals").fetchone()[0]:
             time.sleep(0.01)
-        restore_snapshot(db)
+        empty_store(store)
         is_reset.set()
         with pytest.raises(SandboxError, match="was reset while"):
             simulation.result()

@@ -1,4 +1,4 @@
-"""What happened, below `/_sandbox/`: messages of a phone, requests of clients, webhooks and their resending."""
+"""What happened, below `/_sandbox/`: messages of a phone, requests of clients."""
 
 from __future__ import annotations
 

@@ -7,14 +7,13 @@ import socket
 import ssl
 import threading
 from contextlib import closing, suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from runner.sandbox.webhooks import sender
 from runner.sandbox.webhooks.receiver import parse_receiver
-from runner.sandbox.webhooks.sender import DeliveryError, WebhookClient
+from runner.sandbox.webhooks.sender import DeliveryError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,17 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def post(
-    url: str,
-    *allowed: str,
-    tls: ssl.SSLContext | None = None,
-    names: list[list[str]] | None = None,
-    timeout_s: float = 60,
-) -> None:
+def post(url: str, *allowed: str, names: list[list[str]] | None = None) -> None:
     """POST a small document; what names stand for, look-up by look-up, is `names` if that is given."""
     receiver = parse_receiver(url)
     assert receiver is not None
-    client = WebhookClient(allowed_hosts=allowed, timeout=timedelta(seconds=timeout_s), tls=tls)
     found = iter(names or [])
 
     async def resolve(_host: str, port: int, **_hints: object) -> list[tuple[Any, ...]]:
@@ -50,9 +42,15 @@ def post(
     async def run() -> None:
         if names is not None:
             asyncio.get_running_loop().getaddrinfo = resolve  # type: ignore[method-assign, assignment]
-        await client.post(receiver, b'{"a": "\xc3\xa4"}')
+        await sender.post(receiver, b'{"a": "\xc3\xa4"}', allowed)
 
     asyncio.run(run())
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tries have a minute: this machine may be busy."""
+    monkeypatch.setattr(sender, "TIMEOUT_S", 60)
 
 
 def test_body_is_posted_as_json(hook: Any) -> None:
@@ -118,8 +116,8 @@ def test_endless_answer_is_hung_up_on(size: int, monkeypatch: pytest.MonkeyPatch
     [
         (200, ""),
         (204, ""),
-        (302, "answered 302; redirects are not followed"),
-        (308, "answered 308; redirects are not followed"),
+        (302, "answered 302"),
+        (308, "answered 308"),
         (410, "answered 410"),
         (503, "answered 503"),
     ],
@@ -160,7 +158,7 @@ def test_inner_network_is_not_called(
         (b"x" * 200_000, r"the connection failed \(ValueError\)"),
     ],
 )
-def test_odd_answer_is_a_failure(said: bytes | None, problem: str) -> None:
+def test_odd_answer_is_a_failure(said: bytes | None, problem: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever answers late, endlessly or in another language fails in good time."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
 
@@ -175,26 +173,25 @@ def test_odd_answer_is_a_failure(said: bytes | None, problem: str) -> None:
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         # Without a look-up the client has connected, whatever happens, before its time is over.
-        is_late, names = problem.startswith("no answer"), [["127.0.0.1"]]
+        monkeypatch.setattr(sender, "TIMEOUT_S", 0.5 if problem.startswith("no answer") else 60)
         with pytest.raises(DeliveryError, match=f"^{problem}$"):
-            post(url, names=names, timeout_s=0.5 if is_late else 60)
+            post(url, names=[["127.0.0.1"]])
         thread.join()
 
 
 def test_https_is_verified(
-    receive: Callable[..., AbstractContextManager[Any]], certificate: tuple[Path, Path]
+    receive: Callable[..., AbstractContextManager[Any]],
+    certificate: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An https receiver is called by its name, and only if somebody trusted vouches for that name."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(*certificate)
-    trusting = ssl.create_default_context(cafile=str(certificate[0]))
     with receive(tls=serving) as hook:
-        post(f"https://localhost:{hook.port}/", tls=trusting)
-        with pytest.raises(DeliveryError, match="the certificate is not trusted"):
+        with pytest.raises(DeliveryError, match="the connection failed"):
             post(f"https://localhost:{hook.port}/")
-        with pytest.raises(DeliveryError, match="the certificate is not trusted"):
-            post(f"https://127.0.0.1:{hook.port}/", tls=trusting)
-        # Nobody listens on the second address, which is no news beside what is wrong with the first.
-        with pytest.raises(DeliveryError, match="the certificate is not trusted"):
-            post(f"https://localhost:{hook.port}/", names=[["127.0.0.1", "127.0.0.2"]])
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+        post(f"https://localhost:{hook.port}/")
+        with pytest.raises(DeliveryError, match="the connection failed"):
+            post(f"https://127.0.0.1:{hook.port}/")
         assert len(hook.requests) == 1

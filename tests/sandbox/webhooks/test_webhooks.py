@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import socket
 import time
@@ -11,13 +10,16 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from runner.sandbox.definition import read_send
 from runner.sandbox.handle import MessagingService
 from runner.sandbox.records import RecordList
 from runner.sandbox.service import Service
 from runner.sandbox.web.server import running_service
+from runner.sandbox.webhooks import sender
 from runner.sandbox.webhooks.queue import count_webhooks
-from runner.sandbox.webhooks.sender import WebhookSender, sign
+from runner.sandbox.webhooks.sender import WebhookSender
 from tests.sandbox.serving import make_writer
 
 if TYPE_CHECKING:
@@ -28,6 +30,13 @@ if TYPE_CHECKING:
 ADA, BOB = "+14155550101", "+14155550102"
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 HASTY = (timedelta(milliseconds=1),) * 2
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tries follow one another at once, and have a minute each."""
+    monkeypatch.setattr(sender, "WAITS", HASTY)
+    monkeypatch.setattr(sender, "TIMEOUT_S", 60)
 
 
 def ask(service: Service, url: str, *phones: str) -> None:
@@ -52,9 +61,7 @@ def send_webhooks(store: Store, count: int) -> None:
 
     async def run() -> None:
         stop = asyncio.Event()
-        sending = asyncio.create_task(
-            WebhookSender(make_writer(Service(store)), timeout=timedelta(minutes=1), waits=HASTY).run(stop)
-        )
+        sending = asyncio.create_task(WebhookSender(make_writer(Service(store))).run(stop))
         ends = time.monotonic() + 60
         while count_settled(store) < count and time.monotonic() < ends:  # noqa: ASYNC110  the store tells nobody
             await asyncio.sleep(0.01)
@@ -73,17 +80,6 @@ def list_problems(store: Store) -> list[tuple[str, int, str | None]]:
     return list(store.connection.execute("SELECT state, tries, problem FROM webhook ORDER BY id"))
 
 
-def test_signature_is_that_of_the_specification() -> None:
-    """The test vector that the Standard Webhooks libraries share gives their signature."""
-    key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    at = datetime.fromtimestamp(1614265330, UTC)
-    assert sign(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", at, b'{"test": 2432232314}') == {
-        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
-        "webhook-timestamp": "1614265330",
-        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
-    }
-
-
 def test_each_result_is_posted_to_its_question(domain: Service, hook: Any) -> None:
     """A webhook gets the result's fields and numeric_response; invalid answers and other questions tell nobody."""
     ask(domain, hook.url, ADA)
@@ -97,17 +93,12 @@ def test_each_result_is_posted_to_its_question(domain: Service, hook: Any) -> No
 
 
 def test_running_service_sends_what_other_processes_record(db: Path, domain: Service, hook: Any) -> None:
-    """A running service sends results as any process records them, signed with its api_key at this machine's time."""
-    with running_service(db, api_key="k1") as address:
+    """A running service sends results as any process records them, whatever its clock."""
+    with running_service(db) as address:
         MessagingService(address.url, address.username, address.api_key).advance("2d")
         ask(domain, hook.url, ADA)
         answer(domain, ADA)
         hook.wait(2)
-    for _, headers, body in hook.requests:
-        at = datetime.fromtimestamp(int(headers["webhook-timestamp"]), UTC)
-        assert abs(datetime.now(UTC) - at) < timedelta(hours=1)
-        signed = sign(b"k1", body["result_guid"], at, json.dumps(body, ensure_ascii=False).encode())
-        assert signed.items() <= headers.items()
 
 
 def test_failed_tries_are_repeated(domain: Service, hook: Any) -> None:
