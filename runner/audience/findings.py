@@ -30,7 +30,7 @@ class _Words(NamedTuple):
 
 _WORDS: dict[Finding, _Words] = {
     "landline": _Words(
-        "landlines, pagers, or personal or universal numbers",
+        "landlines, toll-free numbers, pagers, or personal or universal numbers",
         "no text may arrive there",
         "write their mobile numbers, or refuse such rows with `landlines: refuse` below `policy`",
     ),

@@ -81,6 +81,12 @@ _REASONS = {
     ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
     ValidationResult.INVALID_LENGTH: "no number has this many digits",
 }
+_PARSE_REASONS = {
+    NumberParseException.INVALID_COUNTRY_CODE: "its country code does not exist",
+    NumberParseException.TOO_SHORT_NSN: "it has too few digits",
+    NumberParseException.TOO_SHORT_AFTER_IDD: "it has too few digits",
+    NumberParseException.TOO_LONG: "it has too many digits",
+}
 _MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
 _NORTH_AMERICAN_DIGITS = 10
 _NORTH_AMERICA = 1
@@ -468,13 +474,8 @@ def _explain_parse(error: NumberParseException, *, is_national: bool, region: st
             "it does not start with + and a country code",
             "write it as in +14155550101, or say which country's numbers these are: `region`, or --region",
         )
-    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE:
-        return PhoneProblem("its country code does not exist")
-    if error.error_type in (NumberParseException.TOO_SHORT_NSN, NumberParseException.TOO_SHORT_AFTER_IDD):
-        return PhoneProblem("it has too few digits")
-    if error.error_type == NumberParseException.TOO_LONG:
-        return PhoneProblem("it has too many digits")
-    return PhoneProblem("it is not a phone number", "write it as in +14155550101")
+    reason = _PARSE_REASONS.get(error.error_type, "it is not a phone number")
+    return PhoneProblem(reason, "write it as in +14155550101")
 
 
 def mask_written(written: str) -> str:
