@@ -116,9 +116,10 @@ class Clone:
         return None if answer.status else answer.output.strip()
 
     def read(self, commit: str, path: str) -> str | None:
-        """Return the text of a file in a commit, as it is in a work tree; None if it is not there."""
+        """Return the text of a file in a commit, as `read_text` would; None if it is not there."""
         blob = self.objects.find(commit, path)
-        return None if blob is None else self.objects.load(blob, path)
+        text = None if blob is None else self.objects.load(blob, path)
+        return None if text is None else text.replace("\r\n", "\n")
 
     def list_files(self, commit: str, endings: tuple[str, ...]) -> dict[str, str]:
         """Return the blobs of a commit's files with these endings, by path."""

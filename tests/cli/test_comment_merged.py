@@ -9,8 +9,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from runner.github.comments import LONGEST_BODY, count_units, write_marker
+from runner.ledger.files.suppressions import Amount, Approval, ApprovalRequest
 from runner.ledger.fingerprint import TargetKey
-from runner.plan.approval import Amount, Approval, ApprovalRequest
 from runner.service.target import choose_target
 from runner.workflow.approval_coverage import ApprovalStore
 from tests.cli.test_settling import LOCKFILE, edit_ledger
@@ -136,7 +136,7 @@ def test_who_approved_is_told(
     request = ApprovalRequest("pulse", "sandbox", {}, {}, {"ask": Amount(4, 1)})
     file = folder / "campaigns/sandbox.approvals.json"
     shelf = ApprovalStore(choose_target(None, {"targets": {}}, os.environ))
-    for secret, name in ((KEY, "ada"), ("f" * 32, "mallory")):
+    for secret, name in (("f" * 32, "mallory"), (KEY, "ada")):
         approval = Approval(request, "d" * 32, "2026-11-21T09:00:00Z", (name,))
         shelf.record(file, [approval], TargetKey.of("sandbox", secret))
     run("ci", "comment", "--merged", cwd=folder, env=job(github, folder, RUNNER_APPROVED_BY="@bo,<b>"))
