@@ -191,13 +191,7 @@ def find_work_tree(folder: Path) -> Path | None:
     """
     answer = Git(folder).ask("rev-parse", "--show-toplevel")
     if answer.status == 0:
-        root = Path(answer.output.removesuffix("\n"))
-        if not os.path.isdir(root):  # noqa: PTH112  Path.is_dir raises on an invalid name
-            raise GitError(
-                "`git rev-parse` did not answer with a folder",
-                hint="see that nothing else writes to git's output: a wrapper, or a library in LD_PRELOAD",
-            )
-        return root
+        return Path(answer.output.removesuffix("\n"))
     if "not a git repository" in answer.complaint:
         return None
     raise _explain(answer, "rev-parse")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.git.clone import Clone
-from runner.git.command import Git, GitError
 from runner.git.lease import Clocks, GitLeaseTerms, hold_lease
 from runner.git.ref_state import STATE_FILE, State, dump_state
 from runner.git.state_ref import StateRef
@@ -498,57 +495,6 @@ def test_everything_is_fetched(run: Run, remote: Path, tmp_path: Path) -> None:
     done = run("ci", "record", "--fetch", "campaigns", cwd=here)
     assert done.returncode == 64
     assert done.stderr == "Error: --fetch takes everything: PATH and --no-push don't go with it\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("--no-push",)], ids=["pushed", "left here"])
-def test_of_two_at_once_in_one_clone_one_waits(
-    remote: Path, tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    """Both come out right: git's own locks, of index and branch, let the second one fail."""
-    here = clone(remote, tmp_path / "here")
-    write(here, 1)
-    hook = here / ".git/hooks/reference-transaction"
-    hook.write_text('#!/bin/sh\n[ "$1" != prepared ] || ! grep -q " HEAD$" || sleep 2\n', encoding="utf-8")
-    hook.chmod(0o755)
-    command = [sys.executable, "-m", "runner", "ci", "record", *options]
-    processes = [
-        subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    said = [process.communicate(timeout=100) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    assert [errors for _, errors in said] == ["", ""]
-    outputs = [output for output, _ in said]
-    assert "Nothing to record: the lockfiles are unchanged.\n" in outputs
-    assert sum(": Record 2 texts of coffee on live (" in output for output in outputs) == 1
-    assert git(here, "log", "--format=%s").splitlines() == [
-        "Record 2 texts of coffee on live",
-        "Ask how the coffee was",
-    ]
-    assert git(here, "status", "--porcelain") == ""
-
-
-def test_a_clone_that_is_never_free_is_an_error(remote: Path, tmp_path: Path) -> None:
-    """Another process holds it, and never ends."""
-    here = clone(remote, tmp_path / "here")
-    other = (
-        "import sys, pathlib; from runner.git.clone import Clone; from runner.git.command import Git\n"
-        "with Clone(Git(pathlib.Path.cwd()), pathlib.Path.cwd()).hold():\n"
-        "    print('held', flush=True); sys.stdin.read()\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", other], cwd=here, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        with pytest.raises(GitError) as caught, Clone(Git(here), here).hold(0.3):
-            pass
-        assert caught.value.message == f"another `runner ci record` has been at work in {here} for 0.3 s"
-        assert caught.value.hint == "wait until it has ended, or end it, then run the same command again"
-        process.kill()
-    with Clone(Git(here), here).hold(0):
-        assert git(here, "status", "--porcelain") == ""
 
 
 def test_a_linked_work_tree_will_do(run: Run, remote: Path, tmp_path: Path) -> None:

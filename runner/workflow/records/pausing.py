@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -115,8 +114,7 @@ def _find_names(campaign: str) -> tuple[str, ...]:
     known = {names[0]: names for names in _iterate_names()}
     if campaign in known:
         return known[campaign]
-    close = difflib.get_close_matches(campaign, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
+    hint = f"known: {', '.join(sorted(known)) or 'none'}"
     raise UsageError(f"there is no campaign {campaign!r} in {DEFAULT_FOLDER}", hint=hint)
 
 

@@ -62,9 +62,8 @@ def fetch_record(scope: Scope, remote: str) -> Sequence[str]:
         RunnerError: there is no repository, a remote cannot be reached, or the record cannot be read.
     """
     clone = _find_clone(scope.environ)
-    with clone.hold():
-        copies = RecordCopies(clone, scope, remote)
-        return copies.fetch(copies.list_refs())
+    copies = RecordCopies(clone, scope, remote)
+    return copies.fetch(copies.list_refs())
 
 
 def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
@@ -80,10 +79,9 @@ def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
     state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
     clone = _find_clone(scope.environ)
-    with clone.hold():
-        copies = RecordCopies(clone, scope, remote)
-        copies.fetch(clone.list_refs(remote, state.ref.name))
-        copies.share(_list_files(clone, scope))
+    copies = RecordCopies(clone, scope, remote)
+    copies.fetch(clone.list_refs(remote, state.ref.name))
+    copies.share(_list_files(clone, scope))
     return str(state.ref), is_new
 
 
@@ -97,33 +95,32 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
         RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
     clone = _find_clone(scope.environ)
-    with clone.hold():
-        current = clone.read_branch()
-        if not is_pushed:
-            return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
-        branch = branch or _choose_branch(current, scope.environ)
-        copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
-        if copies.remote == remote:
-            tips = clone.list_refs(remote, ref, f"{NAMESPACE}/*")
-            copies.fetch(tips, branch=ref)
-            tip = tips.get(ref)
-        else:
-            copies.fetch(copies.list_refs())
-            tip = clone.fetch(remote, branch)
-        files = _list_files(clone, scope)
-        unshared = _share(copies, files)
-        try:
-            pushed = _record(clone, scope, current, files, lambda one: one.push(remote, branch, tip))
-        except RefusedPushError as error:
-            if not all(map(copies.has, error.changes)):
-                raise
-            pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
-        if unshared is not None:
-            warn(f"what is new was not brought to the state remote: {unshared.message}")
-            note(f"  {unshared.hint}")
-            pushed = replace(pushed, code=unshared.exit_code)
-        place = f"{branch} of {hide_credentials(remote)}"
-        return replace(pushed, place=place, refs=copies.names)
+    current = clone.read_branch()
+    if not is_pushed:
+        return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
+    branch = branch or _choose_branch(current, scope.environ)
+    copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
+    if copies.remote == remote:
+        tips = clone.list_refs(remote, ref, f"{NAMESPACE}/*")
+        copies.fetch(tips, branch=ref)
+        tip = tips.get(ref)
+    else:
+        copies.fetch(copies.list_refs())
+        tip = clone.fetch(remote, branch)
+    files = _list_files(clone, scope)
+    unshared = _share(copies, files)
+    try:
+        pushed = _record(clone, scope, current, files, lambda one: one.push(remote, branch, tip))
+    except RefusedPushError as error:
+        if not all(map(copies.has, error.changes)):
+            raise
+        pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
+    if unshared is not None:
+        warn(f"what is new was not brought to the state remote: {unshared.message}")
+        note(f"  {unshared.hint}")
+        pushed = replace(pushed, code=unshared.exit_code)
+    place = f"{branch} of {hide_credentials(remote)}"
+    return replace(pushed, place=place, refs=copies.names)
 
 
 def _share(copies: RecordCopies, files: Sequence[Path]) -> StateRefError | None:
