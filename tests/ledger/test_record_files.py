@@ -15,10 +15,6 @@ from msgspec.structs import replace
 
 from runner.errors import LockfileError, MissingKeyError, RunnerError, SuppressionsError
 from runner.ledger.files.comparison import (
-    Advance,
-    LockfileDiff,
-    SuppressionGain,
-    find_suppression_gain,
     lacks_lines,
     unite_files,
 )
@@ -466,25 +462,6 @@ def test_a_renamed_message_is_merged() -> None:
     data["launches"] += json.loads(write_lock([renamed]))["launches"]
     found = parse_lockfile(LOCK, json.dumps(data), KEY).lockfile.launches
     assert {one.message for one in found} == {"ask", "opener"}
-
-
-def test_what_came_between_two_versions_is_counted() -> None:
-    """Launches and texts by message; people, not entries; with another key as many as there are more."""
-    before = write_lock([LAUNCH])
-    after = write_lock([LAUNCH, make_launch(2, ("a" * 20,)), make_launch(3, ("a" * 20, "b" * 20))])
-    gain = Advance.read(LOCK, before, after).find_gain(set())
-    assert gain == LockfileDiff("pulse", "live", {"ask": 1, "nudge": 1}, {"ask": 2, "nudge": 1})
-    assert Advance.read(LOCK, None, after).find_gain({"guid-2", "guid-3"}).texts == {"ask": 2}
-    early, late = "2026-12-01T10:00:00.000000Z", "2026-12-02T10:00:00.000000Z"
-    old: list[Entry] = [opt_out(1, "r1", "confirmed", early), PauseLine("pulse", "", "paused", early)]
-    new: list[Entry] = [
-        opt_out(1, "r1", "dismissed", late), opt_out(2, "r2", "confirmed", early), opt_out(2, "r3", "doubtful", early),
-        PauseLine("pulse", "", "resumed", late), PauseLine("coffee", "", "paused", early),
-    ]  # fmt: skip
-    found = find_suppression_gain(BOOK, write_entries(old), write_entries(new))
-    assert found == SuppressionGain("live", 1, 1, ("coffee",), ("pulse",))
-    both = [*old, opt_out(2, "r2", "confirmed", early)]
-    assert find_suppression_gain(BOOK, write_entries(old, PUBLIC), write_entries(both)).opted_out == 1
 
 
 @pytest.mark.parametrize(
