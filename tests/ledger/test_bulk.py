@@ -12,12 +12,11 @@ from runner.errors import RunLockedError
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
+from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome
 from runner.ledger.people.history import read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
-from runner.ledger.results.reconciled import store_results
-from runner.ledger.tables import deliveries, launches, results
+from runner.ledger.tables import deliveries, launches
 from tests.ledger.conftest import AT, KEY
 from tests.ledger.counts import store_stats
 
@@ -72,29 +71,6 @@ def test_absorbed_twice(ledger: Ledger) -> None:
             "guid-a": len(MANY) - 1,
             "guid-b": 1,
         }
-
-
-def test_results_of_many(ledger: Ledger) -> None:
-    """Of results that come twice the later counts, at once or one after the other; what is the same stays."""
-    with ledger.writing() as connection:
-        (number,) = enter(connection, make_intent("a", MANY[:1]))
-
-    def make(guid: int, answer: str) -> StoredResult:
-        texts = ("person", "question", "tag", "What\\N?\t")
-        return StoredResult(number, f"r{guid}", *texts, 1, answer, "\r\n", AT, AT)
-
-    with ledger.writing() as connection:
-        first = [make(guid, "old") for guid in range(400)]
-        assert store_results(connection, [*first, make(0, "new")]) == len(first) + 1
-    with ledger.writing() as connection:
-        store_results(connection, [*first[1:], make(1, "changed")])
-    with ledger.reading() as connection:
-        query = select(results.c.result_answer, results.c.revision, func.count()).group_by(
-            results.c.result_answer, results.c.revision
-        )
-        found = {tuple(row) for row in connection.execute(query)}
-        assert found == {("new", 1, 1), ("changed", 2, 1), ("old", 1, len(first) - 2)}
-        assert connection.execute(select(results.c.question_text).limit(1)).scalar() == "What\\N?\t"
 
 
 def select_states() -> Select[Any]:
