@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from hypothesis import strategies as st
 
 from runner.ledger.database import note_absorbed
 from runner.ledger.fingerprint import launch_key
@@ -16,7 +13,6 @@ from runner.ledger.record.deliveries import enter_campaign
 from runner.ledger.record.entry import list_open
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
 from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
-from runner.ledger.results.runs import make_run
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
@@ -28,8 +24,6 @@ if TYPE_CHECKING:
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
-
-PLACE = Path("origin:refs/runner/live/pulse.json")
 
 
 def reserve(*numbers: int, message: str = "ask", digest: str = "d1g35t") -> ReservedLaunch:
@@ -106,15 +100,6 @@ def test_a_renamed_message_keeps_its_reservations(ledger: Ledger, identity: Iden
     with ledger.reading() as connection:
         (launch,) = list_open(connection, campaign_id, lambda _: "unused")
     assert (launch.message, launch.recipients) == ("ask", reserve(1).recipients)
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
-LAUNCHES = st.builds(
-    ReservedLaunch, TEXTS, TEXTS, TEXTS, TEXTS,
-    st.lists(st.integers(0, 2**80 - 1).map("{:020x}".format), max_size=3).map(tuple), TEXTS, TEXTS,
-    arm=st.none() | TEXTS, run=st.none() | TEXTS, asks=st.booleans(),
-)  # fmt: skip
-RUNS = st.builds(make_run, TEXTS, TEXTS, st.none() | TEXTS, dirty=st.booleans())
 
 
 def test_held_people_are_counted_by_campaign_message_and_kind(

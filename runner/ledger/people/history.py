@@ -59,31 +59,33 @@ def read_recent(
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
     query = select(deliveries.c.fingerprint).join(launches, launches.c.id == deliveries.c.launch_id)
-    rows = _iterate_people(connection, query.where(is_recent), key, phones)
+    own = select(campaigns.c.id).where(campaigns.c.target == key.target)
+    rows = _iterate_people(connection, query.where(is_recent), own, key, phones)
     return RecentDeliveries(key, FingerprintSet(row[0] for row in rows))
 
 
 def _iterate_people(
-    connection: Connection, query: Select[Any], key: TargetKey, phones: Collection[str] | None
+    connection: Connection,
+    query: Select[Any],
+    own: Select[Any],
+    key: TargetKey,
+    phones: Collection[str] | None,
 ) -> Iterator[Any]:
-    """Yield rows of a target's deliveries to some people, by fingerprint; None means all.
+    """Yield rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
 
     The query selects from deliveries and launches, the fingerprint first.
     """
-    theirs = query.where(deliveries.c.released.is_(False))
+    theirs, person = query.where(deliveries.c.released.is_(False)), deliveries.c.fingerprint
     if phones is None:
-        own = select(campaigns.c.id).where(campaigns.c.target == key.target)
-        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(deliveries.c.fingerprint)
-        streamed = ordered.execution_options(yield_per=_GROUP)
-        yield from iterate_rows(connection, streamed, deliveries.c.fingerprint, None)
+        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(person)
+        yield from iterate_rows(connection, ordered.execution_options(yield_per=_GROUP), person, None)
         return
     asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
-    own = select(campaigns.c.id).where(campaigns.c.target == key.target)
     for campaign_id in connection.execute(own).scalars().all():
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-        found += iterate_rows(connection, theirs.where(place), deliveries.c.fingerprint, asked)
+        found += iterate_rows(connection, theirs.where(place), person, asked)
     yield from sorted(found)
 
 
@@ -111,32 +113,22 @@ def read_open_sessions(
     if not has_open_launches(connection, key.target, other_than=other_than):
         return OpenSessions(key)
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
-    are_holding = _are_holding(key.target, may_hold)
+    own = select(campaigns.c.id).where(_are_holding(key.target, may_hold))
     if other_than is not None:
-        are_holding &= campaigns.c.id != other_than
-    asked = None if phones is None else [key.fingerprint(phone) for phone in phones]
-    shelves = []
-    theirs = select(campaigns.c.id, campaigns.c.name).where(are_holding).order_by(campaigns.c.name)
-    for campaign_id, name in connection.execute(theirs).all():
-        is_held = and_(
-            may_hold,
-            deliveries.c.has_ended.is_(None),
-            deliveries.c.released.is_(False),
-            deliveries.c.campaign_id == campaign_id,
-        )
-        people: list[Any]
-        if asked is None:
-            # Not for some people: the server would go through all open launches for each of them.
-            held = _select_open(is_held & (launches.c.campaign_id == campaign_id))
-            ordered = held.order_by(deliveries.c.fingerprint).execution_options(yield_per=_GROUP)
-            people = list(iterate_rows(connection, ordered, deliveries.c.fingerprint, None))
-        else:
-            messages = list(iterate_messages(connection, campaign_id))
-            held = _select_open(is_held & deliveries.c.message.in_(messages))
-            people = sorted(iterate_rows(connection, held, deliveries.c.fingerprint, asked))
-        is_open_now = FingerprintSet(person for person, is_read in people if is_read)
-        unread = FingerprintSet(person for person, is_read in people if not is_read)
-        shelves.append(OpenShelf(name, is_open_now, unread))
+        own = own.where(campaigns.c.id != other_than)
+    # A launch that was not read since it was sent has no counts.
+    is_read = launch_stats.c.reconciled_at.is_not(None)
+    query = (
+        select(deliveries.c.fingerprint, campaigns.c.name, is_read)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(may_hold, deliveries.c.has_ended.is_(None))
+    )
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for person, name, was_read in _iterate_people(connection, query, own, key, phones):
+        found.setdefault(name, ([], []))[not was_read].append(person)
+    shelves = (OpenShelf(name, *map(FingerprintSet, people)) for name, people in sorted(found.items()))
     return OpenSessions(key, tuple(shelves))
 
 
@@ -164,16 +156,6 @@ _HOLDING = (
     )
     .limit(1)
 )
-
-
-def _select_open(is_held: ColumnElement[bool]) -> Select[Any]:
-    """Select fingerprints, each with whether its launch was read since it was sent."""
-    return (
-        select(deliveries.c.fingerprint, launch_stats.c.reconciled_at.is_not(None))
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(is_held)
-    )
 
 
 class RecordedText(NamedTuple):
