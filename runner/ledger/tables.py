@@ -156,7 +156,7 @@ launch_readings = _table(
     _number("held"),  # results in the ledger at the beginning
     *(
         Column(name, Boolean, nullable=False, server_default=false())
-        for name in ("is_listed", "is_unreadable", "is_unscreened")
+        for name in ("is_listed", "is_unreadable")
     ),
     *(Column(name, Integer) for name in COUNTS),
     Column("definition", LedgerText),  # the service's, if the ledger has none

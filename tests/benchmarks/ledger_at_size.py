@@ -110,8 +110,6 @@ def reconcile(ledger: Ledger, name: str, total: int, launch_id: int) -> None:
         store_results(connection, rows)
 
 
-
-
 def weigh(server: PostgresServer, database: str, table: Table) -> int:
     """Return the bytes of a table with all its indexes."""
     with server.connect(database) as connection:

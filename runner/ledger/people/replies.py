@@ -25,7 +25,7 @@ from runner.ledger.tables import campaigns, launch_stats, launches, opt_ins, opt
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from datetime import timedelta
 
     from sqlalchemy import ColumnElement
@@ -36,19 +36,6 @@ if TYPE_CHECKING:
 SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
 _GROUP = 500
-
-
-@dataclass(frozen=True, slots=True)
-class HeldAnswer:
-    """An answer in the ledger, with the fields that can show an opt-out.
-
-    `question_tag` is empty if the service gave none; `texts` are `result_response` and `result_answer`.
-    """
-
-    launch_id: int
-    question_tag: str
-    question_text: str
-    texts: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,24 +71,6 @@ def is_screened(connection: Connection, campaign_id: int, words: tuple[str, ...]
 def mark_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> None:
     """Record that a campaign's results were screened."""
     write_info(connection, _name_mark(campaign_id), _write_mark(words))
-
-
-def iterate_answers(connection: Connection, campaign_id: int) -> Iterator[HeldAnswer]:
-    """Yield a campaign's answers, unordered."""
-    query = (
-        select(
-            results.c.launch_id,
-            results.c.question_tag,
-            results.c.question_text,
-            results.c.result_response,
-            results.c.result_answer,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
-        .execution_options(yield_per=_GROUP)
-    )
-    for row in connection.execute(query):
-        yield HeldAnswer(*row[:3], tuple(row[3:]))
 
 
 def count_replied(connection: Connection, target: str) -> int:

@@ -36,32 +36,25 @@ BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), laun
 
 @dataclass(frozen=True, slots=True)
 class SentCount:
-    """The sends of one message, in all and since a moment.
+    """The recipients of one message since a moment: those texted, and those whose texts were rejected."""
 
-    `launches`, `recipients` and `rejected` count from that moment; `before` counts earlier recipients.
-    """
-
-    launches: int = 0
     recipients: int = 0
-    before: int = 0
     rejected: int = 0
 
 
 def count_sent(
     connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]
 ) -> dict[str, SentCount]:
-    """Return the sends of each message of a campaign; `since` is UTC, ISO 8601, to the second."""
-    is_since, is_sent = launches.c.outcome_at >= since, launches.c.state == "sent"
-    recipients = launches.c.recipients
-    sums = (
-        case((is_since & is_sent, 1), else_=0),
-        case((is_since & is_sent, recipients), else_=0),
-        case((~is_since & is_sent, recipients), else_=0),
-        case((is_since & ~is_sent, recipients), else_=0),
-    )
+    """Return the sends of each message of a campaign since a moment (UTC, ISO 8601, to the second)."""
+    is_sent, recipients = launches.c.state == "sent", launches.c.recipients
+    sums = (case((is_sent, recipients), else_=0), case((is_sent, 0), else_=recipients))
     query = (
         select(label_message(message_ids), *map(func.sum, sums))
-        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(("sent", "rejected")))
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state.in_(("sent", "rejected")),
+            launches.c.outcome_at >= since,
+        )
         .group_by("current_id")
     )
     return {message: SentCount(*map(int, counts)) for message, *counts in connection.execute(query)}
