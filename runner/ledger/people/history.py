@@ -202,9 +202,7 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
             launches.c.message,
             results.c.question_tag,
             results.c.question_text,
-            func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label(
-                "answer"
-            ),
+            response.label("answer"),
             results.c.created,
         )
         .join(launches, launches.c.id == results.c.launch_id)
