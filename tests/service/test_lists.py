@@ -63,8 +63,6 @@ def test_a_result_is_read(client: ServiceClient, service: ListService, make_resu
             result_response="9",
             created="2026-11-20T12:00:00.000001",
             updated="2026-11-20T12:00:00.000009",
-            participant_guid="participant-1",
-            project_launch_participant_guid="launch-participant-1",
         )
     ]
     asked = {"limit": "100", "offset": "0", "format": "json"}
