@@ -304,15 +304,9 @@ def _open_adapter(target: Target, verify: bool | str) -> ServiceAdapter:  # noqa
         return ServiceAdapter(url, proxies, context, target.concurrency + _SPARE)
     except (requests.RequestException, HTTPError, TypeError):
         # Their messages contain the proxy's password. requests raises TypeError for a proxy without a host.
-        if proxy.lower().startswith("socks"):
-            raise ConfigurationError(
-                f"the proxy for the target {target.name!r} is a SOCKS proxy, and only HTTP proxies can be "
-                "used",
-                hint="name one in https_proxy, as in http://HOST:PORT, or the service's host in no_proxy",
-            ) from None
         raise ConfigurationError(
             f"the proxy for the target {target.name!r} is not one that can be used",
-            hint="check http_proxy, https_proxy and all_proxy",
+            hint="check http_proxy, https_proxy and all_proxy: only HTTP proxies can be used",
         ) from None
 
 
