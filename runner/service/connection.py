@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urljoin
@@ -316,9 +315,8 @@ def _make_tls_context(verify: bool | str) -> ssl.SSLContext:  # noqa: FBT001  as
         # The system's bundle for companies with their own; that of requests for systems without one.
         context.load_default_certs()
         verify = certifi.where()
-    is_folder = Path(verify).is_dir()
     try:
-        context.load_verify_locations(None if is_folder else verify, verify if is_folder else None)
+        context.load_verify_locations(verify)
     except OSError:
         raise ConfigurationError(
             f"the CA bundle {verify} cannot be read", hint="check REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE"
@@ -345,7 +343,7 @@ class NetworkError(Exception):
 class Connection:
     """HTTP with one target, from any number of threads.
 
-    `verify` is a CA bundle (a file or a folder), or True for the system's and that of requests.
+    `verify` is a CA bundle, or True for the system's and that of requests.
 
     Raises:
         ConfigurationError: the target's host, its proxy or the CA bundle is invalid.

@@ -173,20 +173,6 @@ def test_an_answer_that_is_overwritten_is_read_again(two: Campaigns) -> None:
     assert send_text(two) == BOB_ALONE
 
 
-def test_a_list_shorter_than_its_count_is_not_read(two: Campaigns) -> None:
-    """Two results are counted and one is listed: `reconcile` says so, and the replies are unread."""
-    two.service.answer(BOB, "Fine")
-    two.service.answer(ADA, "STOP")
-    two.service.store.rewrite = lambda record: record if record["result_response"] == "Fine" else None
-    ended = two.run("reconcile")
-    assert ended.returncode == 3
-    assert "2 results counted, 1 listed" in ended.stderr
-    later(two)
-    write(two, "tell")
-    assert two.apply().returncode == 5
-    assert two.count_texts()[TELL, ADA] == 0
-
-
 def test_a_count_above_the_list_is_not_read(two: Campaigns) -> None:
     """The launch counts a result that no list has, until a person accepts the list."""
     two.service.switch(counts="one-more")
