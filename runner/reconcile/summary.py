@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.document import Count, Part
-from runner.ledger.report_model import LaunchDifference, PartialCount
+from runner.ledger.report_model import LaunchDifference
 from runner.service.model import Unreadable
 
 if TYPE_CHECKING:
@@ -78,11 +78,9 @@ class ReconcileSummary(ReconcileCounts, frozen=True, kw_only=True):
     """The findings of reconciling one campaign.
 
     Attributes:
-        partly_known: counts that are None in total but known of some launches, by name.
         differences: launches about whose answers the service contradicts itself, or tells nothing.
     """
 
-    partly_known: dict[str, PartialCount]
     differences: list[LaunchDifference]
 
     @property
@@ -123,8 +121,9 @@ def summarise(
     What belongs to no launch, or to none for certain, is left to the caller: opt-outs and unreadable results.
     """
     launches = sums["recorded_launches"]
-    counts = {name: PartialCount(sums[count], sums[f"of_{count}"]) for name, count in _SUMMED.items()}
-    whole = {name: one.count if one.launches == launches else None for name, one in counts.items()}
+    whole = {
+        name: sums[count] if sums[f"of_{count}"] == launches else None for name, count in _SUMMED.items()
+    }
     missing = {row.project_launch_guid for row in uneven if not row.is_listed and not row.is_unreadable}
     unread = {
         row.project_launch_guid for row in uneven if row.is_unreadable or (row.is_listed and row.lacks_count)
@@ -142,7 +141,6 @@ def summarise(
         results=sums["results"],
         new_results=sums["results"] - sums["before"] + removed.dropped,
         expected_results=expected,
-        partly_known={name: one for name, one in counts.items() if 0 < one.launches < launches},
         forgotten_results=sums["forgotten_results"],
         opted_out=0,
         doubtful=0,
