@@ -24,9 +24,8 @@ from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.results.sendings import count_answered
 from runner.ledger.target_key import TargetSecret
-from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
-from runner.reconcile.summary import ReconcileSummary
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service

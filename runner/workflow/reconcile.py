@@ -12,9 +12,8 @@ from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.report_model import ListedDifference, ServicePlan, list_differences
 from runner.ledger.results.sendings import store_service_plan
 from runner.reconcile.account import AccountReading
-from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.campaign import ReconcileCounts, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
-from runner.reconcile.summary import ReconcileCounts
 from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import CampaignRecord
-    from runner.reconcile.summary import ReconcileSummary
+    from runner.reconcile.campaign import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope

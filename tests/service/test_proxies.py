@@ -242,5 +242,5 @@ def test_a_proxy_that_cannot_be_one_is_told(proxy: str, monkeypatch: pytest.Monk
     with pytest.raises(ConfigurationError) as caught, reach(TLS):
         pass
     assert caught.value.message == "the proxy for the target 'live' is not one that can be used"
-    assert caught.value.hint.startswith("check http_proxy, https_proxy and all_proxy")
+    assert (caught.value.hint or "").startswith("check http_proxy, https_proxy and all_proxy")
     assert caught.value.__suppress_context__
