@@ -115,7 +115,7 @@ def test_a_partial_launch_is_held_and_resolved_by_a_person(
     held = run("apply", "--auto-approve", *SHORT, cwd=folder)
     assert held.returncode == 4
     assert held.stdout == (
-        "pulse: nothing sent. 3 recipients have an unknown outcome and will not be texted: `runner resolve`.\n"
+        "pulse: nothing sent. 3 people have an unknown outcome and will not be texted: `runner resolve`.\n"
     )
     listed = run("resolve", "--format", "json", cwd=folder)
     assert listed.returncode == 4

@@ -99,7 +99,7 @@ def test_dismissing_all_lets_people_be_texted_on_every_machine(
     for file in repository.ledger.parent.glob("ledger*"):
         file.unlink()
     sent = repository.apply()
-    assert (sent.code, sent.out) == (0, "pulse: 2 recipients texted in 2 launches.\n")
+    assert (sent.code, sent.out) == (0, "pulse: 2 people texted.\n")
     assert faulty.accepted == {held[0]: 2, held[1]: 2, held[2]: 1}
 
 
@@ -114,7 +114,7 @@ def test_one_launch_is_settled_by_its_guid(
     dismissed = repository.run("resolve", "--launch", second, "--not-sent")
     assert dismissed.code == 0
     assert dismissed.err == ("Recorded: pulse did not send 1 text (1 person).\n")
-    assert repository.apply().out == "pulse: 1 recipient texted in 1 launch.\n"
+    assert repository.apply().out == "pulse: 1 person texted.\n"
     assert faulty.accepted == {held[0]: 1, held[1]: 2, held[2]: 1}
 
 
@@ -188,7 +188,7 @@ def test_messages_of_one_tag_are_told_apart_by_a_person(
         "  say which one with --message\n"
     )
     assert repository.run("resolve", "--adopt-all", "--message", "monday", YES).code == 0
-    assert repository.apply().out == "pulse: 1 recipient texted in 1 launch.\n"
+    assert repository.apply().out == "pulse: 1 person texted.\n"
     assert [request.data["text"] for request in faulty.requests] == ["Hello?", "Hi again?"]
 
 

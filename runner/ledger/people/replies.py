@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.document import Part
@@ -19,15 +20,8 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
-from runner.ledger.results.sendings import count_evidence
-from runner.ledger.tables import (
-    campaigns,
-    launch_stats,
-    launches,
-    opt_ins,
-    opt_outs,
-    results,
-)
+from runner.ledger.results.sendings import count_results, is_evidence
+from runner.ledger.tables import campaigns, launch_stats, launches, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -110,7 +104,8 @@ def count_waiting(
     connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Counter[str]:
     """Return the replies to a campaign that `list_waiting` lists, by message id."""
-    return count_evidence(connection, campaign_id, message_ids, *_list_doubtful(target))
+    is_doubtful = is_evidence(*_list_doubtful(target))
+    return count_results(connection, campaign_id, message_ids, is_doubtful)
 
 
 def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:
@@ -293,8 +288,7 @@ class UnreadReplies(Part, frozen=True):
         return self.reply is not None or now - self.since > within
 
 
-@dataclass(frozen=True, slots=True)
-class AccountMark:
+class AccountMark(msgspec.Struct, frozen=True):
     """The point up to which an account's results were read, whatever launches they belong to.
 
     Attributes:
@@ -315,22 +309,12 @@ class AccountMark:
 def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
     """Return how far a target's account was read; None if it never was."""
     written = read_info(connection, f"account_read_{target}")
-    if written is None:
-        return None
-    read_at, whole_at, newest, *counts = json.loads(written)
-    return AccountMark(
-        datetime.fromisoformat(read_at),
-        datetime.fromisoformat(whole_at),
-        datetime.fromisoformat(newest) if newest else None,
-        *counts,
-    )
+    return None if written is None else msgspec.json.decode(written, type=AccountMark)
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
     """Record how far a target's account was read."""
-    newest = mark.newest and mark.newest.isoformat()
-    moments = [mark.read_at.isoformat(), mark.whole_at.isoformat(), newest]
-    write_info(connection, f"account_read_{target}", json.dumps([*moments, mark.accepted, mark.total]))
+    write_info(connection, f"account_read_{target}", msgspec.json.encode(mark).decode())
 
 
 class Owner(NamedTuple):
