@@ -317,15 +317,14 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        store = ApprovalStore(self.workspace.target)
+        store = ApprovalStore(self.workspace.target, self.workspace.state)
         is_job = self.wishes.is_job
         coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":
-            # Imported here: only jobs that ask for approvals need GitHub.
-            from runner.workflow.review.approving import add_growth
+            # Only jobs that ask for approvals need GitHub.
             from runner.workflow.review.reviewers import plan_asking
 
-            coverages, digest = add_growth(coverages), document.plan_digest
+            digest = document.plan_digest
             asking = plan_asking(digest, store.find_denial(planned, digest))
         earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
         document = add_coverage(document, coverages).replace(earlier=earlier)

@@ -12,7 +12,7 @@ from runner.document import Document, Moment, Part, build
 from runner.errors import UsageError
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
-from runner.ledger.people.person import read_answers, read_opt_outs, read_texts
+from runner.ledger.people.history import read_answers, read_opt_outs, read_texts
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
@@ -23,7 +23,7 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from runner.ledger.people.person import RecordedAnswer, RecordedText
+    from runner.ledger.people.history import RecordedAnswer, RecordedText
     from runner.plan.decisions import Decision
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope

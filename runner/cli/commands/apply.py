@@ -9,7 +9,6 @@ import click
 from runner.cli.command import Command, SpecialOption, setting_option, special_option
 from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_next, print_prose
-from runner.cli.log import is_json, log_record
 from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
 from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
@@ -106,7 +105,7 @@ def command(
     def show_and_approve(planned: Sequence[PlanResult]) -> None:
         if not auto_approve and can_ask():
             # What is approved, where the question is.
-            _show_plan(planned)
+            print_plan(planned, err=True)
         approve("Send?")
 
     result = apply_campaigns(scope, options, show_and_approve)
@@ -120,15 +119,6 @@ def command(
     if not scope.quiet:
         print_next(result.next_step)
     return result.exit_code
-
-
-def _show_plan(planned: Sequence[PlanResult]) -> None:
-    if not is_json():
-        print_plan(planned, err=True)
-        return
-    for item in planned:
-        to_send = item.plan.recipients_to_send
-        log_record("info", "planned", campaign=item.campaign.name, recipients_to_send=to_send)
 
 
 def describe_run(run: CampaignRun) -> str:
