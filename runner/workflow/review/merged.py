@@ -26,7 +26,6 @@ from runner.workflow.review.publishing import (
     comment,
     open_repository,
     publish,
-    try_on_github,
     write_heading,
     write_page,
 )
@@ -76,7 +75,7 @@ def comment_merged(scope: Scope) -> None:
             raise NoJobError("GITHUB_SHA doesn't say which commit this job is for")
         repository, is_meant = open_repository(job), _make_check(scope.paths)
         branch = os.environ.get("GITHUB_REF_NAME", "")
-        pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant))
+        pull = find_last_change(repository, job.commit, branch, is_meant)
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name_folder(), kind="sent")
