@@ -15,17 +15,15 @@ from typing import TYPE_CHECKING
 from runner.ledger.model import parse_moment
 from runner.ledger.people.replies import (
     AccountMark,
-    find_owners,
     read_account_mark,
     settle_placed,
     write_account_mark,
 )
 from runner.ledger.results.result_feed import read_version
 from runner.optout.reply import find_offered
-from runner.reconcile.ingest import ResultIngest, leave_out_strangers
-from runner.reconcile.missing_results import GuidSet
+from runner.reconcile.ingest import Owners, ResultIngest, leave_out_strangers
 from runner.reconcile.replies import ReplyScreen, read_replies
-from runner.service.paging import ListWalk, RecordedGuids
+from runner.service.paging import ListWalk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,14 +62,15 @@ class AccountReading:
     elsewhere: int = field(default=0, init=False)
     lacking: int = field(default=0, init=False)
     _screen: ReplyScreen = field(init=False)
-    _seen: GuidSet = field(default_factory=GuidSet, init=False)
-    _met: int = field(default=0, init=False)
-    _ingests: dict[int, ResultIngest] = field(init=False)
+    _met: set[int] = field(default_factory=set, init=False)
+    _owners: Owners = field(init=False)
+    _ingests: list[ResultIngest] = field(init=False)
 
     def __post_init__(self) -> None:
         """Start with nothing met."""
         self._screen = ReplyScreen(self.ledger, self.client, self.key, self.at)
-        self._ingests = {number: ResultIngest(context) for number, context in self.contexts.items()}
+        self._owners = Owners(self.ledger, self.key.target)
+        self._ingests = [ResultIngest(one, owners=self._owners) for one in self.contexts.values()]
 
     def read(self, just_read: int, *, accept: bool) -> None:
         """Read results until nothing new can be among them, and note how far the account was read.
@@ -115,13 +114,13 @@ class AccountReading:
         newest: datetime | None = None
         fruitless = 0
         for _ in range(_PASSES):
-            before, walk = self._met, ListWalk(partial(self._read_page, first))
+            before, walk = len(self._met), ListWalk(partial(self._read_page, first))
             for page in _iterate_newest(walk, since, pages, is_known=is_known):
                 self._take(page)
                 newest = max(filter(None, (newest, *_find_moments(page))), default=None)
                 counted = page.total_count
-            self.lacking = max(0, (counted or 0) - self._met) if walk.is_over else 0
-            fruitless = 0 if self._met > before else fruitless + 1
+            self.lacking = max(0, (counted or 0) - len(self._met)) if walk.is_over else 0
+            fruitless = 0 if len(self._met) > before else fruitless + 1
             if not self.lacking or fruitless == _FRUITLESS_PASSES:
                 break
         return newest
@@ -131,21 +130,16 @@ class AccountReading:
 
     def _take(self, page: Page[ResultRecord]) -> None:
         """Store the results of campaigns on record, and look through the others for opt-outs."""
-        for one in page.records:
-            self._met += self._seen.add(one.project_launch_guid, one.result_guid)
-        for lost in page.unreadable:
-            self._met += self._seen.add(lost.project_launch_guid, lost.guid or str(lost.position))
-        guids = {one.project_launch_guid for one in (*page.records, *page.partial)}
-        with self.ledger.reading() as connection:
-            owners = find_owners(connection, self.key.target, guids)
-        page = RecordedGuids({owner.project_launch_guid for owner in owners}).spell_page(page)
-        others = guids
-        for number, ingest in self._ingests.items():
-            ours = {owner.project_launch_guid for owner in owners if owner.campaign_id == number}
-            others = others - ours
-            if ours:
-                ingest.store_all(_pick(page.records, ours), _pick(page.partial, ours))
-        self._screen_others(_pick((*page.records, *page.partial), others))
+        met = [(one.project_launch_guid, one.result_guid) for one in page.records]
+        met += [(one.project_launch_guid, one.guid or str(one.position)) for one in page.unreadable]
+        # By hash, for memory: two of the same one only make the list seem to lack a result.
+        self._met.update(map(hash, met))
+        for ingest in self._ingests:
+            ingest.store(page.records, page.partial)
+        records = (*page.records, *page.partial)
+        owners = self._owners.find(one.project_launch_guid for one in records)
+        ours = {guid for guid, owner in owners.items() if owner.campaign_id in self.contexts}
+        self._screen_others([one for one in records if one.project_launch_guid not in ours])
 
     def _screen_others(self, records: Sequence[ResultRecord]) -> None:
         """Look for opt-outs in results of launches that no campaign of this run has on record."""
@@ -208,7 +202,3 @@ def _find_span(page: Page[ResultRecord]) -> tuple[datetime, datetime] | None:
     moments = _find_moments(page)
     known = [moment for moment in moments if moment is not None]
     return (min(known), max(known)) if known and len(known) == len(moments) else None
-
-
-def _pick(records: Sequence[ResultRecord], guids: set[str]) -> list[ResultRecord]:
-    return [record for record in records if record.project_launch_guid in guids]

@@ -3,11 +3,8 @@
 It is incremental: counts are read for every launch, results only of launches that lack some by their counts.
 Counts that agree mean that nothing is missing as long as the service deletes no result. A full reading also
 finds edited results, and deletions made up for by new results.
-Results in the ledger have no phone. So launches with replies from before opt-outs were kept, or before the
-present rules, are read once more.
-What the service says waits in the ledger (`readings`), so memory does not grow with the launches. If very
-many launches have one tag, its lists are read from end to end first; what they hide as they shift is then
-read by launch.
+Results in the ledger have no phone. So with new rules or opt-out words, all results are read once more.
+What the service says waits in the ledger (`readings`), so memory does not grow with the launches.
 """
 
 from __future__ import annotations
@@ -20,40 +17,25 @@ from runner.errors import LedgerError
 from runner.ledger.people.replies import (
     count_replied,
     is_screened,
-    iterate_answers,
     list_waiting,
     mark_screened,
 )
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.results.readings import Reading
-from runner.ledger.results.reconciled import Removed
 from runner.ledger.results.result_feed import read_version
-from runner.optout.non_answer import find_non_answer
-from runner.optout.reply import classify
 from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
-from runner.reconcile.missing_results import SHOWN, MissingResults, takes_tag
-from runner.reconcile.result_reading import ResultReading, sweep_results
+from runner.reconcile.result_reading import ResultReading
 from runner.reconcile.summary import find_difference, summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from runner.ledger.people.replies import HeldAnswer
     from runner.ledger.report_model import LaunchDifference
     from runner.ledger.results.readings import UnevenLaunch
     from runner.ledger.target_key import LedgerConnection
     from runner.reconcile.launches import ReconcileContext
     from runner.reconcile.summary import ReconcileSummary
-    from runner.service.model import Unreadable
-
-
-SWEPT = 2_000
-"""Launches under one tag from which on its lists are read from end to end."""
-LAUNCHES = 10_000
-"""The most launches whose results are compared at a time."""
-RESULTS = 1_000_000
-"""The most results that these have, unless it is a single launch."""
 
 
 def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> ReconcileSummary:
@@ -69,9 +51,13 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
         revision = read_version(connection).revision
-    launches = LaunchReader(context, reading, SWEPT)
+        campaign, words = context.campaign_id, context.opt_out_words
+        is_unscreened = reading.has_results(connection) and not is_screened(connection, campaign, words)
+        if not is_unscreened:
+            mark_screened(connection, campaign, words)
+    context = replace(context, full=context.full or is_unscreened)
     try:
-        return _Reconciliation(context, reading, launches, replied, revision).run(accept=accept)
+        return _Reconciliation(context, reading, replied, revision, is_unscreened).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -81,64 +67,28 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
 class _Reconciliation:
     """The reconciliation of one campaign.
 
-    `replied` is the number of opt-outs by reply before it, `revision` that of the results.
+    `replied` is the number of opt-outs by reply before it, `revision` that of the results. If some
+    `is_unscreened`, results in the ledger were never read with the present rules and opt-out words.
     """
 
     context: ReconcileContext
     reading: Reading
-    launches: LaunchReader
     replied: int
     revision: int
-    _removed: Removed = field(default_factory=Removed, init=False)
-    _unreadable: list[Unreadable] = field(default_factory=list, init=False)
-    _lost: int = field(default=0, init=False)
+    is_unscreened: bool
+    _launches: LaunchReader = field(init=False)
+    _results: ResultReading = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._launches = LaunchReader(self.context, self.reading)
+        self._results = ResultReading(self.context, self._launches)
 
     def run(self, *, accept: bool) -> ReconcileSummary:
-        self.launches.read_all()
-        self._note_unscreened()
-        with self.context.ledger.reading() as connection:
-            due = self.reading.count_due(connection, full=self.context.full)
-        for tag, (count, listed) in due.items():
-            is_swept = count > SWEPT and not self.context.full
-            if is_swept and takes_tag(count, listed):
-                sweep_results(self.context, tag)
-            for missing in self._iterate_due(tag, listed):
-                removed = ResultReading(self.context, self.launches, missing).read()
-                self._removed = self._removed.add(removed)
-                self._unreadable += missing.unreadable
-                self._lost += missing.unreadable_count
+        self._launches.read_all()
+        self._results.read_all()
         leave_out_strangers(self.context, self.revision)
         # Last, and as of the start: a reconciled launch has all its answers known.
         return self._conclude(accept=accept)
-
-    def _note_unscreened(self) -> None:
-        """Note launches with replies in the ledger that may opt out and were never checked for that."""
-        words, ledger = self.context.opt_out_words, self.context.ledger
-        with ledger.reading() as connection:
-            if is_screened(connection, self.context.campaign_id, words):
-                return
-            # The offered responses are not checked: an unneeded reading of a launch does no harm.
-            answers = iterate_answers(connection, self.context.campaign_id)
-            found = {answer.launch_id for answer in answers if _may_differ(answer, words)}
-        with ledger.writing() as connection:
-            self.reading.note_unscreened(connection, sorted(found))
-
-    def _iterate_due(self, tag: str, listed: int) -> Iterator[MissingResults]:
-        """Yield the launches under a tag whose results are to be read, some at a time."""
-        after, most = 0, LAUNCHES
-        while True:
-            with self.context.ledger.reading() as connection:
-                due = self.reading.list_due(connection, tag, after, most, full=self.context.full)
-            results = count = 0
-            for one in due:
-                results += one.num_results or 0
-                if count and results > RESULTS:
-                    break
-                count += 1
-            if not count:
-                return
-            after = due[count - 1].launch_id
-            yield MissingResults(tag, {one.project_launch_guid: one for one in due[:count]}, listed)
 
     def _conclude(self, *, accept: bool) -> ReconcileSummary:
         """Record what the service counts, and return what was found."""
@@ -147,15 +97,15 @@ class _Reconciliation:
             uneven = reading.list_uneven(connection)
             differences = self._keep_differences(connection, uneven, accept=accept)
             sums = reading.sum_up(connection)
-            if reading.is_screened(connection):
+            if self.is_unscreened and reading.is_read_whole(connection):
                 mark_screened(connection, context.campaign_id, context.opt_out_words)
             opted_out = count_replied(connection, context.key.target) - self.replied
             doubtful = len(list_waiting(connection, context.key.target))
-        return summarise(sums, uneven, differences, self._removed).replace(
+        return summarise(sums, uneven, differences, self._results.removed).replace(
             opted_out=opted_out,
             doubtful=doubtful,
-            unreadable_results=self._lost,
-            unreadable=[*self.launches.unreadable.values(), *self._unreadable[:SHOWN]],
+            unreadable_results=self._results.lost,
+            unreadable=[*self._launches.unreadable.values(), *self._results.unreadable],
         )
 
     def _keep_differences(
@@ -169,7 +119,7 @@ class _Reconciliation:
         at = self.context.at
         before = {one.launch_id: one for one in list_differences(connection, self.context.campaign_id)}
         # Unreadable results that name no launch may be of any.
-        is_anybodys = self._lost > sum(row.lost for row in uneven)
+        is_anybodys = self._results.lost > sum(row.lost for row in uneven)
         found = [one for row in uneven if (one := find_difference(row, at, is_anybodys=is_anybodys))]
         agreed = read_agreed(connection, [one.launch_id for one in found])
         differences = [
@@ -195,12 +145,3 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     if before is not None and (before.accepted_at is None or is_known):
         found = replace(found, since=before.since)
     return replace(found, accepted_at=accepted_at)
-
-
-def _may_differ(answer: HeldAnswer, words: tuple[str, ...]) -> bool:
-    """Return whether an answer may opt out, or answer nothing."""
-    read = (classify(text, words=words).kind for text in answer.texts)
-    return (
-        any(kind != "answer" for kind in read)
-        or find_non_answer(answer.texts[0], answer.texts[0]) is not None
-    )

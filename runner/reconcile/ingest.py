@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
-from runner.ledger.people.forgotten import note_forgotten_results
 from runner.ledger.people.replies import find_owners
 from runner.ledger.record.deliveries import read_definitions
 from runner.ledger.report_model import ORDER_UNKNOWN
-from runner.ledger.results.readings import DueLaunch
 from runner.ledger.results.reconciled import (
     find_held,
     find_texted,
@@ -23,14 +21,15 @@ from runner.ledger.results.reconciled import (
 from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_replies
-from runner.service.model import StatRecord
-from runner.source.normalize import normalize
+from runner.service.model import StatRecord, Unreadable
+from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
+    from runner.ledger.database import Ledger
+    from runner.ledger.people.replies import Owner
     from runner.ledger.results.readings import Reading
-    from runner.ledger.target_key import LedgerConnection
     from runner.reconcile.launches import ReconcileContext
     from runner.reconcile.replies import ReadReply
     from runner.service.model import ResultRecord
@@ -38,64 +37,102 @@ if TYPE_CHECKING:
 _KEPT = 64
 """Launches whose texts are held in memory."""
 _KNOWN = 20_000
+"""Guids of launches whose owners are held in memory."""
+_UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
+
+ResultName: TypeAlias = tuple[str, str]
+"""A launch's `project_launch_guid`, as on record, and the `result_guid`."""
+
+
+class Owners:
+    """The launches on record that results belong to, of any campaign; the case of guids doesn't matter."""
+
+    def __init__(self, ledger: Ledger, target: str) -> None:
+        self._ledger = ledger
+        self._target = target
+        self._known: dict[str, Owner | None] = {}
+
+    def find(self, guids: Iterable[str]) -> dict[str, Owner]:
+        """Return those of some launches that are on record, by guid as given."""
+        wanted = {guid: normalize_guid(guid) for guid in set(guids)}
+        if len(self._known) > _KNOWN:
+            self._known.clear()
+        lacking = {one: None for one in wanted.values() if one not in self._known}
+        if lacking:
+            with self._ledger.reading() as connection:
+                asked = [guid for guid, name in wanted.items() if name in lacking]
+                found = find_owners(connection, self._target, asked)
+            self._known |= lacking
+            self._known |= {normalize_guid(one.project_launch_guid): one for one in found}
+        return {guid: owner for guid, name in wanted.items() if (owner := self._known[name]) is not None}
+
+
+@dataclass(slots=True)
+class Stored:
+    """Results of a campaign that were entered.
+
+    Attributes:
+        changed: how many were new in the ledger, or changed.
+        names: all of them, without those that cannot be read.
+        new: of these, those that the ledger lacked, if that was asked for.
+        forgotten: of these, those that are not kept, since their authors are forgotten.
+        unreadable: those whose question or author is not certain.
+        has_others: whether there were results of other launches.
+    """
+
+    has_others: bool
+    changed: int = 0
+    names: set[ResultName] = field(default_factory=set)
+    new: set[ResultName] = field(default_factory=set)
+    forgotten: set[ResultName] = field(default_factory=set)
+    unreadable: list[Unreadable] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class ResultIngest:
-    """Entry of the results of launches of one campaign (`sources`, by `project_launch_guid`)."""
+    """Entry of the results of one campaign's launches."""
 
     context: ReconcileContext
     reading: Reading | None = None
-    sources: dict[str, DueLaunch] = field(default_factory=dict)
-    _left_out: dict[str, set[str]] = field(default_factory=dict, init=False)
+    owners: Owners | None = None
+    _owners: Owners = field(init=False)
+    _numbers: dict[str, int] = field(default_factory=dict, init=False)
     _screen: ReplyScreen = field(init=False)
     _definitions: dict[str, tuple[dict[str, Any], bool]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
-        """Start with nothing left out."""
+        """Prepare the look-ups."""
         context = self.context
+        self._owners = self.owners or Owners(context.ledger, context.key.target)
         self._screen = ReplyScreen(
             context.ledger, context.client, context.key, context.at, self._find_members
         )
 
-    def store_all(self, records: Sequence[ResultRecord], partial: Sequence[ResultRecord]) -> int:
-        """Store those of some results that are the campaign's, whatever launches; return their number."""
-        guids = {one.project_launch_guid for one in (*records, *partial)} - self.sources.keys()
-        if guids:
-            if len(self.sources) > _KNOWN:
-                self.sources.clear()
-                return self.store_all(records, partial)
-            with self.context.ledger.reading() as connection:
-                found = find_owners(connection, self.context.key.target, guids)
-            self.sources |= {
-                one.project_launch_guid: DueLaunch(one.launch_id, one.project_launch_guid)
-                for one in found
-                if one.campaign_id == self.context.campaign_id
-            }
-        ours = {_name(one): one for one in records if one.project_launch_guid in self.sources}
-        theirs = [one for one in partial if one.project_launch_guid in self.sources]
-        if ours or theirs:
-            self.store(list(ours.values()), theirs)
-        return len(ours)
-
     def store(
-        self, page: Sequence[ResultRecord], partial: Sequence[ResultRecord] = ()
-    ) -> tuple[set[tuple[str, str]], list[ResultRecord]]:
-        """Put results, each once, into the ledger.
+        self,
+        records: Sequence[ResultRecord],
+        partial: Sequence[ResultRecord] = (),
+        *,
+        finds_new: bool = False,
+    ) -> Stored:
+        """Put those of some results that are the campaign's, each once, into the ledger.
 
         A result whose question or author is not certain is not kept, since it would be missing from one
         question or another. If it opts out, the opt-out is entered all the same; also one of the `partial`
         results, which cannot be read as a whole.
 
-        Returns the new results of launches that are not read whole, by launch and `result_guid`, and those
-        not kept.
-
         Raises:
             ServiceError: the service cannot be asked.
             LedgerError: it cannot be written, or the target's key is not at hand.
         """
-        authored, lost = self._screen.place(self._read_replies(page))
-        others, unheard = self._screen.place(one for one in self._read_replies(partial) if one.asks)
+        self._numbers.clear()
+        ours, theirs = self._pick(records), self._pick(partial)
+        has_others = len(ours) < len(records)
+        ours = list({_name(one): one for one in ours}.values())
+        if not ours and not theirs:
+            return Stored(has_others)
+        authored, lost = self._screen.place(self._read_replies(ours))
+        others, unheard = self._screen.place(one for one in self._read_replies(theirs) if one.asks)
         strange = [one for one in (*authored, *others) if one.asks and self._screen.is_stranger(one.record)]
         rows = [(one, self._make_result(one.record)) for one in authored]
         is_asked = any(one.asks for one in (*authored, *others))
@@ -104,64 +141,43 @@ class ResultIngest:
         with ledger.writing() if is_asked else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
-            forgotten = self.context.find_forgotten(connection, {one.phone for one in authored})
-            kept = [(one, row) for one, row in rows if one.phone not in forgotten]
-            stored = [(one.record, row) for one, row in kept if row is not None]
-            new = self._find_new(connection, stored)
-            store_results(connection, [row for _, row in stored])
+            gone = self.context.find_forgotten(connection, {one.phone for one in authored})
+            kept = [(one, row) for one, row in rows if one.phone not in gone]
+            stored = {(row.launch_id, row.result_guid): row for _, row in kept if row is not None}
+            held = find_held(connection, stored.keys()) if finds_new else stored.keys()
+            changed = store_results(connection, list(stored.values()))
             entered = [*(one for one, _ in kept), *others] if is_asked else []
             self._screen.enter(connection, [one for one in entered if one not in strange])
         self._screen.hold((*lost, *unheard, *strange))
-        new |= self._leave_out(one.record for one in authored if one.phone in forgotten)
-        return new, [*(one.record for one, row in kept if row is None), *(one.record for one in lost)]
+        result = Stored(has_others, changed)
+        result.unreadable = [_doubt(one.record) for one in lost]
+        _note_names(result, rows, gone, held)
+        return result
 
-    def close(self, short: Collection[int]) -> None:
-        """Record the results left out, after the others were stored.
-
-        Nothing is recorded for launches that could not be read in full (`short`, the ledger's numbers).
-        """
-        counts = {
-            one.launch_id: count
-            for guid, one in self.sources.items()
-            if one.launch_id not in short and (count := len(self._left_out.get(guid, ()))) != one.forgotten
-        }
-        with self.context.ledger.writing() as connection:
-            note_forgotten_results(connection, counts)
+    def _pick(self, records: Sequence[ResultRecord]) -> list[ResultRecord]:
+        """Return the campaign's own results, with their launches' guids as on record."""
+        owners = self._owners.find(one.project_launch_guid for one in records)
+        self._numbers |= {one.project_launch_guid: one.launch_id for one in owners.values()}
+        found = []
+        for one in records:
+            owner = owners.get(one.project_launch_guid)
+            if owner is not None and owner.campaign_id == self.context.campaign_id:
+                is_alike = owner.project_launch_guid == one.project_launch_guid
+                found.append(one if is_alike else replace(one, project_launch_guid=owner.project_launch_guid))
+        return found
 
     def _find_members(self, guid: str, phones: list[str]) -> list[str]:
         """Return those of some phones that a launch was sent to."""
-        launch_id, people = self.sources[guid].launch_id, [*map(self.context.key.fingerprint, phones)]
+        launch_id, people = self._numbers[guid], [*map(self.context.key.fingerprint, phones)]
         with self.context.ledger.reading() as connection:
             texted = find_texted(connection, self.context.campaign_id, people)
         return [phone for phone, one in zip(phones, people, strict=True) if (launch_id, one) in texted]
-
-    def _leave_out(self, records: Iterable[ResultRecord]) -> set[tuple[str, str]]:
-        """Note results of forgotten people; return the names of those met for the first time."""
-        first = set()
-        for record in records:
-            known = self._left_out.setdefault(record.project_launch_guid, set())
-            if record.result_guid not in known:
-                known.add(record.result_guid)
-                first.add(_name(record))
-        return first
-
-    def _find_new(
-        self, connection: LedgerConnection, stored: Iterable[tuple[ResultRecord, StoredResult]]
-    ) -> set[tuple[str, str]]:
-        """Return the names of results that the ledger lacks, of launches that are not read whole."""
-        asked = {
-            (row.launch_id, row.result_guid): _name(record)
-            for record, row in stored
-            if not self.sources[record.project_launch_guid].is_whole
-        }
-        held = find_held(connection, asked.keys())
-        return {name for key, name in asked.items() if key not in held}
 
     def _read_definition(self, record: ResultRecord) -> tuple[dict[str, Any], bool]:
         """Return the text sent by a result's launch, and whether it is on record or the service's word."""
         guid = record.project_launch_guid
         if guid not in self._definitions:
-            number, listed = self.sources[guid].launch_id, None
+            number, listed = self._numbers[guid], None
             with self.context.ledger.reading() as connection:
                 own = read_definitions(connection, [number]).get(number)
                 if own is None and self.reading is not None:
@@ -192,15 +208,14 @@ class ResultIngest:
 
     def _make_result(self, record: ResultRecord) -> StoredResult | None:
         """Return a result as it is stored; None if its question is not certain."""
-        if not names_its_question(record):
+        if not record.question_tag:
+            # A reply to a plain text answers no question; the service's own copy may lack the questions.
             definition, is_own = self._read_definition(record)
-            placed = place_result(record, definition, is_own=is_own)
-            if placed is None:
+            if definition.get("questions") or not is_own:
                 return None
-            record = placed
         order = record.question_display_order
         return StoredResult(
-            launch_id=self.sources[record.project_launch_guid].launch_id,
+            launch_id=self._numbers[record.project_launch_guid],
             result_guid=record.result_guid,
             participant=self.context.key.fingerprint(record.participant_phone_number),
             question_guid=record.question_guid,
@@ -237,52 +252,28 @@ def leave_out_strangers(context: ReconcileContext, since: int) -> None:
             note_strangers(connection, strangers)
 
 
-def _name(record: ResultRecord) -> tuple[str, str]:
+def _name(record: ResultRecord) -> ResultName:
     return record.project_launch_guid, record.result_guid
 
 
-def names_its_question(result: ResultRecord) -> bool:
-    """Return whether a result itself names its question."""
-    return bool(result.question_tag) and result.question_display_order is not None
+def _doubt(record: ResultRecord) -> Unreadable:
+    return Unreadable(record.result_guid, record.project_launch_guid, 0, _UNCERTAIN)
 
 
-def place_result(result: ResultRecord, definition: Mapping[str, Any], *, is_own: bool) -> ResultRecord | None:
-    """Return a result with its question's tag and order; None if its question is not certain.
-
-    `definition` is the send body of its launch. `is_own` is true if that is on record: the service's own copy
-    may lack the questions.
-    """
-    listed = definition.get("questions")
-    questions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    place = _find_place(result, questions)
-    tag = result.question_tag or (str(questions[place].get("tag") or "") if place is not None else "")
-    if not tag and (questions or not is_own):
-        return None
-    order = result.question_display_order
-    if order is None:
-        order = ORDER_UNKNOWN if place is None else place
-    return replace(result, question_tag=tag, question_display_order=order)
-
-
-def _find_place(result: ResultRecord, questions: Sequence[dict[str, Any]]) -> int | None:
-    if result.question_tag:
-        found = {place for place, one in enumerate(questions) if one.get("tag") == result.question_tag}
-    else:
-        found = _find_worded(result.question_text, questions) & _find_ordered(result, len(questions))
-    return found.pop() if len(found) == 1 else None
-
-
-def _find_worded(text: str, questions: Sequence[dict[str, Any]]) -> set[int]:
-    """Return the places of the questions with a text; all if the result has none."""
-    folded = normalize(text)
-    return {
-        place
-        for place, one in enumerate(questions)
-        if not folded or normalize(str(one.get("text"))) == folded
-    }
-
-
-def _find_ordered(result: ResultRecord, count: int) -> set[int]:
-    """Return the places that a result's order may mean: services count from 0 or from 1."""
-    order = result.question_display_order
-    return set(range(count)) if order is None else {order, order - 1}.intersection(range(count))
+def _note_names(
+    result: Stored,
+    rows: Iterable[tuple[ReadReply, StoredResult | None]],
+    gone: Collection[str],
+    held: Collection[tuple[int, str]],
+) -> None:
+    """Note what was entered; `gone` are phones of forgotten people, `held` the results held before."""
+    for reply, row in rows:
+        name = _name(reply.record)
+        if reply.phone in gone:
+            result.forgotten.add(name)
+        elif row is None:
+            result.unreadable.append(_doubt(reply.record))
+            continue
+        elif (row.launch_id, row.result_guid) not in held:
+            result.new.add(name)
+        result.names.add(name)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from runner.ledger.database import exclude_others
@@ -13,7 +12,8 @@ from runner.ledger.people.opt_outs import add_replies, find_suppressed
 from runner.ledger.record.deliveries import end_sessions, note_open
 from runner.ledger.results.reconciled import store_sessions, store_starts
 from runner.ledger.target_key import enter_key
-from runner.service.paging import ListWalk, find_launches
+from runner.service.model import StatRecord
+from runner.service.paging import find_launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from runner.ledger.files.suppressions import Source
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import AcceptedLaunch
-    from runner.ledger.results.readings import Reading
+    from runner.ledger.results.readings import DueLaunch, Reading
     from runner.ledger.target_key import LedgerConnection
     from runner.service.client import ServiceClient
-    from runner.service.model import StatRecord, Unreadable
+    from runner.service.model import Unreadable
 
 _AT_ONCE = 5_000
 """Sessions stored together."""
@@ -66,14 +66,11 @@ class ReconcileContext:
 class LaunchReader:
     """Reader of the launches of one reading into the ledger.
 
-    Attributes:
-        swept: launches under a tag from which on its list is read from end to end, without keeping it.
-        unreadable: launches whose records cannot be read, by `project_launch_guid`.
+    `unreadable` are launches whose records cannot be read, by `project_launch_guid`.
     """
 
     context: ReconcileContext
     reading: Reading
-    swept: int
     unreadable: dict[str, Unreadable] = field(default_factory=dict, init=False)
     _waiting: dict[str, StatRecord] = field(default_factory=dict, init=False)
     _sessions: int = field(default=0, init=False)
@@ -85,40 +82,33 @@ class LaunchReader:
             ServiceError: the service cannot be asked.
             LedgerError: the ledger cannot be written, or the target's key is not at hand.
         """
-        ledger = self.context.ledger
-        with ledger.reading() as connection:
-            tags = self.reading.count_sought(connection)
-        for tag, count in tags.items():
-            if count > self.swept:
-                self._sweep(tag)
-            with ledger.reading() as connection:
+        with self.context.ledger.reading() as connection:
+            tags = self.reading.list_tags(connection)
+        for tag in tags:
+            with self.context.ledger.reading() as connection:
                 sought = self.reading.list_sought(connection, tag)
-            self.read(tag, sought, self.context.observe_progress)
+            self.read(tag, sought)
 
-    def read(
-        self, tag: str, sought: set[str], observe_progress: Callable[[int], None] = lambda _steps: None
-    ) -> dict[str, StatRecord]:
-        """Read some launches under a tag, and return what the service says, by `project_launch_guid`."""
+    def read(self, tag: str, sought: set[str]) -> None:
+        """Read some launches under a tag."""
         unreadable: dict[str, Unreadable] = {}
-        found = find_launches(
+        find_launches(
             self.context.client,
             tag,
             sought,
-            observe_progress=observe_progress,
             observe_unreadable=lambda one: unreadable.update({one.project_launch_guid: one}),
             observe_record=self._observe,
         )
         self._keep({guid: one for guid, one in unreadable.items() if guid in sought})
-        return found
 
-    def _sweep(self, tag: str) -> None:
-        """Read a list of launches page by page; those that it hides as it shifts are looked for later."""
-        walk = ListWalk(partial(self.context.client.read_stats, tag))
-        while page := walk.read_page():
-            for stat in page.records:
-                self._observe(stat)
-            self._keep({one.project_launch_guid: one for one in page.unreadable})
-            self.context.observe_progress(len(page.records))
+    def read_again(self, launch: DueLaunch) -> int | None:
+        """Read one launch again, and return the service's count of its results, if it is known."""
+        stat = self.context.client.read_stat(launch.project_launch_guid)
+        if not isinstance(stat, StatRecord):
+            return None
+        self._observe(replace(stat, project_launch_guid=launch.project_launch_guid))
+        self._keep({})
+        return stat.num_results
 
     def _observe(self, stat: StatRecord) -> None:
         self._waiting[stat.project_launch_guid] = stat
@@ -131,6 +121,7 @@ class LaunchReader:
         stats, self._waiting, self._sessions = self._waiting, {}, 0
         if not stats and not unreadable:
             return
+        self.context.observe_progress(len(stats))
         with self.context.ledger.writing() as connection:
             exclude_others(connection)
             launches = self.reading.find_launches(connection, [*stats, *unreadable])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic
 
 from runner.errors import ServiceError, UnusableListError
 from runner.service.model import PAGE, Record, Unreadable
@@ -13,10 +14,9 @@ from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-    from collections.abc import Set as AbstractSet
 
     from runner.service.client import ServiceClient
-    from runner.service.model import Page, ResultRecord, StatRecord
+    from runner.service.model import Page, StatRecord
 
 
 MOST_RECORDS = 100_000_000
@@ -33,37 +33,6 @@ _FRUITLESS_PAGES = 10
 """The most pages in a row with nothing new, beyond twice those of what was found already."""
 MOST_LAUNCHES = 2_000_000
 """Launches under one tag: all of them are held in memory."""
-
-_LaunchRecord = TypeVar("_LaunchRecord", "StatRecord", "ResultRecord")
-
-
-class RecordedGuids:
-    """Recorded guids of launches; the service may write them in another case."""
-
-    def __init__(self, guids: Collection[str]) -> None:
-        self._guids = guids
-        self._mixed = {folded: guid for guid in guids if (folded := normalize_guid(guid)) != guid}
-
-    def spell(self, guid: str) -> str:
-        """Return a guid in its recorded case; unchanged if it isn't recorded."""
-        if guid in self._guids:
-            return guid
-        folded = normalize_guid(guid)
-        return self._mixed.get(folded, folded if folded in self._guids else guid)
-
-    def spell_page(self, page: Page[_LaunchRecord]) -> Page[_LaunchRecord]:
-        """Return a page with its launches' guids in their recorded case."""
-        if all(one.project_launch_guid in self._guids for one in page.records) and not page.unreadable:
-            return page
-        return replace(
-            page,
-            records=tuple(self._spell_record(one) for one in page.records),
-            unreadable=tuple(self._spell_record(one) for one in page.unreadable),
-            partial=tuple(self._spell_record(one) for one in page.partial),
-        )
-
-    def _spell_record(self, record: Any) -> Any:
-        return replace(record, project_launch_guid=self.spell(record.project_launch_guid))
 
 
 class ListWalk(Generic[Record]):
@@ -212,68 +181,66 @@ def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
     Raises:
         ServiceError: the service cannot be asked, a launch cannot be read, or the list keeps changing.
     """
-    search = _Search(client, tag, None, _refuse)
-    is_counted = search.read()
-    return LaunchList(tuple(search.found.values()), is_counted)
+    found: dict[str, StatRecord] = {}
+
+    def keep(stat: StatRecord) -> None:
+        told = stat.project_definition.get("tag")
+        own = stat.project_tag or (told if isinstance(told, str) else "") or tag or ""
+        found[stat.project_launch_guid] = stat if stat.project_tag else replace(stat, project_tag=own)
+
+    is_counted = _Search(client, tag, keep, _refuse).read()
+    return LaunchList(tuple(found.values()), is_counted)
 
 
 def find_launches(
     client: ServiceClient,
     tag: str,
-    sought: AbstractSet[str],
+    sought: Collection[str],
     *,
-    observe_progress: Callable[[int], None],
     observe_unreadable: Callable[[Unreadable], None],
-    observe_record: Callable[[StatRecord], None] = lambda _record: None,
-) -> dict[str, StatRecord]:
-    """Return the sought launches that the service knows, by `project_launch_guid`.
+    observe_record: Callable[[StatRecord], None],
+) -> None:
+    """Pass on the sought launches that the service knows, each once.
 
-    A few launches of a long list are asked for one by one. The records lack `recipients` and `statuses`:
-    those of all launches can be a million phones.
+    A few launches of a long list are asked for one by one.
 
     Args:
         client: the service.
         tag: the project tag.
-        sought: `project_launch_guid`s.
-        observe_progress: called with the number of launches found since the last call.
+        sought: `project_launch_guid`s; the service may write them in another case.
         observe_unreadable: called with each unreadable record, perhaps repeatedly.
-        observe_record: called with each sought launch and its recipients, perhaps repeatedly.
+        observe_record: called with each sought launch.
 
     Raises:
         ServiceError: the service cannot be asked, or its list keeps changing.
     """
-    found: dict[str, StatRecord] = {}
+    left = {normalize_guid(guid): guid for guid in sought}
+
+    def keep(stat: StatRecord) -> None:
+        guid = left.pop(normalize_guid(stat.project_launch_guid), None)
+        if guid is not None:
+            observe_record(replace(stat, project_launch_guid=guid))
+
+    def note(record: Unreadable) -> None:
+        guid = record.project_launch_guid
+        observe_unreadable(replace(record, project_launch_guid=left.get(normalize_guid(guid), guid)))
+
     # A service may keep the tag in lower case.
     for spelling in dict.fromkeys((tag, tag.casefold())):
-        left = set(sought - found.keys())
-        search = _Search(client, spelling, left, observe_unreadable, observe_progress, observe_record)
-        search.read()
-        found |= {guid: stat for guid, stat in search.found.items() if guid in sought}
-        if sought <= found.keys():
-            break
-    return found
+        if left:
+            _Search(client, spelling, keep, note, left).read()
 
 
 @dataclass(slots=True)
 class _Search:
-    """A search through a tag's launches for all of them, or for the sought ones."""
+    """A search through a tag's launches for all of them, or until none is `left` of the sought ones."""
 
     client: ServiceClient
     tag: str | None
-    sought: set[str] | None
+    keep: Callable[[StatRecord], None]
     observe_unreadable: Callable[[Unreadable], None]
-    observe_progress: Callable[[int], None] = lambda _steps: None
-    observe_record: Callable[[StatRecord], None] = lambda _record: None
-    found: dict[str, StatRecord] = field(default_factory=dict, init=False)
-    _unreadable: set[str | int] = field(default_factory=set, init=False)
-    _recorded: RecordedGuids = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._recorded = RecordedGuids(frozenset(self.sought or ()))
-
-    @property
-    def _count(self) -> int:
-        return len(self.found) + len(self._unreadable)
+    left: dict[str, str] | None = None
+    _seen: set[str | int] = field(default_factory=set, init=False)
 
     @property
     def _where(self) -> str:
@@ -281,85 +248,69 @@ class _Search:
 
     @property
     def _is_done(self) -> bool:
-        return self.sought is not None and self.sought <= self.found.keys()
+        return self.left is not None and not self.left
 
     def read(self) -> bool:
         """Read until all are found; return True if their number equals the list's count."""
         fruitless = 0
         counted: int | None = None
         for _ in range(_TRIES):
-            before = self._count
+            before = len(self._seen)
             self._read_once()
             if self._is_done:
                 return True
             counted = self.client.count_launches(self.tag)
-            if counted is not None and self._count >= counted:
-                return self._count == counted
-            fruitless = 0 if self._count > before else fruitless + 1
+            if counted is not None and len(self._seen) >= counted:
+                return len(self._seen) == counted
+            fruitless = 0 if len(self._seen) > before else fruitless + 1
             if fruitless and counted is None:
                 return False
             if fruitless == _FRUITLESS_TRIES:
                 break
         counts = "there are always new ones" if counted is None else f"it counts {counted:,} of them"
         raise UnusableListError(
-            f"the service's launches {self._where} cannot all be read: {counts}, and lists {self._count:,}",
+            f"the service's launches {self._where} cannot all be read: {counts}, "
+            f"and lists {len(self._seen):,}",
             hint="try again when nothing is sent under this tag",
         )
 
     def _read_once(self) -> None:
-        walk = ListWalk(self._read_page, most=MOST_LAUNCHES)
+        walk = ListWalk(partial(self.client.read_stats, self.tag), most=MOST_LAUNCHES)
         fruitless = 0
         while not self._is_done and (page := walk.read_page()):
             fruitless = 0 if self._take(page) else fruitless + 1
             if fruitless:
                 walk.turn()
-            if fruitless > _FRUITLESS_PAGES + 2 * self._count // max(1, page.size):
+            if fruitless > _FRUITLESS_PAGES + 2 * len(self._seen) // max(1, page.size):
                 return
-            if self.sought is not None and len(self.sought - self.found.keys()) < walk.pages_left:
-                self._ask_for_each(self.sought)
+            if self.left is not None and len(self.left) < walk.pages_left:
+                self._ask_for_each(self.left)
 
-    def _read_page(self, offset: int) -> Page[StatRecord]:
-        return self._recorded.spell_page(self.client.read_stats(self.tag, offset))
-
-    def _ask_for_each(self, sought: set[str]) -> None:
-        for guid in sorted(sought - self.found.keys()):
+    def _ask_for_each(self, left: dict[str, str]) -> None:
+        for name, guid in sorted(left.items()):
             stat = self.client.read_stat(guid)
             if isinstance(stat, Unreadable):
                 self.observe_unreadable(stat)
             elif stat is not None:
-                self._keep(stat)
-                self.observe_progress(1)
-                continue
+                self.keep(stat)
             # Launches that are asked for by guid are not searched for in the list.
-            sought.remove(guid)
+            left.pop(name, None)
 
     def _take(self, page: Page[StatRecord]) -> bool:
         """Keep the launches of a page; return True if any was new."""
-        before, found = self._count, len(self.found)
+        before = len(self._seen)
         for stat in page.records:
-            told = stat.project_definition.get("tag")
-            tag = stat.project_tag or (told if isinstance(told, str) else "") or self.tag or ""
-            self._keep(stat if stat.project_tag else replace(stat, project_tag=tag))
-        self.observe_progress(len(self.found) - found)
+            self._seen.add(stat.project_launch_guid)
+            self.keep(stat)
         for record in page.unreadable:
+            self._seen.add(record.project_launch_guid or record.position)
             self.observe_unreadable(record)
-            self._unreadable.add(record.project_launch_guid or record.position)
-        if self._count > MOST_LAUNCHES:
+        if len(self._seen) > MOST_LAUNCHES:
             raise UnusableListError(
                 f"the service lists more than {MOST_LAUNCHES:,} launches {self._where}: no more are read",
                 hint="give new messages a tag of their own (`tag`)",
             )
-        return self._count > before
-
-    def _keep(self, stat: StatRecord) -> None:
-        guid = self._recorded.spell(stat.project_launch_guid)
-        if self.sought is None:
-            self.found[guid] = stat
-            return
-        stat = replace(stat, project_launch_guid=guid)
-        if guid in self.sought:
-            self.observe_record(stat)
-        self.found[guid] = replace(stat, recipients=(), statuses=())
+        return len(self._seen) > before
 
 
 def _refuse(record: Unreadable) -> None:

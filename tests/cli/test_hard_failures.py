@@ -128,7 +128,7 @@ def test_a_disk_that_fills_up(
     small_disk(f"size={used // 1024 + room}k")
     full = run_process("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
     assert full.returncode == 1, full.stderr
-    assert "make room on the disk" in full.stderr or "some room on its disk" in full.stderr, full.stderr
+    assert "that the disk has room" in full.stderr or "some room on its disk" in full.stderr, full.stderr
     assert len(count_accepted(service)) < PEOPLE
     small_disk("size=64m")
     again = run_process("apply", "--auto-approve", "--concurrency", "4", cwd=folder, env=service)
@@ -154,6 +154,20 @@ def test_a_read_only_folder_stops_before_the_first_send(
         done.stderr.replace(f" {LOCKFILE} ", f" {lockfile} ")
     )
     assert not count_accepted(service)
+
+
+def test_a_ledger_in_a_read_only_folder(
+    tmp_path: Path, run: Run, service: dict[str, str], small_disk: Callable[[str], None]
+) -> None:
+    """It is an error; nothing is sent."""
+    folder = tmp_path / "disk"
+    write_campaign(folder, 3)
+    assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 0
+    small_disk("ro")
+    status = run("status", "--format", "json", cwd=folder, env=service)
+    assert (status.returncode, status.stdout) == (1, "")
+    assert run("apply", "--auto-approve", cwd=folder, env=service).returncode == 1
+    assert len(count_accepted(service)) == 3
 
 
 def overwrite_with_garbage(ledger: Path) -> None:
@@ -257,3 +271,12 @@ def test_a_campaign_that_cannot_be_planned(sent: Path, run: Run, service: dict[s
     assert "campaigns/people.csv:" in status.stderr
     assert status.stderr.endswith("Left out: campaigns/news.yaml: 1 error\n")
     assert status.returncode == 1
+
+
+def test_a_campaign_that_cannot_be_read_hides_no_other(sent: Path, run: Run, service: dict[str, str]) -> None:
+    """Status shows the campaigns that can be read, says what is wrong with the others, and exits with 1."""
+    (sent / "campaigns/broken.yaml").write_text("version: 1\n", encoding="utf-8")
+    status = run("status", "--format", "json", cwd=sent, env=service)
+    assert status.returncode == 1
+    assert read_status(status)["sent"] == 3
+    assert "broken.yaml" in status.stderr

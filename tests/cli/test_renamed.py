@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -74,6 +74,22 @@ def test_a_declared_new_id_texts_nobody_again(folder: Path, run: Run) -> None:
     plan = run("plan", "--detailed-exitcode", cwd=folder)
     assert plan.returncode == 0
     assert (folder / "campaigns/pulse.sandbox.lock.json").read_bytes() == lockfile
+
+
+def test_status_goes_on_showing_a_message_that_is_gone(
+    folder: Path, run: Run, check_json: Callable[[str, str], dict[str, Any]]
+) -> None:
+    """After an undeclared new id nothing is sent, and status has the old one's recipients."""
+    with (folder / "campaigns/pulse.yaml").open("a", encoding="utf-8") as stream:
+        stream.write("policy: {open_session: queue}\n")  # else the open survey would hold the message
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
+    rename_message(folder, is_declared=False)
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 4
+    document = check_json(run("status", "--format", "json", cwd=folder).stdout, "status")
+    new, old = document["campaigns"][0]["messages"]
+    assert (new["id"], new["planned"], new["sent"]) == ("opener", None, 0)
+    assert (old["id"], old["tag"], old["planned"], old["sent"]) == ("ask", None, None, 4)
+    assert "  ask " in run("status", cwd=folder).stdout
 
 
 def test_a_new_id_stops_an_old_checkout(folder: Path, run: Run) -> None:

@@ -127,8 +127,10 @@ def test_what_is_on_the_ref_is_moved_to_a_new_key(world: World, faulty: FaultySe
     assert (done.returncode, waited.partition(":")[0], said) == (
         0,
         "Waiting for the run that holds refs/runner/live on origin",
-        "Move 6 fingerprints on live to the new key, in the ledger and in "
-        "origin:refs/runner/live/pulse.lock.json.",
+        (
+            "Move 6 fingerprints on live to the new key, in the ledger and in "
+            "origin:refs/runner/live/pulse.lock.json."
+        ),
     )
     stopped = third.apply()
     assert stopped.returncode == 1

@@ -59,8 +59,6 @@ def command(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None
     """
     wishes = PlanWishes(
         now=parse_moment(now) if now else None,
-        # Digests take time, and are not shown on a screen.
-        with_digests=format_ != "human",
         is_job=format_ == "github" and has_outputs(),
         **wished,
     )

@@ -35,7 +35,7 @@ from runner.ledger.model import COUNTS, AcceptedLaunch, format_moment
 from runner.ledger.tables import launch_readings, launch_stats, launches, results
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from sqlalchemy import ColumnElement
 
@@ -82,6 +82,20 @@ class DueLaunch:
     held: int = 0
     forgotten: int = 0
     is_whole: bool = True
+
+
+class DueResults(NamedTuple):
+    """What is to be read under a tag.
+
+    Attributes:
+        launches: launches with a count.
+        listed: results of all launches, by the service's counts.
+        lacking: of these, those that the ledger lacks.
+    """
+
+    launches: int
+    listed: int
+    lacking: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +169,10 @@ class Reading:
     def _is_own(self) -> ColumnElement[bool]:
         return _row.reading == self.name
 
-    def count_sought(self, connection: Connection) -> dict[str, int]:
-        """Return the number of launches by tag."""
-        query = select(_row.tag, func.count()).where(self._is_own).group_by(_row.tag).order_by(_row.tag)
-        return {row[0]: row[1] for row in connection.execute(query)}
+    def list_tags(self, connection: Connection) -> list[str]:
+        """Return the tags of the launches."""
+        query = select(_row.tag).where(self._is_own).distinct().order_by(_row.tag)
+        return list(connection.execute(query).scalars())
 
     def list_sought(self, connection: Connection, tag: str) -> set[str]:
         """Return the `project_launch_guid`s under a tag that were not listed yet."""
@@ -197,7 +211,8 @@ class Reading:
                 }
                 for one in group
             ]
-            connection.execute(update(launch_readings).where(self._is_row()), rows)
+            is_row = and_(self._is_own, _row.launch_id == bindparam("b_id", type_=Integer))
+            connection.execute(update(launch_readings).where(is_row), rows)
 
     def note_unreadable(self, connection: Connection, guids: Collection[str]) -> None:
         """Note launches whose records cannot be read."""
@@ -205,32 +220,39 @@ class Reading:
             is_it = and_(self._is_own, _row.project_launch_guid.in_(group))
             connection.execute(update(launch_readings).where(is_it).values(is_unreadable=True))
 
-    def note_unscreened(self, connection: Connection, launch_ids: Collection[int]) -> None:
-        """Note launches with replies that were never checked for opt-outs, and may be some."""
-        for group in divide(launch_ids, _GROUP):
-            is_it = and_(self._is_own, _row.launch_id.in_(group))
-            connection.execute(update(launch_readings).where(is_it).values(is_unscreened=True))
+    def has_results(self, connection: Connection) -> bool:
+        """Return whether the ledger held results when the reading began."""
+        is_held = and_(self._is_own, _row.held > 0)
+        return connection.execute(select(_row.launch_id).where(is_held).limit(1)).first() is not None
 
-    def is_screened(self, connection: Connection) -> bool:
-        """Return whether all launches that `note_unscreened` was given were read in full."""
-        is_left = and_(self._is_own, _row.is_unscreened, or_(_row.is_short.is_(None), _row.is_short))
+    def is_read_whole(self, connection: Connection) -> bool:
+        """Return whether all launches with such results were read in full."""
+        is_left = and_(self._is_own, _row.held > 0, or_(_row.is_short.is_(None), _row.is_short))
         return connection.execute(select(_row.launch_id).where(is_left).limit(1)).first() is None
 
-    def count_due(self, connection: Connection, *, full: bool) -> dict[str, tuple[int, int]]:
-        """Return by tag the number of launches to be read that have a count, and of all counted results."""
-        is_counted = and_(self._is_due(full=full), _row.num_results.is_not(None))
+    def count_due(self, connection: Connection, *, full: bool) -> dict[str, DueResults]:
+        """Return what is to be read, by tag."""
+        is_due = self._is_due(full=full)
+        is_lacking = _row.num_results > _ACCOUNTED
         query = (
             select(
                 _row.tag,
-                func.count(case((is_counted, 1))),
+                func.count(case((is_due, 1))),
+                func.count(case((and_(is_due, _row.num_results.is_not(None)), 1))),
                 func.coalesce(func.sum(_row.num_results), 0),
-                func.count(case((self._is_due(full=full), 1))),
+                func.coalesce(func.sum(case((is_lacking, _row.num_results - _ACCOUNTED), else_=0)), 0),
             )
             .where(self._is_own, _row.is_listed)
             .group_by(_row.tag)
             .order_by(_row.tag)
         )
-        return {tag: (due, int(listed)) for tag, due, listed, more in connection.execute(query) if more}
+        found = connection.execute(query)
+        return {tag: DueResults(*map(int, counts)) for tag, due, *counts in found if due}
+
+    def list_uncertain(self, connection: Connection, tag: str) -> set[str]:
+        """Return the launches under a tag whose results differ from their count, by guid."""
+        is_uneven = and_(self._is_own, _row.is_listed, _row.tag == tag, _row.num_results != _ACCOUNTED)
+        return set(connection.execute(select(_row.project_launch_guid).where(is_uneven)).scalars())
 
     def list_due(
         self, connection: Connection, tag: str, after: int, count: int, *, full: bool
@@ -247,7 +269,6 @@ class Reading:
                 _row.num_results,
                 _HELD.label("holds"),
                 _FORGOTTEN.label("forgotten"),
-                _row.is_unscreened,
             )
             .where(self._is_own, _row.is_listed, _row.tag == tag, _row.launch_id > after)
             .where(self._is_due(full=full))
@@ -257,15 +278,15 @@ class Reading:
         return [
             DueLaunch(
                 *(launch_id, guid, counted, held, forgotten),
-                full or unscreened or not 0 < held < (counted or 0) or forgotten > 0,
+                full or not 0 < held < (counted or 0) or forgotten > 0,
             )
-            for launch_id, guid, counted, held, forgotten, unscreened in connection.execute(query)
+            for launch_id, guid, counted, held, forgotten in connection.execute(query)
         ]
 
     def _is_due(self, *, full: bool) -> ColumnElement[bool]:
         if full:
             return true()
-        return or_(_row.is_unscreened, _row.num_results.is_(None), _row.num_results != _ACCOUNTED)
+        return or_(_row.num_results.is_(None), _row.num_results != _ACCOUNTED)
 
     def read_definition(self, connection: Connection, launch_id: int) -> dict[str, Any] | None:
         """Return the text of a launch, as the service lists it, if the ledger has none."""
@@ -273,36 +294,16 @@ class Reading:
         written = connection.execute(select(_row.definition).where(is_it)).scalar()
         return None if written is None else json.loads(written)
 
-    def note_outcomes(self, connection: Connection, outcomes: Sequence[ReadOutcome]) -> None:
-        """Record the outcome of reading results."""
-        rows = [
-            {"b_id": one.launch_id, **{name: getattr(one, name) for name in ReadOutcome.__slots__[1:]}}
-            for one in outcomes
-        ]
-        if rows:
-            connection.execute(update(launch_readings).where(self._is_row()), rows)
+    def note_outcome(self, connection: Connection, outcome: ReadOutcome) -> None:
+        """Record the outcome of reading a launch's results."""
+        found = {name: getattr(outcome, name) for name in ReadOutcome.__slots__[1:]}
+        is_it = and_(self._is_own, _row.launch_id == outcome.launch_id)
+        connection.execute(update(launch_readings).where(is_it).values(found))
 
-    def _is_row(self) -> ColumnElement[bool]:
-        return and_(self._is_own, _row.launch_id == bindparam("b_id", type_=Integer))
-
-    def list_even(self, connection: Connection, launch_ids: Collection[int]) -> set[int]:
-        """Return those of some launches of which the ledger has as many results as the service counts."""
-        is_even = _row.num_results == _ACCOUNTED
-        return set(self._find_numbers(connection, launch_ids, is_even).values())
-
-    def find_surplus(self, connection: Connection, launch_ids: Collection[int]) -> dict[str, int]:
-        """Return those of some launches with results that are not listed: the ledger's number by guid."""
-        return self._find_numbers(connection, launch_ids, _SURPLUS > 0)
-
-    def _find_numbers(
-        self, connection: Connection, launch_ids: Collection[int], condition: ColumnElement[bool]
-    ) -> dict[str, int]:
-        query = select(_row.launch_id, _row.project_launch_guid).where(self._is_own, condition)
-        return {
-            row.project_launch_guid: row.launch_id
-            for group in divide(launch_ids, _GROUP)
-            for row in connection.execute(query.where(_row.launch_id.in_(group)))
-        }
+    def has_surplus(self, connection: Connection, launch_id: int) -> bool:
+        """Return whether the ledger has results of a launch that are not listed."""
+        is_it = and_(self._is_own, _row.launch_id == launch_id, _SURPLUS > 0)
+        return connection.execute(select(_row.launch_id).where(is_it)).first() is not None
 
     def list_uneven(self, connection: Connection) -> list[UnevenLaunch]:
         """Return the uneven launches, by guid."""
