@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Run = Callable[..., CompletedProcess[str]]
     Serve = Callable[..., Any]
 
-OUT_OF_DATE = "Error: the plan plan.json is out of date: pulse: {cause}\n  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+OUT_OF_DATE = "Error: the plan plan.json is out of date: pulse: {cause}\n  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 
 
 def count_sent(run: Run, folder: Path, **options: Any) -> int:
@@ -84,14 +84,14 @@ def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run
             "no json",
             (
                 "Error: the plan plan.json is damaged or cut off: it is not JSON\n"
-                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+                "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
             ),
         ),
         (
             '{"format_version": "1.0"}',
             (
                 "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
-                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+                "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
             ),
         ),
     ],

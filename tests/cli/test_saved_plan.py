@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-NEW_PLAN = "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+NEW_PLAN = "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 
 
 @pytest.fixture
