@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import glob
-import unicodedata
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -111,24 +109,12 @@ def _list_urls(url: str) -> list[str]:
 def _list_paths(path: Path) -> list[Path]:
     """Return the files that match a path; an existing file is meant literally."""
     if not _is_pattern(str(path)) or _is_there(path.exists):
-        return [path if _is_there(path.exists) else _find_composed(path)]
+        return [path]
     try:
         found = glob.glob(str(path), recursive=True)  # noqa: PTH207  keeps `..` and `.` as they are written
     except (OSError, ValueError):
         return []
     return sorted(match for match in map(Path, found) if _is_there(match.is_file))
-
-
-def _find_composed(path: Path) -> Path:
-    """Return the file beside a missing one whose name is the same with its letters composed otherwise."""
-    wanted = unicodedata.normalize("NFC", path.name)
-    if wanted.isascii():
-        return path
-    with contextlib.suppress(OSError):
-        for other in path.parent.iterdir():
-            if unicodedata.normalize("NFC", other.name) == wanted:
-                return other
-    return path
 
 
 def _is_pattern(location: str) -> bool:

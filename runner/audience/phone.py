@@ -41,15 +41,15 @@ _SERVICE_PATTERNS = ("premium_rate", "toll_free")
 
 Damage = Literal["invisible", "blanks", "formula", "apostrophe", "decimal", "thousands", "punctuation"]
 DAMAGE_WORDS: dict[Damage, str] = {
-    "invisible": "invisible characters in {}",
-    "blanks": "blanks around {}",
-    "formula": 'a formula, ="…", around {}',
-    "apostrophe": "an apostrophe or quotes around {}",
-    "decimal": "a decimal point and zeros behind {}",
-    "thousands": "separators of thousands in {}",
-    "punctuation": "stray punctuation around {}",
+    "invisible": "invisible characters",
+    "blanks": "blanks around the digits",
+    "formula": 'a formula, ="…"',
+    "apostrophe": "an apostrophe or quotes",
+    "decimal": "a decimal point and zeros",
+    "thousands": "separators of thousands",
+    "punctuation": "stray punctuation",
 }
-"""By kind of damage: completes "a phone has "; {} is for it or them."""
+"""What is removed from a phone, by kind of damage."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]"
 )
@@ -80,6 +80,12 @@ _REASONS = {
     ValidationResult.INVALID_COUNTRY_CODE: "its country code does not exist",
     ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
     ValidationResult.INVALID_LENGTH: "no number has this many digits",
+}
+_PARSE_REASONS = {
+    NumberParseException.INVALID_COUNTRY_CODE: "its country code does not exist",
+    NumberParseException.TOO_SHORT_NSN: "it has too few digits",
+    NumberParseException.TOO_SHORT_AFTER_IDD: "it has too few digits",
+    NumberParseException.TOO_LONG: "it has too many digits",
 }
 _MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
 _NORTH_AMERICAN_DIGITS = 10
@@ -468,13 +474,8 @@ def _explain_parse(error: NumberParseException, *, is_national: bool, region: st
             "it does not start with + and a country code",
             "write it as in +14155550101, or say which country's numbers these are: `region`, or --region",
         )
-    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE:
-        return PhoneProblem("its country code does not exist")
-    if error.error_type in (NumberParseException.TOO_SHORT_NSN, NumberParseException.TOO_SHORT_AFTER_IDD):
-        return PhoneProblem("it has too few digits")
-    if error.error_type == NumberParseException.TOO_LONG:
-        return PhoneProblem("it has too many digits")
-    return PhoneProblem("it is not a phone number", "write it as in +14155550101")
+    reason = _PARSE_REASONS.get(error.error_type, "it is not a phone number")
+    return PhoneProblem(reason, "write it as in +14155550101")
 
 
 def mask_written(written: str) -> str:

@@ -11,7 +11,6 @@ from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
-from runner.source.json_schema import write_flow
 from runner.source.normalize import suggest
 from runner.source.quantity import read_leading_number
 from runner.text.cells import find_bare_conditions, iterate_literal_text
@@ -126,7 +125,7 @@ class _Checker:
                     f"{texts[number - 1]!r}: the answer {number} may be taken for either"
                 )
                 place = question.responses[index].position
-                hint = _advise_on_lines(question, numbers)
+                hint = "put each number at its own line, or write words in their place"
                 yield place.problem("response-other-line", words, hint, "warning")
                 return
 
@@ -223,14 +222,3 @@ class _Checker:
     @cached_property
     def _known(self) -> list[str]:
         return [*self._campaign.vars, *self._given.values()]
-
-
-def _advise_on_lines(question: Question, numbers: Sequence[int]) -> str:
-    """Return how to put each number at its own line, or how to do without lines."""
-    if sorted(numbers) == list(range(1, len(numbers) + 1)) and not question.values:
-        order = [numbers.index(number) for number in range(1, len(numbers) + 1)]
-        texts = write_flow([question.responses[index].source for index in order])
-        return f"put each at its own line: `responses: {texts}`"
-    if question.scale in ("number", "choice") and question.conclude_on is None:
-        return "write words, or ask openly: `scale: number` without `responses` takes any number"
-    return "write words in the place of the numbers"

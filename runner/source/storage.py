@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -16,7 +15,6 @@ from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from os import stat_result
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -126,19 +124,6 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
         raise
     except Exception as error:  # noqa: BLE001  each file system has errors of its own
         raise OSError(0, type(error).__name__) from None
-
-
-def find_readers(status: stat_result) -> str | None:
-    """Return who else can read a file of this status; None if nobody.
-
-    The rule is PostgreSQL's for keys: 0600 for a user's file, and 0640 for one of root, which is how
-    secrets are mounted for processes of a group.
-    """
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & stat.S_IRWXO:
-        return "everybody on the machine"
-    is_shared = mode & (stat.S_IRWXG if status.st_uid else stat.S_IWGRP | stat.S_IXGRP)
-    return "its group" if is_shared else None
 
 
 HIDDEN = "begins with a dot, or stands in such a folder: files like that are never read"
