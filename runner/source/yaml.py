@@ -23,7 +23,7 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.stand_in import find_stand_in
-from runner.source.yaml_faults import explain_syntax, make_mark, read_line
+from runner.source.yaml_faults import explain_syntax, make_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,6 @@ MAX_DEPTH = 64
 """Levels of nesting; a campaign needs seven."""
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
-_TEXT_KEY = re.compile(r"\b(?:text|introduction|conclusion|conclude_on|tag):\s+$")
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -146,13 +145,6 @@ def read_plain(text: str) -> str | int | float | bool | None:
     return text
 
 
-def write_quoted(text: str) -> str:
-    """Return a text as YAML in quotes that need the fewest escapes."""
-    if '"' in text and "'" not in text and text.isprintable():
-        return f"'{text}'"
-    return json.dumps(text, ensure_ascii=False)
-
-
 @contextmanager
 def pause_collector() -> Iterator[None]:
     """Pause the cycle collector, which would walk a growing tree again and again in vain."""
@@ -233,14 +225,6 @@ class _Builder:
             data = self._read(self._next())
         return data
 
-    def _advise_quotes(self, mark: yaml.Mark) -> str:
-        """Return how a value from a mark on is put in quotes; it is only shown if it is a text to be sent."""
-        line = read_line(mark, self._text)
-        key = _TEXT_KEY.search(line[: mark.column])
-        if key is None:
-            return "put text in quotes"
-        return f"put text in quotes: `{key[0]}{write_quoted(line[mark.column :].rstrip())}`"
-
     def _read(self, event: Any) -> Any:
         """Return the value that starts with an event."""
         self._nodes += 1
@@ -252,7 +236,7 @@ class _Builder:
                 "yaml-tag",
                 f"the tag {event.tag.replace('tag:yaml.org,2002:', '!!', 1)} is not allowed",
                 event.start_mark,
-                f"write plain values; {self._advise_quotes(event.start_mark)}",
+                "write plain values; put the whole text in quotes",
             )
         before = self._nodes
         if kind is ScalarEvent:
@@ -319,8 +303,7 @@ class _Builder:
                 "yaml-alias",
                 f"the alias *{event.anchor} stands for nothing before it",
                 event.start_mark,
-                f"write &{event.anchor} at the value that it repeats; "
-                f"{self._advise_quotes(event.start_mark)}",
+                f"put the whole text in quotes, or write &{event.anchor} at the value that it repeats",
             )
         self.unused.pop(event.anchor, None)
         value, nodes = self._anchors[event.anchor]

@@ -309,17 +309,13 @@ class TextCompiler:
         return TemplateProblemError(template_diagnostic(code, message, text, line, hint=hint))
 
 
-def _environment_of(template: Template) -> CampaignEnvironment:
-    return cast("CampaignEnvironment", template.environment)
-
-
 def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:
     # Jinja2 would assemble the same from both, at several times the cost.
     return template.new_context({**template.environment.globals, **variables}, shared=True)
 
 
 def _run(template: Template, context: Context) -> str:
-    _environment_of(template).steps = 0
+    cast("CampaignEnvironment", template.environment).steps = 0
     parts: list[str] = []
     length = 0
     for part in template.root_render_func(context):

@@ -187,16 +187,11 @@ def _list_zones() -> frozenset[str]:
 
 def _find_similar(name: str) -> str | None:
     wanted = name.replace(" ", "_").casefold()
-    whole = {zone.casefold(): zone for zone in sorted(_list_zones())}
     # Places before aliases such as `US/Eastern`: the first name of a city is the one to suggest.
-    cities = {zone.rpartition("/")[2].casefold(): zone for zone in sorted(_list_zones(), reverse=True)}
-    for names in (whole, cities):
-        if wanted in names:
-            return names[wanted]
-    for names in (whole, cities):
-        if close := difflib.get_close_matches(wanted, names, n=1, cutoff=0.8):
-            return names[close[0]]
-    return None
+    known = {zone.rpartition("/")[2].casefold(): zone for zone in sorted(_list_zones(), reverse=True)}
+    known |= {zone.casefold(): zone for zone in _list_zones()}
+    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.8)
+    return known[close[0]] if close else None
 
 
 @cache
