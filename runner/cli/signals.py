@@ -8,7 +8,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.cli.log import format_record, is_json, log_record
 from runner.errors import InterruptedRunError
 
 if TYPE_CHECKING:
@@ -51,8 +50,7 @@ def stop_on_signals(stop: threading.Event) -> Iterator[None]:
             os._exit(InterruptedRunError.exit_code)
         stop.set()
         # Not through the stream: the signal may have come amid a write to it, which cannot be begun twice.
-        line = format_record("warning", _STOPPING) if is_json() else f"{_STOPPING}\n"
-        os.write(_STDERR, line.encode())
+        os.write(_STDERR, f"{_STOPPING}\n".encode())
 
     with _handling_signals(handle):
         yield
@@ -66,9 +64,6 @@ def end_on_signals(code: int) -> None:
 
 def show_interrupt() -> int:
     """Write to standard error that the command was interrupted, and return its exit code."""
-    if is_json():
-        log_record("error", "Interrupted.", exit_code=InterruptedRunError.exit_code)
-        return InterruptedRunError.exit_code
     # A terminal has just shown ^C, and not ended its line.
     sys.stderr.write("\nInterrupted.\n" if sys.stderr.isatty() else "Interrupted.\n")
     return InterruptedRunError.exit_code

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Self
 from runner.delivery.order import InFlightLaunch
 from runner.ledger.database import exclude_others
 from runner.ledger.model import Intent, Outcome, format_moment
+from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.open_sessions import OpenSessions
 from runner.ledger.people.opt_outs import find_suppressed
-from runner.ledger.people.recent import read_open_sessions, read_recent
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import add_intents

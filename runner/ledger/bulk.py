@@ -88,9 +88,7 @@ class BulkStatement:
     """
 
     def __init__(
-        self,
-        compose: Callable[[Connection], Insert | Update | Delete],
-        columns: Sequence[str] | None = None,
+        self, compose: Callable[[Connection], Insert | Update | Delete], columns: Sequence[str] | None = None
     ) -> None:
         self._compose = compose
         self._columns = columns

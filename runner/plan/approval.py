@@ -70,7 +70,6 @@ class Approval(Part, frozen=True):
         plan_digest: the digest of the plan that was shown.
         approved_at: UTC, ISO 8601.
         run_url: the CI job that recorded the approval.
-        pull_request: the page of the pull request that was approved.
         denied_by: the people who denied the plan; then `approved_by` is empty.
     """
 
@@ -79,8 +78,6 @@ class Approval(Part, frozen=True):
     approved_at: str
     approved_by: tuple[str, ...]
     run_url: str | None = None
-    pull_request: str | None = None
-    reviewed_by: tuple[str, ...] = ()
     denied_by: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:

@@ -3,8 +3,7 @@
 It is incremental: counts are read for every launch, results only of launches that lack some by their counts.
 Counts that agree mean that nothing is missing as long as the service deletes no result. A full reading also
 finds edited results, and deletions made up for by new results.
-Results in the ledger have no phone. So launches with replies from before opt-outs were kept, or before the
-present rules, are read once more.
+Results in the ledger have no phone. So with new rules or opt-out words, all results are read once more.
 What the service says waits in the ledger (`readings`), so memory does not grow with the launches.
 """
 
@@ -18,15 +17,12 @@ from runner.errors import LedgerError
 from runner.ledger.people.replies import (
     count_replied,
     is_screened,
-    iterate_answers,
     list_waiting,
     mark_screened,
 )
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.results.readings import Reading
 from runner.ledger.results.result_feed import read_version
-from runner.optout.non_answer import find_non_answer
-from runner.optout.reply import classify
 from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
 from runner.reconcile.result_reading import ResultReading
@@ -35,7 +31,6 @@ from runner.reconcile.summary import find_difference, summarise
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.ledger.people.replies import HeldAnswer
     from runner.ledger.report_model import LaunchDifference
     from runner.ledger.results.readings import UnevenLaunch
     from runner.ledger.target_key import LedgerConnection
@@ -56,8 +51,13 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
         revision = read_version(connection).revision
+        campaign, words = context.campaign_id, context.opt_out_words
+        is_unscreened = reading.has_results(connection) and not is_screened(connection, campaign, words)
+        if not is_unscreened:
+            mark_screened(connection, campaign, words)
+    context = replace(context, full=context.full or is_unscreened)
     try:
-        return _Reconciliation(context, reading, replied, revision).run(accept=accept)
+        return _Reconciliation(context, reading, replied, revision, is_unscreened).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -67,13 +67,15 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
 class _Reconciliation:
     """The reconciliation of one campaign.
 
-    `replied` is the number of opt-outs by reply before it, `revision` that of the results.
+    `replied` is the number of opt-outs by reply before it, `revision` that of the results. If some
+    `is_unscreened`, results in the ledger were never read with the present rules and opt-out words.
     """
 
     context: ReconcileContext
     reading: Reading
     replied: int
     revision: int
+    is_unscreened: bool
     _launches: LaunchReader = field(init=False)
     _results: ResultReading = field(init=False)
 
@@ -83,23 +85,10 @@ class _Reconciliation:
 
     def run(self, *, accept: bool) -> ReconcileSummary:
         self._launches.read_all()
-        self._note_unscreened()
         self._results.read_all()
         leave_out_strangers(self.context, self.revision)
         # Last, and as of the start: a reconciled launch has all its answers known.
         return self._conclude(accept=accept)
-
-    def _note_unscreened(self) -> None:
-        """Note launches with replies in the ledger that may opt out and were never checked for that."""
-        words, ledger = self.context.opt_out_words, self.context.ledger
-        with ledger.reading() as connection:
-            if is_screened(connection, self.context.campaign_id, words):
-                return
-            # The offered responses are not checked: an unneeded reading of a launch does no harm.
-            answers = iterate_answers(connection, self.context.campaign_id)
-            found = {answer.launch_id for answer in answers if _may_differ(answer, words)}
-        with ledger.writing() as connection:
-            self.reading.note_unscreened(connection, sorted(found))
 
     def _conclude(self, *, accept: bool) -> ReconcileSummary:
         """Record what the service counts, and return what was found."""
@@ -108,7 +97,7 @@ class _Reconciliation:
             uneven = reading.list_uneven(connection)
             differences = self._keep_differences(connection, uneven, accept=accept)
             sums = reading.sum_up(connection)
-            if reading.is_screened(connection):
+            if self.is_unscreened and reading.is_read_whole(connection):
                 mark_screened(connection, context.campaign_id, context.opt_out_words)
             opted_out = count_replied(connection, context.key.target) - self.replied
             doubtful = len(list_waiting(connection, context.key.target))
@@ -156,12 +145,3 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     if before is not None and (before.accepted_at is None or is_known):
         found = replace(found, since=before.since)
     return replace(found, accepted_at=accepted_at)
-
-
-def _may_differ(answer: HeldAnswer, words: tuple[str, ...]) -> bool:
-    """Return whether an answer may opt out, or answer nothing."""
-    read = (classify(text, words=words).kind for text in answer.texts)
-    return (
-        any(kind != "answer" for kind in read)
-        or find_non_answer(answer.texts[0], answer.texts[0]) is not None
-    )

@@ -53,7 +53,7 @@ def test_a_saved_plan_is_sent_without_asking(folder: Path, run: Run) -> None:
         f"Plan digest: {json.loads(text)['plan_digest']}\n"
     )
     applied = run("apply", "--plan", "plan.json", cwd=folder)
-    assert (applied.returncode, applied.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n")
+    assert (applied.returncode, applied.stdout) == (0, "pulse: 2 people texted.\n")
 
 
 def test_a_saved_plan_is_refused_after_it_was_sent(folder: Path, run: Run) -> None:
@@ -129,7 +129,7 @@ def test_limit_sends_to_some_now_and_to_the_rest_later(folder: Path, run: Run) -
     assert (message["to_send"], message["over_limit"]) == (3, 1)
     assert run("apply", "--limit", "3", "--auto-approve", cwd=folder).returncode == 0
     assert count_sent(run, folder) == 3
-    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: 1 recipient texted in 1 launch.\n"
+    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: 1 person texted.\n"
     assert count_sent(run, folder) == 4
 
 

@@ -152,8 +152,7 @@ def test_a_reply_that_opts_out_is_no_answer(live: Live) -> None:
     message = live.report()["messages"][0]
     why = message["questions"][0]
     assert (message["results"], message["participants_answered"], message["response_rate"]) == (18, 8, 0.08)
-    assert (why["answers"], why["texts"]["counted"]) == (8, 8)
-    assert [word["word"] for word in why["texts"]["words"]] == ["fine"]
+    assert why["answers"] == 8
     assert sum(day["answers"] for day in message["days"]) == 8
     assert (message["dispositions"]["partial"], message["dispositions"]["refusal"]) == (8, 11)
     assert message["opt_outs"] == 11

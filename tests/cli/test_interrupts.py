@@ -148,7 +148,7 @@ def test_the_lockfile_is_written_all_the_same(folder: Path) -> None:
     """An interrupt after the last send does not keep what was sent out of the lockfile."""
     done = run_to_end(folder, "apply", "--auto-approve", prelude=AMID_LOCKFILE)
     assert (done.returncode, done.stderr) == (130, STOPPING + RECORDED)
-    assert done.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+    assert done.stdout == "pulse: 4 people texted.\n"
     assert len(json.loads((folder / LOCKFILE).read_text(encoding="utf-8"))["launches"]) == 4
 
 

@@ -231,4 +231,4 @@ def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> 
     assert (held.returncode, held.stdout) == (5, ""), held.stderr
     assert held.stderr.startswith("Error: beta: 200 texts wait: replies to gamma are unread since ")
     assert run("reconcile", cwd=shared).returncode == 0
-    assert run(*send, cwd=shared).stdout == "beta: 200 recipients texted in 200 launches.\n"
+    assert run(*send, cwd=shared).stdout == "beta: 200 people texted.\n"

@@ -102,7 +102,7 @@ def test_a_first_plan_is_good_on_another_machine(
     other = copy_checkout(folder, "ci")
     shutil.copy(folder / "plan.json", other)
     done = run("apply", "--plan", "plan.json", cwd=other, env=environment)
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 people texted.\n"), done.stderr
     lockfile = json.loads((other / "campaigns/pulse.live.lock.json").read_text(encoding="utf-8"))
     assert [one["plan_digest"] for one in lockfile["runs"]] == [saved["plan_digest"]]
 
@@ -120,7 +120,7 @@ def test_a_later_plan_is_good_on_a_machine_with_another_ledger(
     assert here == there
     shutil.copy(folder / "plan.json", other)
     done = run("apply", "--plan", "plan.json", cwd=other, env=service)
-    assert (done.returncode, done.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "pulse: 2 people texted.\n"), done.stderr
 
 
 def test_only_the_expected_plan_is_sent(folder: Path, run: Run) -> None:
@@ -134,7 +134,7 @@ def test_only_the_expected_plan_is_sent(folder: Path, run: Run) -> None:
         "  nothing was sent; get the plan that was approved, or have this one approved\n"
     )
     done = run("apply", "--plan", "plan.json", "--expect-digest", other, cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 people texted.\n")
 
 
 def test_an_expected_digest_is_one_and_of_a_plan(folder: Path, run: Run) -> None:
@@ -283,7 +283,7 @@ def test_a_plan_is_not_sent_elsewhere(
     write_targets(folder, here)
     assert save(run, folder, env=service)["plan_digest"] == digest
     sent = run("apply", "--plan", "plan.json", cwd=folder, env=service)
-    assert (sent.returncode, sent.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+    assert (sent.returncode, sent.stdout) == (0, "pulse: 4 people texted.\n")
 
 
 def test_all_that_leads_elsewhere_is_named(folder: Path, run: Run, service: dict[str, str]) -> None:

@@ -205,7 +205,7 @@ def test_when_everybody_waits_the_plan_says_until_when(repository: Repository) -
     first = "Fri 2026-11-20 09:00 (America/New_York)"
     assert (applied.code, applied.out) == (
         0,
-        f"pulse: nothing sent, 2 recipients deferred, the first until {first}.\n",
+        f"pulse: nothing sent, 2 people deferred, the first until {first}.\n",
     )
     assert not (repository.folder / "campaigns/pulse.sandbox.lock.json").exists()
     status = repository.run("2026-11-20T05:00:00+00:00", "status").out

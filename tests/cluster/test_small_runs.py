@@ -53,7 +53,7 @@ def test_a_campaign_goes_from_file_to_report_on_processes_of_this_machine(
     done = run_process("apply", "--plan", "plan.json", *cluster, cwd=tmp_path, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (
         0,
-        "pulse: 2 recipients texted in 2 launches.\n",
+        "pulse: 2 people texted.\n",
         "",
     )
     assert (tmp_path / "campaigns" / "pulse.sandbox.lock.json").exists()

@@ -367,7 +367,7 @@ def test_a_run_says_why_nothing_was_sent(repository: Repository, faulty: FaultyS
     applied = repository.apply()
     assert (applied.code, applied.out) == (
         1,
-        "pulse: 0 recipients texted in 0 launches, 2 launches not sent.\n",
+        "pulse: 0 people texted, 2 texts not sent.\n",
     )
     assert "Warning: pulse: HTTP 500: out of order\n" in applied.err
     assert len(faulty.requests) == 4

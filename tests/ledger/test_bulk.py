@@ -13,7 +13,7 @@ from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
-from runner.ledger.people.recent import read_open_sessions
+from runner.ledger.people.history import read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.reconciled import store_results

@@ -13,6 +13,7 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Outcome, StoredResult, StoredSession
 from runner.ledger.people.forgotten import forget_person
+from runner.ledger.people.history import read_recent
 from runner.ledger.people.opt_outs import (
     add_opt_outs,
     add_replies,
@@ -21,7 +22,6 @@ from runner.ledger.people.opt_outs import (
     read_suppressions,
     remove_opt_out,
 )
-from runner.ledger.people.recent import read_recent
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign, iterate_accepted, read_known, record_outcomes
@@ -168,14 +168,14 @@ def test_forgetting_twice_finds_nothing_more(
 def test_a_text_that_was_refused_and_sent_again_is_found(
     ledger: Ledger, deliver: Deliver, make_record: MakeRecord
 ) -> None:
-    """No row names the recipient of the refused launch any more; its key does."""
+    """No row names the recipient of a refused launch any more; so the texts of all such launches go."""
     deliver(make_record("a", 101), make_record("c", 102, message="nudge"), state="rejected")
     deliver(make_record("b", 101), make_record("d", 102, message="nudge"))
     (found,) = forget(ledger).campaigns
-    assert found.texts == 2
+    assert found.texts == 1
     with ledger.reading() as connection:
         rows = connection.execute(select(launches.c.definition).order_by(launches.c.id)).scalars().all()
-    assert [text is None for text in rows] == [True, False, True, False]
+    assert [text is None for text in rows] == [True, True, True, False]
 
 
 def test_a_launch_of_unknown_outcome_stays_until_it_is_settled(
@@ -216,13 +216,9 @@ UNSET = TargetSecret(KEY_ENV, None, is_certain=True, is_required=True)
         (OWN, "", None),
         (TargetSecret("RUNNER_STATE_KEY", "B", is_certain=False), "B", None),
         (OTHERS, None, None),
-        (UNSET, "B", "its key is in KEY_B, which is not set: set it"),
-        (UNSET, "", "its key is in KEY_B, which is not set: set it"),
-        (
-            OTHERS,
-            "B",
-            "RUNNER_STATE_KEY holds another key than its records were written with: set it to that one",
-        ),
+        (UNSET, "B", "set KEY_B to the key of its records"),
+        (UNSET, "", "set KEY_B to the key of its records"),
+        (OTHERS, "B", "set RUNNER_STATE_KEY to the key of its records"),
     ],
 )
 def test_each_target_has_its_own_key(

@@ -10,8 +10,8 @@ import pytest
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome
+from runner.ledger.people.history import has_open_launches, read_open_sessions
 from runner.ledger.people.open_sessions import OpenSession
-from runner.ledger.people.recent import has_open_launches, read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.differences import accept_silence

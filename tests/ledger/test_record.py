@@ -16,7 +16,7 @@ from runner.errors import LedgerError, LockfileError, MissingKeyError
 from runner.ledger.database import Ledger
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, settle
-from runner.ledger.fingerprint import PeopleTally, TargetKey, digest_tallies, launch_key, tally_texted
+from runner.ledger.fingerprint import TargetKey, digest_tallies, launch_key, tally_texted
 from runner.ledger.model import LaunchRecord, Outcome
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.suppressions import iterate_entries
@@ -236,9 +236,9 @@ def test_counts_are_those_of_the_whole_record(
     read = read_record(ledger, identity, counts_only=True)
     counts = read.deliveries
     assert isinstance(counts, RecordSummary)
-    assert enter_record(ledger, identity, counts_only=True).deliveries == counts
+    assert enter_record(ledger, identity, counts_only=True).digest == read.digest
     assert (read.count_texted(), read.is_unclear()) == ({"ask": (2, 1), "other": (1, 0)}, True)
-    assert counts.messages["ask"].sent == PeopleTally(known.sent["ask"])
+    assert counts.messages["ask"].sent.recipients == len(known.sent["ask"])
     assert read.digest == digest_tallies(tally_texted(known))
     with pytest.raises(ValueError, match="only the counts were read"):
         _ = read.known

@@ -15,12 +15,10 @@ from runner.ledger.people.opt_outs import (
     decide_reply,
 )
 from runner.ledger.people.replies import (
-    HeldAnswer,
     ReplyText,
     WaitingReply,
     count_people,
     is_screened,
-    iterate_answers,
     list_launched_campaigns,
     list_recorded_campaigns,
     list_waiting,
@@ -110,17 +108,10 @@ def test_what_a_doubtful_reply_says(ledger: Ledger, deliver: Deliver, make_recor
         assert read_reply_texts(connection, "test") == {}
 
 
-def test_answers_and_what_was_sent_are_read(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """An answer comes with its question, a launch with its definition."""
+def test_what_was_sent_is_read(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
+    """A launch comes with its definition."""
     (launch_id,) = deliver(make_record("a", 101))
-    store_answer(ledger, launch_id, "g1", ADA, "fine")
     with ledger.reading() as connection:
-        assert list(iterate_answers(connection, 1)) == [
-            HeldAnswer(launch_id, "why", "Why?", ("fine", "fine"))
-        ]
-        assert list(iterate_answers(connection, 2)) == []
         assert read_definitions(connection, [launch_id, launch_id + 1]) == {launch_id: {"text": "Hello"}}
         assert list_recorded_campaigns(connection) == [("live", "pulse")]
 

@@ -15,9 +15,7 @@ from runner.report.documents.findings import (
     list_findings,
     list_scores,
     write_analysis,
-    write_audience,
     write_cost,
-    write_holdout,
     write_opt_outs,
     write_suppressed,
     write_verdict,
@@ -26,7 +24,6 @@ from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.tables import (
     list_tiles,
     tabulate_funnel,
-    tabulate_groups,
     tabulate_reserved,
 )
 from runner.report.documents.wording import write_headline, write_message_headline
@@ -189,14 +186,6 @@ def test_opt_outs_that_are_not_known_are_no_zero() -> None:
     )
 
 
-def test_a_score_without_an_interval_has_none() -> None:
-    """Too few answers for an interval leave it out."""
-    number = replace(
-        build_questions()[3], mean=Fraction(3), median=Fraction(3), mean_interval=None, numeric_answers=1
-    )
-    assert list(list_scores(number)) == ["Mean 3.00, median 3.00, of 1 answer: too few to go by."]
-
-
 @pytest.mark.parametrize(
     ("answers", "sentence", "note"),
     [
@@ -249,28 +238,8 @@ def test_queued_texts_are_counted_apart() -> None:
     assert next(list_tiles(ask)).note == "of 998 recipients, 1 still queued"
 
 
-def test_an_audience_that_is_not_known_is_said_not_to_be() -> None:
-    """A ledger that was filled from elsewhere says what it cannot tell, and nothing of a holdout."""
-    assert write_audience(None) == (
-        "How large the audience was, who of it was not texted, and what the service refused is not known: "
-        "nothing was planned with this ledger."
-    )
-    assert write_holdout(None) == ""
-
-
 def test_a_reason_that_is_not_known_keeps_its_name() -> None:
     """Reasons of the plan have names for people; a new one has the plan's."""
     audience = Audience(START, 10, 0, (Caveat("capped", 2), Caveat("new_rule", 1)))
     names = [row[0] for row in tabulate_reserved(audience).rows]
     assert names == ["Texted as often as allowed", "new_rule"]
-
-
-def test_a_group_s_score_of_few_answers_says_of_how_many() -> None:
-    """No score stands bare: it has its interval, or else the answers that it rests on."""
-    first = build_breakdown().groups[0]
-    one, none = (
-        replace(first.scores[0], value=value, counted=count, interval=None)
-        for value, count in ((Fraction(100), 1), (None, 0))
-    )
-    table = tabulate_groups("Arm", [replace(first, scores=(one, none))], "by arm")
-    assert table.rows[0][-2:] == ("+100.0 (1 answer)", "–")

@@ -65,8 +65,6 @@ def command(
     """
     wishes = PlanWishes(
         now=parse_moment(now) if now else None,
-        # Digests take time, and are not shown on a screen.
-        with_digests=format_ != "human",
         is_job=format_ == "github" and has_outputs(),
         **wished,
     )

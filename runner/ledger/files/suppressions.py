@@ -14,14 +14,7 @@ import msgspec
 
 from runner.errors import SuppressionsError
 from runner.ledger.files.lockfile import digest_text
-from runner.ledger.files.sealed import (
-    FileKind,
-    check_document,
-    dump_line,
-    lay_out,
-    parse_text,
-    sign,
-)
+from runner.ledger.files.sealed import FileKind, check_document, dump_line, lay_out, parse_text, sign
 from runner.ledger.model import Fingerprint, SealedLine
 from runner.version import SUPPRESSIONS_VERSION
 

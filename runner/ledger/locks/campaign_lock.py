@@ -205,8 +205,7 @@ def _enter_holder(connection: Connection, target: str, campaign: str, holder: Lo
     values = {"target": target, "campaign": campaign, **asdict(holder)}
     statement = insert_into(connection, locks).values(term=1, **values)
     entered = statement.on_conflict_do_update(
-        index_elements=[locks.c.target, locks.c.campaign],
-        set_={"term": locks.c.term + 1, **asdict(holder)},
+        index_elements=[locks.c.target, locks.c.campaign], set_={"term": locks.c.term + 1, **asdict(holder)}
     )
     term: int = connection.execute(entered.returning(locks.c.term)).scalar_one()
     return term

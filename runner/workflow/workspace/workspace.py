@@ -28,9 +28,9 @@ from runner.ledger.record.campaign_record import (
     enter_record,
     find_campaign_id,
     read_record,
+    rewrite_lockfile,
 )
 from runner.ledger.record.deliveries import count_accepted
-from runner.ledger.record.lockfiles import rewrite_lockfile
 from runner.service.target import (
     SANDBOX,
     Credentials,
