@@ -34,7 +34,6 @@ COMMAND_WORDS = frozenset(
 """Replies that carriers act on themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
 `normalize_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
-_ENCODINGS = "utf-8 utf-16 windows-1250 windows-1251 windows-1252 iso-8859-2 gbk shift_jis".split()  # noqa: SIM905
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
 _LONGEST_STEM = 200
 """Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
@@ -160,9 +159,8 @@ def _check_region(source: RecipientSource, document: YamlDocument, path: list[Ke
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     name = source.encoding
     if name is not None and not is_text_encoding(name):
-        words = f"there is no encoding {name!r}{suggest(name.lower(), _ENCODINGS, '{!r}')}"
-        hint = f"one of {', '.join(_ENCODINGS)}, or another name that Python knows"
-        yield document.position(path).problem("encoding-unknown", words, hint)
+        hint = "write utf-8, windows-1252, or another name that Python knows"
+        yield document.position(path).problem("encoding-unknown", f"there is no encoding {name!r}", hint)
 
 
 def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterator[Diagnostic]:

@@ -172,7 +172,8 @@ def _explain_enum(one: _Violation) -> Iterator[_Fault]:
 
 def _explain_const(one: _Violation) -> Iterator[_Fault]:
     message = f"{one.name} must be {_shown(one.value)}, not {_shown(one.found)}"
-    yield _Fault("value-not-allowed", message)
+    hint = f"write `{one.error.absolute_path[-1]}: {write_flow(one.value)}`"
+    yield _Fault("value-not-allowed", message, hint)
 
 
 def _explain_pattern(one: _Violation) -> Iterator[_Fault]:
@@ -255,13 +256,10 @@ def _named(path: list[Key]) -> str:
 def _kind_of(value: Any) -> str:
     if value is None:
         return "nothing"
-    if isinstance(value, bool):
-        return f"{str(value).lower()}"
-    if isinstance(value, (int, float)):
-        return hide_phones(f"the number {value}")
-    if isinstance(value, str):
-        return f"the text {_shown(value)}"
-    return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
+    kind = "the text " if isinstance(value, str) else "" if isinstance(value, bool) else "the number "
+    return f"{kind}{_shown(value)}"
 
 
 def _shown(value: Any) -> str:

@@ -94,14 +94,10 @@ class YamlDocument:
     problems: list[Diagnostic] = field(default_factory=list)
     unused: dict[tuple[int, int], str] = field(default_factory=dict)
     _places: Places = field(default_factory=dict)
-    _lines: list[str] = field(default_factory=list)
+    lines: list[str] = field(init=False)
 
-    @property
-    def lines(self) -> list[str]:
-        """The text's lines; split on first use, since most documents are read without them."""
-        if not self._lines:
-            self._lines = self.text.splitlines()
-        return self._lines
+    def __post_init__(self) -> None:
+        self.lines = self.text.splitlines()
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, an object of this document."""

@@ -12,7 +12,6 @@ from runner.atomic_write import write_private
 from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
 from runner.audience.table import normalize_name, write_row
 from runner.campaign.checks import find_late_follow_ups
-from runner.campaign.variants import find_small_arms
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError
 from runner.plan.plan_counts import find_long_texts
@@ -155,7 +154,6 @@ def validate_campaigns(scope: Scope) -> Validation:
         if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
             problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
-        problems.extend(_find_small_arms(plan))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)
@@ -198,13 +196,6 @@ def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
             words = f"{place} has the phone of {where} under another name: only the first is texted"
             hint = "keep the row of the person whose phone it is"
             yield Diagnostic("warning", "phone-shared", words, recipient.file, recipient.line, 1, hint)
-
-
-def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:
-    variants = plan.campaign.variants
-    for message in plan.messages:
-        if variants is not None and message.id == variants.of:
-            yield from find_small_arms(variants, message.pending_by_arm)
 
 
 def _check_targets(scope: Scope, problems: Problems) -> None:
