@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
-from runner.campaign.variants import find_small_arms
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
@@ -152,7 +151,6 @@ def validate_campaigns(scope: Scope) -> Validation:
         if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
             problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
-        problems.extend(_find_small_arms(plan))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)
@@ -195,13 +193,6 @@ def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
             words = f"{place} has the phone of {where} under another name: only the first is texted"
             hint = "keep the row of the person whose phone it is"
             yield Diagnostic("warning", "phone-shared", words, recipient.file, recipient.line, 1, hint)
-
-
-def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:
-    variants = plan.campaign.variants
-    for message in plan.messages:
-        if variants is not None and message.id == variants.of:
-            yield from find_small_arms(variants, message.pending_by_arm)
 
 
 def _check_targets(scope: Scope, problems: Problems) -> None:
