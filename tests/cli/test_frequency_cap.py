@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -261,3 +263,53 @@ def test_a_campaign_of_another_key_cannot_be_counted(
             "Error: the ledger's record of sandbox was written with a RUNNER_STATE_KEY, and none is set\n"
             "  set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new\n"
         )
+
+
+@pytest.mark.slow
+def test_messages_of_one_campaign_count(campaigns: Campaigns) -> None:
+    """Of three messages the first two are sent in the order of the file, the third a week later."""
+    campaigns.write("pulse", TWO_A_WEEK, ADA, messages=3)
+    assert campaigns.plan() == {"pulse/m0": (1, 0), "pulse/m1": (1, 0), "pulse/m2": (0, 1)}
+    assert campaigns.apply() == {"pulse": 2}
+    assert campaigns.apply() == {"pulse": 0}
+    campaigns.run("sandbox", "clock", "+8d")
+    assert campaigns.apply() == {"pulse": 1}
+
+
+def test_status_counts_other_campaigns_lockfiles(on_sqlite: Campaigns) -> None:
+    """On a new machine `status` says the same as `plan` of who has reached the cap."""
+    on_sqlite.write("z-news", NO_CAP, ADA)
+    on_sqlite.apply()
+    on_sqlite.write("b-pulse", ONE_A_WEEK, ADA, BOB)
+    on_sqlite.lose_ledger()
+    assert on_sqlite.status() == {"b-pulse/m0": 1, "z-news/m0": 0}
+
+
+def test_what_ledger_and_lockfile_both_know_counts_once(on_sqlite: Campaigns) -> None:
+    """Whoever got one message may get a second one, though two records tell of the first."""
+    on_sqlite.write("z-news", NO_CAP, ADA)
+    on_sqlite.apply()
+    on_sqlite.write("b-pulse", TWO_A_WEEK, ADA)
+    assert on_sqlite.plan() == {"b-pulse/m0": (1, 0), "z-news/m0": (0, 0)}
+    assert on_sqlite.apply() == {"b-pulse": 1, "z-news": 0}
+
+
+def test_status_counts_what_the_same_run_would_send(on_sqlite: Campaigns) -> None:
+    """Who is capped because an earlier campaign texts them in the same run is so in `status`, too."""
+    on_sqlite.write("a-news", NO_CAP, ADA)
+    on_sqlite.write("b-pulse", ONE_A_WEEK, ADA, BOB)
+    assert on_sqlite.plan() == {"a-news/m0": (1, 0), "b-pulse/m0": (1, 1)}
+    assert on_sqlite.status() == {"a-news/m0": 1, "b-pulse/m0": 1}
+
+
+def test_a_saved_plan_for_a_later_date_keeps_the_cap_of_today(on_sqlite: Campaigns) -> None:
+    """A plan as of next month does not text today who has reached the cap today."""
+    on_sqlite.write("news", NO_CAP, ADA)
+    on_sqlite.write("pulse", ONE_A_WEEK, ADA, BOB)
+    assert on_sqlite.apply("news") == {"news": 1}
+    now = json.loads(on_sqlite.run("sandbox", "clock", "--format", "json").stdout)["time"]
+    later = (datetime.fromisoformat(now) + timedelta(days=30)).isoformat()
+    on_sqlite.run("plan", "--now", later, "--out", "plan.json", str(on_sqlite.find("pulse")))
+    done = on_sqlite.run("apply", "--plan", "plan.json", "--quiet")
+    assert done.stdout == ("pulse: 1 person texted, 1 person at the frequency cap meanwhile.\n")
+    assert on_sqlite.count_texts() == {ADA: 1, BOB: 1}

@@ -329,3 +329,116 @@ def test_nothing_is_accepted_after_the_end_by_a_slow_service(
     gaps = [later - earlier for earlier, later in pairwise(accepted)]
     is_foreseen = not gaps or gaps[-1] <= 2 * max(gaps[:-1], default=timedelta(seconds=1.5))
     assert accepted[-1 if is_foreseen else -2] < end
+
+
+def test_a_survey_that_expires_holds_nobody_any_more(world: World) -> None:
+    """The service ends what nobody answers; once that is read, the next message goes out."""
+    world.write("first", ASK)
+    world.write("second", NEWS)
+    world.apply("first")
+    world.run("sandbox", "clock", "+8d")
+    assert world.plan("second") == {"news": (0, 1, [UNREAD])}
+    world.run("reconcile", "campaigns/first.yaml")
+    assert world.plan("second") == {"news": (1, 0, [])}
+
+
+def test_with_complete_a_survey_ends_the_other_one(world: World) -> None:
+    """`open_session: complete` ends what is open, and the plan counts who loses it."""
+    world.write("first", ASK, phones=(ADA,))
+    world.write("second", ASK, phones=(ADA, BOB), rules="policy: {open_session: complete}\n")
+    world.apply("first")
+    assert world.plan("second") == {"ask": (2, 0, [ENDS])}
+    assert f"1 person to send: {ENDS}" in world.run("plan", "campaigns/second.yaml")
+    assert world.apply("second") == {"second": 2}
+    assert world.list_sessions() == [("COMPLETE", "REPLACED"), ("ACTIVE", None)]
+
+
+def test_a_message_that_completes_by_itself_does_not_wait(world: World) -> None:
+    """`complete_existing_sessions: true` needs no policy; `false` holds against `open_session: complete`."""
+    world.write("first", ASK)
+    world.write("second", "{id: news, text: Some news, complete_existing_sessions: true}")
+    never = "{id: news, text: Some news, complete_existing_sessions: false}"
+    world.write("third", never, rules="policy: {open_session: complete}\n")
+    world.apply("first")
+    assert world.plan("second") == {"news": (1, 0, [ENDS])}
+    assert world.plan("third") == {"news": (0, 1, [UNREAD])}
+
+
+def test_a_plain_text_holds_nobody(world: World) -> None:
+    """It is over as soon as it is sent, whether or not that was read."""
+    world.write("first", NEWS)
+    world.write("second", ASK)
+    world.apply("first")
+    assert world.plan("second") == {"ask": (1, 0, [])}
+
+
+def test_a_text_before_a_survey_goes_alone_too(world: World) -> None:
+    """Of a survey and another message, one goes in a run; the survey is for the next one."""
+    world.write("first", NEWS, ASK)
+    assert world.plan("first") == {"news": (1, 0, []), "ask": (0, 1, [SAME_RUN])}
+    assert world.apply("first") == {"first": 1}
+    assert world.apply("first") == {"first": 1}
+    assert world.list_sessions() == [("COMPLETE", None), ("ACTIVE", None)]
+
+
+def test_two_plain_texts_of_a_run_both_go(world: World) -> None:
+    """Neither holds the other back."""
+    world.write("first", NEWS, "{id: more, text: More news}")
+    assert world.apply("first") == {"first": 2}
+
+
+def test_the_plan_names_the_campaign_of_the_run_that_they_wait_for(world: World) -> None:
+    """The reason is that of the first campaign that asks them, and what is on record goes before it."""
+    for name in ("first", "second", "third"):
+        world.write(name, ASK, phones=(ADA,))
+    planned = json.loads(world.run("plan", "--format", "json"))["campaigns"]
+    reason = "`first` sends them a survey in this run: this waits until that has ended"
+    assert [each["messages"][0]["reasons"] for each in planned] == [
+        [],
+        *[[{"reason": reason, "recipients": 1}]] * 2,
+    ]
+    world.apply("first")
+    for each in json.loads(world.run("plan", "--format", "json"))["campaigns"][1:]:
+        assert each["messages"][0]["reasons"] == [{"reason": UNREAD, "recipients": 1}]
+
+
+def test_a_reminder_that_completes_the_survey_goes_out(world: World) -> None:
+    """That it ends the survey that it comes after is no loss to tell of."""
+    world.write("first", ASK, NUDGE.replace("text:", "complete_existing_sessions: true, text:"))
+    world.apply("first")
+    world.run("sandbox", "clock", "+25h")
+    world.run("reconcile")
+    assert world.plan("first")["nudge"] == (1, 0, [])
+    world.apply("first")
+    assert world.list_sessions() == [("COMPLETE", "REPLACED"), ("COMPLETE", None)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["no file", "an invalid file", "a damaged lockfile"])
+def test_another_campaign_that_cannot_be_read_stops_none(world: World, fault: str) -> None:
+    """Its lockfile says whom it asks something; without it nobody knows, and its own plan says what is wrong."""
+    world.write("first", ASK)
+    world.apply("first")
+    world.write("second", NEWS)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    file = world.folder / "campaigns/first.yaml"
+    if fault == "no file":
+        file.unlink()
+    else:
+        damaged = file if fault == "an invalid file" else file.with_name("first.sandbox.lock.json")
+        damaged.write_text("{", encoding="utf-8")
+    expected = (1, 0, []) if fault == "a damaged lockfile" else (0, 1, [UNREAD])
+    assert world.plan("second") == {"news": expected}
+
+
+def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -> None:
+    """The campaign's file says that this message asks nothing."""
+    world.write("first", NEWS)
+    world.apply("first")
+    world.write("first", NEWS, ASK)
+    (world.folder / ".runner/ledger.sqlite").unlink()
+    assert world.plan("first")["ask"] == (1, 0, [])
+    assert world.apply("first") == {"first": 1}
+
+
+@pytest.mark.slow

@@ -7,6 +7,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.service.conftest import API_KEY, USERNAME, ListService, reaching
 
 if TYPE_CHECKING:
@@ -157,3 +159,56 @@ def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run
     )
     adopted = run("resolve", "--launch", key, "--adopt", guid, cwd=folder)
     assert (adopted.returncode, adopted.stderr) == (0, "Recorded: pulse sent 1 text (1 person).\n")
+
+
+def test_without_any_record_nobody_is_texted_again(folder: Path, run: Run) -> None:
+    """With ledger and lockfile lost, apply adopts what the service knows and sends nothing."""
+    run("apply", "--auto-approve", cwd=folder)
+    guids = sorted(x["project_launch_guid"] for x in json.loads((folder / LOCKFILE).read_text())["launches"])
+    lose_ledger(folder)
+    (folder / LOCKFILE).unlink()
+    again = run("apply", "--auto-approve", cwd=folder)
+    assert (again.returncode, again.stdout) == (0, "pulse: nothing sent.\n")
+    assert again.stderr == "pulse: adopted 4 launches that the service knows and the record had lost.\n"
+    found = sorted(x["project_launch_guid"] for x in json.loads((folder / LOCKFILE).read_text())["launches"])
+    assert found == guids
+
+
+@pytest.mark.slow
+def test_after_an_older_lockfile_only_the_rest_is_sent(folder: Path, run: Run) -> None:
+    """With the ledger lost and an older lockfile checked out, apply adopts what was sent and sends the rest."""
+    run("apply", "--auto-approve", "--limit", "1", cwd=folder)
+    older = (folder / LOCKFILE).read_bytes()
+    run("apply", "--auto-approve", "--limit", "2", cwd=folder)
+    lose_ledger(folder)
+    (folder / LOCKFILE).write_bytes(older)
+    done = run("apply", "--auto-approve", cwd=folder)
+    assert done.stdout == "pulse: 1 person texted.\n"
+    assert len(json.loads((folder / LOCKFILE).read_text())["launches"]) == 4
+
+
+def test_an_intent_of_a_dead_run_is_adopted(folder: Path, run: Run) -> None:
+    """An intent without an outcome whose launch the service lists turns out to be sent."""
+    run("apply", "--auto-approve", cwd=folder)
+    edit_ledger(folder, "UPDATE launches SET state = 'intent', project_launch_guid = NULL, outcome_at = NULL")
+    (folder / LOCKFILE).unlink()
+    again = run("apply", "--auto-approve", *SHORT, cwd=folder)
+    assert (again.returncode, again.stdout) == (0, "pulse: nothing sent.\n")
+    assert again.stderr == "pulse: 4 launches of unknown outcome had been sent; recorded.\n"
+    assert len(json.loads((folder / LOCKFILE).read_text())["launches"]) == 4
+
+
+def test_an_intent_that_never_left_is_sent_after_the_window(folder: Path, run: Run) -> None:
+    """An intent whose launch is missing from two lists, a settle window apart, is sent again."""
+    run("apply", "--auto-approve", "--limit", "1", cwd=folder)
+    edit_ledger(
+        folder, "UPDATE launches SET state = 'unknown', project_launch_guid = NULL, tag = 'never-' || tag"
+    )
+    (folder / LOCKFILE).unlink()
+    (folder / ".runner/sandbox/service.sqlite").unlink()
+    again = run("apply", "--auto-approve", *SHORT, cwd=folder)
+    assert again.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+    assert (
+        "pulse: waiting 0.1 s, so that nobody is texted twice: the service may still have to list launches of "
+        "unknown outcome.\n"
+    ) in again.stderr
