@@ -234,12 +234,6 @@ def read_guids(connection: Connection, campaign_id: int) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
-def count_accepted(connection: Connection, campaign_id: int) -> int:
-    """Return the number of a campaign's accepted launches."""
-    query = select(func.count()).where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    return int(connection.execute(query).scalar_one())
-
-
 def iterate_accepted(
     connection: Connection, campaign_id: int, forgotten: Collection[str] = ()
 ) -> Iterator[LaunchRecord]:
