@@ -204,6 +204,16 @@ def list_forms(guids: Collection[str]) -> list[str]:
     return list({form for guid in guids for form in (guid, guid.lower(), guid.upper())})
 
 
+def count_known(connection: Connection, target: str, tag: str) -> int:
+    """Return the number of launches under a project tag recorded as sent, of any campaign on a target."""
+    query = (
+        select(func.count(launches.c.project_launch_guid.distinct()))
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(campaigns.c.target == target, launches.c.tag == tag, launches.c.state == "sent")
+    )
+    return int(connection.execute(query).scalar_one())
+
+
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The record of a listed launch, with the fingerprints of its people so far by its campaign's key.
