@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from runner.delivery.comparison import is_tagged
 from runner.ledger.model import format_moment, parse_moment
-from runner.ledger.record.unsettled import count_known, list_known
+from runner.ledger.record.unsettled import list_known
 from runner.service.paging import list_launches
 from runner.source.normalize import normalize_guid
 
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _ABOUT = timedelta(days=1)
 """The time before the moment in question from which a list has to show known launches."""
-MANY_LAUNCHES = 10_000
-"""Launches under one tag, all older than the window, from which on a count that agrees is enough."""
 
 
 def write_moment(started: str, otherwise: str) -> str:
@@ -57,28 +55,21 @@ class LaunchListing:
 
 
 class ListReader:
-    """Reader of full lists of launches, which it compares with the ledger.
+    """Reader of full lists of launches, which it compares with the ledger."""
 
-    `window_s` is the time that a launch may take to be listed, in seconds.
-    """
-
-    def __init__(self, campaign: ListedCampaign, window_s: float) -> None:
+    def __init__(self, campaign: ListedCampaign) -> None:
         self._campaign = campaign
-        self._window = timedelta(seconds=window_s)
 
-    def read(self, tags: Iterable[str], moment: str, *, trusts_counts: bool = False) -> LaunchListing:
+    def read(self, tags: Iterable[str], moment: str) -> LaunchListing:
         """Return all launches under some tags, each also asked for in lower case, as a service may know it.
 
-        `moment` is the earliest time at which the launch may have been sent (UTC, ISO 8601). With
-        `trusts_counts`, tags are skipped if their count is evidence enough.
+        `moment` is the earliest time at which the launch may have been sent (UTC, ISO 8601).
 
         Raises:
             ServiceError: the service cannot be asked, or its list keeps changing.
         """
         asked = sorted({form for tag in tags for form in (tag, tag.casefold())})
         since = datetime.fromisoformat(moment) - _ABOUT
-        if trusts_counts:
-            asked = [tag for tag in asked if not self._is_accounted_for(tag, since)]
         known = self._list_known(asked, since)
         found: dict[str, StatRecord] = {}
         uncounted = None
@@ -116,18 +107,6 @@ class ListReader:
             return []
         with self._campaign.ledger.reading() as connection:
             return list_known(connection, self._campaign.target, tags, format_moment(since))
-
-    def _is_accounted_for(self, tag: str, since: datetime) -> bool:
-        """Return whether a tag's count is evidence enough: its launches are many, old, and on record."""
-        with self._campaign.ledger.reading() as connection:
-            count = count_known(connection, self._campaign.target, tag)
-            if count < MANY_LAUNCHES:
-                return False
-            latest = list_known(connection, self._campaign.target, [tag], format_moment(since))
-        young = format_moment(datetime.fromisoformat(self._campaign.now()) - self._window)
-        if any(one.sent_at >= young for one in latest):
-            return False
-        return self._campaign.client.count_launches(tag) == count
 
     def _find_gap(self, known: Iterable[KnownLaunch], listed: Collection[str], since: datetime) -> str | None:
         recent = format_moment(since)

@@ -142,7 +142,7 @@ class Recovery:
         self._window_s = window_s
         self._history = timedelta(seconds=history_s)
         self._wait = wait
-        self._lists = ListReader(campaign, window_s)
+        self._lists = ListReader(campaign)
 
     def settle(self) -> SettleSummary:
         """Settle every launch of unknown outcome.
@@ -323,7 +323,7 @@ class Recovery:
 
     def _read(self, own: Collection[str], *, is_behind: bool) -> LaunchListing:
         now = self._campaign.now()
-        listing = self._lists.read(own, now, trusts_counts=True)
+        listing = self._lists.read(own, now)
         if is_behind:
             return self._lists.widen(listing, now)
         if listing.gap is not None:

@@ -34,12 +34,6 @@ def test_what_counts_as_a_failure(reply: SendReply, fails: bool) -> None:  # noq
     assert is_failure(reply) is fails
 
 
-@pytest.mark.parametrize(("concurrency", "limit"), [(1, 10), (16, 16), (64, 64)])
-def test_the_limit_fits_the_concurrency(concurrency: int, limit: int) -> None:
-    """As many failures as sends in flight, and never fewer than ten."""
-    assert Breaker.for_concurrency(concurrency).limit == limit
-
-
 def find_longest_run(replies: Sequence[SendReply]) -> int:
     text = "".join("x" if is_failure(reply) else " " for reply in replies)
     return max((len(run) for run in text.split()), default=0)
@@ -63,13 +57,6 @@ def test_quick_failures_do_not_outrun_slow_successes() -> None:
 
 
 BUSY = SendReply("unknown", detail="HTTP 429", status=429, is_busy=True)
-
-
-def test_what_is_on_its_way_when_a_pause_begins_is_part_of_it() -> None:
-    """Sixty-four sends that are answered with 429 at once are one pause, however many are in flight."""
-    breaker = Breaker(10)
-    numbers = [breaker.enter() for _ in range(64)]
-    assert not any(breaker.observe(number, BUSY) for number in numbers)
 
 
 def test_pauses_without_a_success_open_it() -> None:

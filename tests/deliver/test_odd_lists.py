@@ -123,22 +123,6 @@ def test_a_launch_that_is_listed_without_sessions_is_held(
     assert faulty.accepted == dict.fromkeys(phones, 1)
 
 
-@pytest.mark.parametrize("format_", ["human", "json"])
-def test_a_start_that_is_no_moment_is_not_shown(
-    repository: Repository, faulty: FaultyService, format_: str
-) -> None:
-    """What the service writes in the place of a moment reaches no terminal, and keeps nothing from being shown."""
-    repository.write_campaign(1)
-    odd: StatJson = {"sessions": None, "project_launch_start": "half \ud83d pair \x1b[2J"}
-    faulty.choose_listed = list_as(lambda launch: launch.update(odd))
-    faulty.behave({"end": "drop"})
-    assert repository.apply().code == 4
-    shown = repository.run("resolve", "--format", format_)
-    assert (shown.code, shown.err) == (4, "")
-    assert "unknown" in shown.out
-    assert "pair" not in shown.out
-
-
 def test_a_list_in_another_order_at_each_page_is_read_in_full(
     repository: Repository, faulty: FaultyService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,7 +18,7 @@ from runner.delivery.run import FRESH_S
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import format_moment
-from runner.ledger.people.opt_outs import add_opt_outs, remove_opt_out
+from runner.ledger.people.opt_outs import add_opt_outs
 from runner.ledger.record.deliveries import enter_campaign, read_known
 from runner.ledger.tables import deliveries, launches
 from runner.ledger.target_key import enter_key
@@ -211,98 +211,6 @@ def test_a_try_is_not_repeated_to_somebody_who_opted_out(ledger: Ledger) -> None
     summary = run.send([plan(PHONES[0]), plan(PHONES[1])]).summary
     assert run.list_texted() == [PHONES[0], PHONES[1]]
     assert (summary.opted_out, summary.recipients_sent, summary.has_failures) == (1, 1, False)
-
-
-def test_whoever_is_let_in_again_is_texted(ledger: Ledger) -> None:
-    """A decision that is taken back before the launch comes before the gate once more leaves nobody out."""
-
-    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
-        if len(run.requests) == 1:
-            opt_out(ledger, PHONES[1])
-            run.clock.seconds += FRESH_S
-        return accept(run, phones)
-
-    run = Run(ledger, post, gate=LettingIn(KEY, None, ledger=ledger))
-    summary = run.send([plan(PHONES[0]), plan(PHONES[1], PHONES[2])]).summary
-    assert [phones for _, phones in run.requests] == [(PHONES[0],), (PHONES[1], PHONES[2])]
-    assert (summary.opted_out, summary.recipients_sent) == (0, 3)
-
-
-@dataclass(frozen=True, slots=True)
-class LettingIn(CountingGate):
-    """A gate behind which somebody who was found is let in again."""
-
-    ledger: Ledger | None = None
-
-    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
-        """Answer, and let in whoever was found."""
-        found = EligibilityCheck.find_opted_out(self, connection, phones)
-        for phone in found if self.ledger is not None else ():
-            assert self.ledger is not None
-            with self.ledger.writing() as writing:
-                remove_opt_out(writing, KEY, phone, AT)
-        return found
-
-
-def test_a_run_that_ends_tries_the_others_no_more(ledger: Ledger) -> None:
-    """Told to stop, the run leaves those of the launch that did not go to the next one, free."""
-    ada, bob, cy = PHONES[:3]
-
-    def stop(run: Run, phones: tuple[str, ...]) -> SendReply:
-        reply = opt_out_at(ada, bob)(run, phones)
-        run.clock.seconds += FRESH_S
-        return reply
-
-    run = Run(ledger, stop)
-    run.gate = StoppingGate(KEY, None, stop=run.clock)
-    summary = run.send([plan(ada), plan(bob, cy)]).summary
-    assert (run.list_texted(), summary.opted_out, len(summary.launches)) == ([ada], 0, 1)
-    assert run.list_launches()[1] == ("not_sent", 2, OPTED_OUT)
-    again = Run(ledger, accept)
-    assert again.send([plan(bob, cy)]).summary.opted_out == 1
-    assert again.list_texted() == [cy]
-
-
-@dataclass(frozen=True, slots=True)
-class StoppingGate(CountingGate):
-    """A gate at which a run is told to stop as soon as somebody has opted out."""
-
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
-        """Answer, and tell the run to stop if somebody was found."""
-        found = EligibilityCheck.find_opted_out(self, connection, phones)
-        if found:
-            self.stop.set()
-        return found
-
-
-def test_the_hours_are_kept_by_what_comes_once_more(ledger: Ledger) -> None:
-    """Those whose launch did not go because of somebody else, and whose hours end meanwhile, are deferred."""
-    ada, bob, cy, dee = PHONES[:4]
-
-    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
-        run.clock.seconds += FRESH_S
-        return opt_out_at(ada, bob)(run, phones)
-
-    run = Run(ledger, post)
-    run.gate = SlowGate(KEY, None, clock=run.clock)
-    summary = run.send([plan(ada), plan(bob, cy, until_s=5.0), plan(dee)]).summary
-    assert (run.list_texted(), summary.deferred, summary.opted_out) == ([ada, dee], 2, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class SlowGate(CountingGate):
-    """A gate that takes ten seconds when somebody has opted out."""
-
-    clock: Clock = field(default_factory=Clock)
-
-    def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:
-        """Answer, late."""
-        found = EligibilityCheck.find_opted_out(self, connection, phones)
-        if found:
-            self.clock.seconds += 10
-        return found
 
 
 def test_quick_sends_are_not_asked_about_again(ledger: Ledger) -> None:

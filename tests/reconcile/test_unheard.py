@@ -182,19 +182,6 @@ def test_a_count_above_the_list_is_not_read(two: Campaigns) -> None:
 
 
 @pytest.mark.slow
-def test_results_that_cannot_be_read_stay_unread(two: Campaigns) -> None:
-    """Results are answered 500: a day later texts wait, though the launches were read."""
-    two.service.answer(ADA, "STOP")
-    two.service.failing.add("/api/results")
-    assert two.run("reconcile").returncode == 1
-    later(two)
-    assert two.run("reconcile").returncode == 1
-    write(two, "tell")
-    assert two.apply().returncode == 5
-    assert two.count_texts()[TELL, ADA] == 0
-
-
-@pytest.mark.slow
 def test_an_account_that_cannot_be_read_is_unread(two: Campaigns) -> None:
     """Nobody has answered by the counts, and results are answered 500: replies were never read."""
     two.service.failing.add("/api/results")
