@@ -220,7 +220,7 @@ def test_a_ledger_that_cannot_be_read(
     [
         ('"recipients"', '"people"', "is damaged at launches[0]"),
         ('"launches"', "launches", "is not JSON, or was edited by hand (line 4)"),
-        ('"lockfile_version": 2', '"lockfile_version": 3', "was written by another version of runner"),
+        ('"lockfile_version": 2', '"lockfile_version": 3', "was written by a newer version of runner"),
         ('"campaign": "news"', '"campaign": "olds"', "it does not fit its seal"),
     ],
 )
