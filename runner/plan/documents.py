@@ -212,7 +212,7 @@ class PlannedCampaign(Part, frozen=True):
         destination: where it is sent.
         digests: what a saved plan is held to when it is applied.
         key_fingerprint: of the RUNNER_STATE_KEY that the digests are made with; None without one: they can
-            then be guessed at, at some cost.
+            then be found by guessing phones.
         pause: since when, and why, a person has paused the campaign; None if nobody has. Nothing of it is
             sent meanwhile.
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.

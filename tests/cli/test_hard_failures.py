@@ -191,7 +191,7 @@ def raise_version(ledger: Path) -> None:
     [
         (overwrite_with_garbage, "file is not a database"),
         (overwrite_the_middle, "database disk image is malformed"),
-        (raise_version, "was written by a newer version of runner"),
+        (raise_version, "was written by another version of runner"),
     ],
 )
 def test_a_ledger_that_cannot_be_read(
