@@ -111,6 +111,8 @@ def _run(said: bytes, streams: list[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # Those of this process may be files, and these are pipes.
+    sys.stdout, sys.stderr = (open(number, "w", encoding="utf-8", closefd=False) for number in (1, 2))
     sys.argv, folder, environment = json.loads(said)
     os.chdir(folder)
     os.environ.clear()
