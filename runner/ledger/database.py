@@ -6,14 +6,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import (
-    Connection,
-    Table,
-    false,
-    func,
-    inspect,
-    select,
-)
+from sqlalchemy import Connection, Table, false, func, inspect, select
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DatabaseError
 
@@ -25,24 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy.dialects import postgresql
-
-
 from runner.ledger.engine import (
     POOLER_HINT,
+    REFILL_HINT,
     SQLITE_READING,
     find_sqlite_file,
     hint_for,
     open_engine,
     show_url,
 )
-from runner.ledger.tables import (
-    PARTITIONED,
-    PARTITIONS,
-    SCHEMA_VERSION,
-    absorbed,
-    info,
-    metadata,
-)
+from runner.ledger.tables import SCHEMA_VERSION, absorbed, info, metadata
 
 _VERSION = "schema"
 _ENTERING = int.from_bytes(b"runner's")
@@ -77,15 +62,14 @@ class Ledger:
         """Create the tables that are missing, all or nothing.
 
         Raises:
-            LedgerError: the database cannot be used, is another program's, or was written by a newer
-                version.
+            LedgerError: the database cannot be used, is another program's or another version's.
         """
         with self.writing() as connection:
             exclude_others(connection)
             if _is_blank(connection):
                 self._create_tables(connection)
             else:
-                self._read_version(connection)
+                self._require_version(connection)
 
     def is_blank(self) -> bool:
         """Return whether the ledger has no entries, as after a run that was killed early.
@@ -100,10 +84,10 @@ class Ledger:
         """Refuse a ledger that this version cannot read.
 
         Raises:
-            LedgerError: it is not a ledger, or was written by a newer version.
+            LedgerError: it is not a ledger, or was written by another version.
         """
         with self.reading() as connection:
-            self._read_version(connection)
+            self._require_version(connection)
 
     def check_writable(self) -> None:
         """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed.
@@ -221,28 +205,18 @@ class Ledger:
             )
         # A table of the same name is another program's.
         metadata.create_all(connection, checkfirst=False)
-        if self.file is None:
-            _create_partitions(connection)
         write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
-    def _read_version(self, connection: Connection) -> int:
+    def _require_version(self, connection: Connection) -> None:
         if not inspect(connection).has_table(info.name):
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
         version = read_info(connection, _VERSION)
-        try:
-            number = int(version or "")
-        except ValueError:
+        if version != str(SCHEMA_VERSION):
             raise LedgerError(
-                f"{self._where} does not say in which version it was written",
-                hint="put back a copy of it, or move it away: a new one is filled from the lockfiles",
-            ) from None
-        if number > SCHEMA_VERSION:
-            raise LedgerError(
-                f"{self._where} was written by a newer version of runner "
-                f"(schema {number}, this one knows {SCHEMA_VERSION})",
-                hint="update runner on this machine",
+                f"{self._where} was written by another version of runner "
+                f"(schema {version}, this one knows {SCHEMA_VERSION})",
+                hint=f"use that version; or {REFILL_HINT}",
             )
-        return number
 
     def __enter__(self) -> Self:
         return self
@@ -251,15 +225,6 @@ class Ledger:
         if self._autocommit is not None:
             self._autocommit.close()
         self._engine.dispose()
-
-
-def _create_partitions(connection: Connection) -> None:
-    for table in PARTITIONED:
-        for number in range(PARTITIONS):
-            connection.exec_driver_sql(
-                f"CREATE TABLE {table.name}_{number} PARTITION OF {table.name} "
-                f"FOR VALUES WITH (MODULUS {PARTITIONS}, REMAINDER {number})"
-            )
 
 
 def insert_into(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:

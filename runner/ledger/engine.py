@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import logging
 import os
 import sqlite3
-import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    create_engine,
-    event,
-)
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError
 
 from runner.errors import LINE_BREAK_HINT, LedgerError, write_install_hint
-from runner.ledger.tables import add_postgres_options
 
 # These libraries log broken connections in addition to our error.
 for _library in ("psycopg", "sqlalchemy.pool"):
@@ -48,56 +39,36 @@ _POSTGRES_CONNECTION = {
 }
 # An asynchronous commit can be lost; a session that ends for idling would lose its lock.
 # The server's keepalives free the lock of a machine that has vanished; by default, only after hours.
-# Compiling a query for 16 partitions takes longer than to run it.
 _POSTGRES_SETTINGS = """
 SELECT set_config(name, wanted, false)
 FROM pg_settings JOIN (VALUES
-  ('synchronous_commit', 'on'), ('idle_session_timeout', '0'), ('jit', 'off'),
+  ('synchronous_commit', 'on'), ('idle_session_timeout', '0'),
   ('tcp_keepalives_idle', '15'), ('tcp_keepalives_interval', '5'), ('tcp_keepalives_count', '3')
 ) AS ours (name, wanted) USING (name)
 WHERE name <> 'synchronous_commit' OR setting = 'off'
 """
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 POOLER_HINT = (
-    "name the server itself in --ledger or RUNNER_LEDGER, or have the pooler keep sessions, as in pgbouncer "
-    "with pool_mode=session"
+    "name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep enough sessions, as in "
+    "pgbouncer with pool_mode=session"
 )
 REFILL_HINT = "move it away and run again: the ledger is filled from the lockfiles"
-"""The hint for a damaged ledger."""
+"""The hint for a ledger that is damaged, or has another schema."""
 _HINTS = (
-    (
-        ("full", "No space left"),
-        "make room on the disk, then run the same command again: nothing was sent that is not recorded",
-    ),
-    (
-        ("disk I/O",),
-        "check the disk and its quota, then run the same command again: nothing was sent unrecorded",
-    ),
-    (("locked",), "another run is using it; try again when that has ended"),
-    (("readonly", "unable to open"), "check that this user may write to the file and its folder"),
-    (("malformed", "not a database"), REFILL_HINT),
-    (
-        ("password authentication failed", "no password supplied", "does not exist"),
-        "check the database, the user and the password in --ledger or RUNNER_LEDGER",
-    ),
-    (
-        ("permission denied", "read-only transaction"),
-        "this user must be able to create and write tables there: check --ledger and RUNNER_LEDGER",
-    ),
     (("already exists",), "give the ledger a database or a schema of its own"),
+    (("malformed", "not a database", "no such table", "no such column", "relation", "column"), REFILL_HINT),
     (
-        ("query_wait_timeout",),
-        "the connection pooler before the server has no session left: raise its pool_size",
+        ("locked",),
+        "another run is using it, or it is on a network share: wait, or name a place with --ledger",
     ),
-    (("statement pooling mode",), POOLER_HINT),
-    (
-        ("connection to server", "failed to resolve host", "connection failed", "connection timeout"),
-        "check that the server runs, and its name and port in --ledger or RUNNER_LEDGER",
-    ),
-    (
-        ("terminating connection", "server closed the connection", "connection is lost", "is closed"),
-        "run the same command again when the server is back: nothing was sent that is not recorded",
-    ),
+    (("query_wait_timeout", "statement pooling mode"), POOLER_HINT),
+)
+_SERVER_HINT = (
+    "check that the server runs, and its name, user and password in --ledger or RUNNER_LEDGER; this user "
+    "must be able to create and write tables there"
+)
+_FILE_HINT = (
+    "check that this user may write to the file and its folder, and that the disk has room; then run the "
+    "same command again: nothing was sent that is not recorded"
 )
 
 
@@ -149,10 +120,11 @@ def open_engine(url: str) -> Engine:
     return _open_server(parse_url(url)) if file is None else _open_file(url, file)
 
 
-def hint_for(error: DatabaseError) -> str | None:
-    """Return the hint for a database's error, or None."""
+def hint_for(error: DatabaseError) -> str:
+    """Return the hint for a database's error."""
     text = str(error.orig)
-    return next((hint for words, hint in _HINTS if any(word in text for word in words)), None)
+    known = (hint for words, hint in _HINTS if any(word in text for word in words))
+    return next(known, _FILE_HINT if isinstance(error.orig, sqlite3.Error) else _SERVER_HINT)
 
 
 def _open_file(url: str, file: Path) -> Engine:
@@ -177,7 +149,6 @@ def _open_server(url: URL) -> Engine:
             "a ledger on PostgreSQL needs the driver psycopg, which is not installed",
             hint=write_install_hint("postgres"),
         ) from None
-    add_postgres_options()
     event.listen(engine, "connect", _configure_postgres)
     return engine
 
@@ -192,44 +163,17 @@ def _unusable_url() -> LedgerError:
 def _create_private_file(file: Path) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _create_unless_there(file)
-        _require_locks(file)
+        # Don't open an existing file: closing it would drop the locks of all this process's connections to it
+        # (fcntl(2)), and other processes would take the database for unused.
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        if not (file.is_file() and os.access(file, os.R_OK | os.W_OK)):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise LedgerError(
             f"the ledger {file} cannot be opened: {error.strerror}",
             hint="check that this user may write there, or name another place with --ledger",
         ) from None
-
-
-def _require_locks(file: Path) -> None:
-    """Refuse a folder whose files cannot be locked: SQLite would wait for locks that never come.
-
-    Raises:
-        LedgerError: the file system has no locks.
-    """
-    with suppress(PermissionError), tempfile.TemporaryFile(dir=file.parent) as probe:
-        try:
-            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fcntl.lockf(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                return
-            raise LedgerError(
-                f"the ledger {file} is on a file system without locks, as some network shares are",
-                hint="name a place on this machine's own disk with --ledger, or a PostgreSQL server",
-            ) from None
-
-
-def _create_unless_there(file: Path) -> None:
-    # Don't open an existing file: closing it would drop the locks of all this process's connections to it
-    # (fcntl(2)), and other processes would take the database for unused.
-    with suppress(FileExistsError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        return
-    if file.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not os.access(file, os.R_OK | os.W_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:

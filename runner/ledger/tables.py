@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Boolean,
@@ -15,12 +15,18 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    case,
     false,
     text,
     true,
 )
 
 from runner.ledger.model import COUNTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Label
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -90,13 +96,7 @@ launches = _table(
     # Long texts come last: SQLite reads the columns before them without their pages.
     Column("detail", LedgerText),
     Column("definition", LedgerText),  # null for launches from a lockfile
-    Index(
-        "open_launches",
-        "campaign_id",
-        "is_open",
-        sqlite_where=text("is_open = 1"),
-    ),
-    # On a server, only the few whose outcome is open are indexed: the constraint below finds the others.
+    Index("open_launches", "campaign_id", "is_open", sqlite_where=text("is_open = 1")),
     Index("launches_by_state", "campaign_id", "state"),
     UniqueConstraint("campaign_id", "project_launch_guid"),
 )
@@ -156,7 +156,7 @@ launch_readings = _table(
     _number("held"),  # results in the ledger at the beginning
     *(
         Column(name, Boolean, nullable=False, server_default=false())
-        for name in ("is_listed", "is_unreadable", "is_unscreened")
+        for name in ("is_listed", "is_unreadable")
     ),
     *(Column(name, Integer) for name in COUNTS),
     Column("definition", LedgerText),  # the service's, if the ledger has none
@@ -167,14 +167,6 @@ launch_readings = _table(
     Column("lost", Integer, nullable=False, server_default="0"),
     Index("launch_readings_by_guid", "reading", "project_launch_guid"),
 )
-
-PARTITIONS = 16
-"""The number of parts of each table in `PARTITIONED` on a server, to keep indexes small."""
-
-_POSTGRES_INDEXES = {"open_launches": "is_open", "launches_by_state": "state IN ('intent', 'unknown')"}
-_POSTGRES_PARTITIONS = {deliveries: "HASH (fingerprint)", results: "HASH (launch_id)"}
-PARTITIONED = tuple(_POSTGRES_PARTITIONS)
-"""The tables that have parts in a ledger on a server."""
 
 # The run that holds a campaign, if any. `term` grows with every holder, so an old term is a lost lock.
 locks = _table(
@@ -253,9 +245,7 @@ dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project
 
 # A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
 result_revisions = _table(
-    "result_revisions",
-    Column("revision", Integer, primary_key=True, autoincrement=False),
-    _text("mark"),
+    "result_revisions", Column("revision", Integer, primary_key=True, autoincrement=False), _text("mark")
 )
 
 # The latest decision to pause or resume each campaign.
@@ -267,10 +257,9 @@ campaign_pauses = _table(
 )
 
 
-def add_postgres_options() -> None:
-    """Set the conditions of indexes, and partitions: in the definitions they would import the dialect."""
-    for table, partition in _POSTGRES_PARTITIONS.items():
-        table.dialect_options["postgresql"]["partition_by"] = partition
-    for index in launches.indexes:
-        if index.name in _POSTGRES_INDEXES:
-            index.dialect_options["postgresql"]["where"] = text(_POSTGRES_INDEXES[str(index.name)])
+def label_message(
+    message_ids: Mapping[str, str] | None, column: Column[str] = launches.c.message
+) -> Label[Any]:
+    """Return a message's current id, as `current_id`; `message_ids` maps former ids to current ones."""
+    renames = {old: new for old, new in (message_ids or {}).items() if old != new}
+    return (case(renames, value=column, else_=column) if renames else column).label("current_id")

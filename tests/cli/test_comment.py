@@ -68,7 +68,8 @@ def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: G
         "Goes to the embedded sandbox, which texts nobody.\n\n"
         "**1 error · 0 warnings**: nothing is planned.\n"
         "\n| severity | where | what | what to do |\n|---|---|---|---|\n"
-        "| error | campaigns/pulse.yaml:1:10 | \\`version\\` must be 1, not 2 |  |\n"
+        "| error | campaigns/pulse.yaml:1:10 | \\`version\\` must be 1, not 2"
+        " | write \\`version: 1\\` |\n"
     )
     replace_in(folder / "campaigns/pulse.yaml", "version: 2", "version: 1")
     assert run("ci", "comment", cwd=folder, env=github.job(folder)).returncode == 0

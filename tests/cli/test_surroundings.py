@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -29,10 +28,6 @@ LIVE = {
     "RUNNER_API_KEY": "a-key",
     "RUNNER_STATE_KEY": STATE_KEY,
 }
-NO_LOCKS = """\
-#include <errno.h>
-int flock(int descriptor, int operation) { errno = ENOLCK; return -1; }
-"""
 
 
 @pytest.fixture
@@ -83,21 +78,6 @@ def test_a_campaign_file_with_too_long_a_name_is_named(run: Run, place: Path) ->
     assert "rename it: at most 200 bytes before its ending" in done.stdout
     file.rename(place / f"campaigns/{'a' * 200}.yaml")
     assert run("apply", "--auto-approve", cwd=place).returncode == 0
-
-
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
-def test_a_ledger_on_a_share_without_locks_is_named(run_process: Run, place: Path) -> None:
-    """SQLite would wait for a lock that never comes; elsewhere the same command works."""
-    library = place / "nolocks.so"
-    (place / "nolocks.c").write_text(NO_LOCKS, encoding="utf-8")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, place / "nolocks.c"], check=True)
-    done = run_process("apply", "--auto-approve", cwd=place, env={"LD_PRELOAD": str(library)})
-    assert done.returncode == 1
-    assert done.stderr.startswith("Error: the ledger ")
-    assert done.stderr.endswith(
-        " is on a file system without locks, as some network shares are\n"
-        "  name a place on this machine's own disk with --ledger, or a PostgreSQL server\n"
-    )
 
 
 def test_reports_are_cut_where_a_jobs_summary_ends(run: Run, place: Path) -> None:

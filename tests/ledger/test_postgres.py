@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchRecord
     from tests.postgres import PostgresServer
 
-CHECK_LOGIN = "check the database, the user and the password in --ledger or RUNNER_LEDGER"
-CHECK_SERVER = "check that the server runs, and its name and port in --ledger or RUNNER_LEDGER"
-
+CHECK_SERVER = (
+    "check that the server runs, and its name, user and password in --ledger or RUNNER_LEDGER; this user must be "
+    "able to create and write tables there"
+)
 
 HOLDER = LockHolder("ci-1", 41, None, "2026-11-20T12:00:00.000000Z")
 KEEP_SESSIONS = (
-    "name the server itself in --ledger or RUNNER_LEDGER, or have the pooler keep sessions, as in pgbouncer with "
-    "pool_mode=session"
+    "name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep enough sessions, as in pgbouncer "
+    "with pool_mode=session"
 )
 
 
@@ -49,15 +50,6 @@ def database(postgres: PostgresServer) -> str:
     return postgres.create_database()
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_a_plain_url_will_do(postgres: PostgresServer, database: str, scheme: str) -> None:
-    """PostgreSQL's own way to write a URL names the ledger as well as SQLAlchemy's."""
-    with Ledger(postgres.url(database, scheme=scheme)) as ledger:
-        assert ledger.is_blank()
-        ledger.prepare()
-        assert not ledger.is_blank()
-
-
 def test_a_wrong_password_is_said_without_it(postgres: PostgresServer, database: str) -> None:
     """A password that is refused is the user's to mend, and is not shown."""
     url = postgres.url(database, password="n0t-the-one")  # noqa: S106  a wrong one
@@ -66,15 +58,7 @@ def test_a_wrong_password_is_said_without_it(postgres: PostgresServer, database:
     assert caught.value.message.startswith(f"the ledger {show_url(url)} cannot be used: connection failed: ")
     assert caught.value.message.endswith('FATAL: password authentication failed for user "ada"')
     assert "n0t-the-one" not in caught.value.message
-    assert caught.value.hint == CHECK_LOGIN
-
-
-def test_a_missing_database_is_said(postgres: PostgresServer) -> None:
-    """A database that is not there is not created: it may be a slip of the pen."""
-    with Ledger(postgres.url("nowhere")) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.prepare()
-    assert caught.value.message.endswith('FATAL: database "nowhere" does not exist')
-    assert caught.value.hint == CHECK_LOGIN
+    assert caught.value.hint == CHECK_SERVER
 
 
 @pytest.mark.parametrize(
@@ -120,16 +104,6 @@ def test_other_programs_tables_stay_theirs(postgres: PostgresServer, database: s
     assert caught.value.hint == "give the ledger a database or a schema of its own"
 
 
-def test_a_shared_database_holds_a_ledger_beside_other_tables(
-    postgres: PostgresServer, database: str
-) -> None:
-    """Tables of other names are in nobody's way."""
-    postgres.execute("CREATE TABLE cats (name text)", database=database)
-    with Ledger(postgres.url(database)) as ledger:
-        ledger.prepare()
-        ledger.check_version()
-
-
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer) -> None:
     """Texts have accents and emoji: an encoding without them would fail in the middle of a run."""
     options = "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
@@ -140,29 +114,11 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
     assert caught.value.hint == "create the database with: createdb --encoding=UTF8 --template=template0"
 
 
-def test_a_server_that_only_reads_is_said(postgres: PostgresServer, database: str) -> None:
-    """A standby, or a database set to read only, takes no ledger."""
-    postgres.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    with Ledger(postgres.url(database)) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.prepare()
-    assert caught.value.message.endswith("cannot execute CREATE TABLE in a read-only transaction")
-    assert caught.value.hint == (
-        "this user must be able to create and write tables there: check --ledger and RUNNER_LEDGER"
-    )
-
-
 def test_commits_wait_for_the_disk(postgres: PostgresServer, database: str) -> None:
     """Where the server acknowledges commits before they are on the disk, the ledger asks it not to."""
     postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = off")
     with Ledger(postgres.url(database)) as ledger, ledger.reading() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
-
-
-def test_a_stronger_commit_stays_as_the_server_has_it(postgres: PostgresServer, database: str) -> None:
-    """A commit that waits for a standby, too, is not weakened."""
-    postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = remote_apply")
-    with Ledger(postgres.url(database)) as ledger, ledger.reading() as connection:
-        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "remote_apply"
 
 
 def test_a_pooler_that_keeps_no_sessions_is_refused(
@@ -185,10 +141,7 @@ def test_a_pooler_that_keeps_no_sessions_is_refused(
     ("words", "hint"),
     [
         ("transaction blocks not allowed in statement pooling mode", KEEP_SESSIONS),
-        (
-            "query_wait_timeout",
-            "the connection pooler before the server has no session left: raise its pool_size",
-        ),
+        ("query_wait_timeout", KEEP_SESSIONS),
     ],
 )
 def test_what_a_pooler_refuses_is_explained(
@@ -234,9 +187,7 @@ def test_a_lost_connection_is_said_and_the_next_command_goes_on(
         postgres.end_sessions(database)
         with pytest.raises(LedgerError) as caught, ledger.writing() as connection:
             connection.exec_driver_sql("SELECT 1")
-        assert caught.value.hint == (
-            "run the same command again when the server is back: nothing was sent that is not recorded"
-        )
+        assert caught.value.hint == CHECK_SERVER
         with ledger.reading() as connection:
             assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
             assert list(iterate_feed(connection, 1, -1)) == []

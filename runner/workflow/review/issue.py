@@ -14,7 +14,7 @@ from runner.errors import LedgerError, RunnerError
 from runner.github.comments import write_marker
 from runner.github.issues import Report
 from runner.github.job_summary import DENIED_VARIABLE
-from runner.ledger.record.reservations import list_unknown
+from runner.ledger.record.entry import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
 from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, show_path
 from runner.workflow.records.opt_outs import read_view, reading_filled

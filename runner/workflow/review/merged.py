@@ -10,6 +10,7 @@ from runner.git.command import find_work_tree
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, read_github_job
 from runner.github.pull_requests import find_last_change
+from runner.ledger.files.comparison import RECORD_ENDINGS
 from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results.sendings import SentCount, count_sent
 from runner.plan.model import MessagePlan
@@ -29,7 +30,6 @@ from runner.workflow.review.publishing import (
     write_page,
 )
 from runner.workflow.workspace.folders import name_folder
-from runner.workflow.workspace.record_union import RECORD_ENDINGS
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
