@@ -76,12 +76,16 @@ class ObjectReader:
 
     def list_folder(self, name: str) -> dict[str, tuple[str, bool]] | None:
         """Return the id of each entry of a commit or tree, and whether it is a folder; None without it."""
-        if name not in self._folders:
-            tree = self.read(f"{name}^{{tree}}")
-            if tree is None:
-                return None
-            self._folders[name] = dict(_split_tree(tree))
-        return self._folders[name]
+        if (known := self._folders.get(name)) is not None:
+            return known
+        tree = self.read(f"{name}^{{tree}}")
+        if tree is None:
+            return None
+        found = dict(_split_tree(tree))
+        # What HEAD stands for may change.
+        if name != "HEAD":
+            self._folders[name] = found
+        return found
 
     def find(self, commit: str, path: str) -> str | None:
         """Return the blob of a file in a commit, by its path from the top; None if there is none."""

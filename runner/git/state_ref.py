@@ -77,7 +77,7 @@ class StateRef:
         name: the ref's full name.
         objects: reads what was fetched.
         head: the tip of the remote's default branch, when the ref was last looked for.
-        targets: the targets that had a ref on the remote then.
+        tips: the commits of all targets' refs on the remote then, by ref.
     """
 
     def __init__(self, git: Git, remote: str, target: str, objects: ObjectReader | None = None) -> None:
@@ -86,7 +86,7 @@ class StateRef:
         self.name = name_ref(target)
         self.objects = objects or ObjectReader(git)
         self.head: str | None = None
-        self.targets: frozenset[str] = frozenset()
+        self.tips: dict[str, str] = {}
         # An object of the repository: others are named as it is.
         self._like: str | None = None
         self._listed: dict[str, dict[str, str]] = {}
@@ -133,7 +133,7 @@ class StateRef:
         except UnreachableError as error:
             raise self._unusable(error.message) from None
         self.head = found.get("HEAD")
-        self.targets = frozenset(read_target(name) for name in found if name.startswith(f"{NAMESPACE}/"))
+        self.tips = {name: tip for name, tip in found.items() if name.startswith(f"{NAMESPACE}/")}
         return found.get(self.name)
 
     def read(self) -> Snapshot:

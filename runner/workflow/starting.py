@@ -200,7 +200,6 @@ def write_starter(
     files = _Files(dict(_iterate_files(place, base_url)))
     _add_requirement(files, place, requirement)
     _add_owners(files, place, owners)
-    _leave_attributes(files, place)
     return place, _start_repository(place, files), files.missing
 
 
@@ -267,17 +266,6 @@ def _add_owners(files: _Files, place: StarterPlace, owners: Sequence[str]) -> No
         files.missing.append(
             "say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`"
         )
-
-
-def _leave_attributes(files: _Files, place: StarterPlace) -> None:
-    """Leave existing attributes to their owner, and say what they lack."""
-    name = str(place.below / _RENAMED["gitattributes"])
-    present = _read_present(place.top / name)
-    if present is None:
-        return
-    wanted = files.contents.pop(name).decode().splitlines()[-1]
-    if wanted not in present.decode(errors="replace").splitlines():
-        files.missing.append(f"add to {name}, so that line ends are the same everywhere: `{wanted}`")
 
 
 def _read_shipped(file: Path) -> bytes:

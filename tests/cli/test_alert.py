@@ -101,10 +101,10 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     what = "they may have got a message, and are not texted until a person says"
     assert issue["body"].partition(" -->\n### ")[2] == (
         "Campaigns → sandbox: action needed\n\n"
-        f"- [ ] **2 recipients are held**: {what}\n- [x] No reply waits for a decision.\n\n"
+        f"- [ ] **2 people are held**: {what}\n- [x] No reply waits for a decision.\n\n"
         "#### People are held\n\n"
-        "| campaign | file | message | recipients | launches | why |\n|---|---|---|---|---|---|\n"
-        "| pulse | campaigns/pulse.yaml | ask | 2 | 2 | about to be sent, and no answer proves whether it was |\n"
+        "| campaign | file | message | people | why |\n|---|---|---|---|---|\n"
+        "| pulse | campaigns/pulse.yaml | ask | 2 | about to be sent, and no answer proves whether it was |\n"
         f"\nSay what became of these launches {WORKFLOW} the campaign's file and `adopt-all` (they were sent) or "
         "`not-sent-all` (they were not sent by it), or with one launch's guid or key and `adopt` or `not-sent`. With "
         "`pause` the campaign waits meanwhile.\n\nOr in a clone: `runner resolve --target sandbox` "
@@ -116,10 +116,10 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
     run("ci", "alert", cwd=sent, env=job)
     edit_ledger(sent, "UPDATE launches SET state = 'sent', project_launch_guid = id WHERE id > 1")
     assert run("ci", "alert", "--outcome", "failure", cwd=sent, env=job).stderr.startswith("Issue edited: ")
-    assert "- [ ] **1 recipient is held**: " in issue["body"]
+    assert "- [ ] **1 person is held**: " in issue["body"]
     failed = f"**The job send failed**: [its run]({PAGE}/actions/runs/42)"
     assert [comment["body"] for comment in github.threads[issue["number"]]] == [
-        f"<!-- change=1 -->\n- **3 recipients are held**: {what}\n\nWhat to do stands above.\n",
+        f"<!-- change=1 -->\n- **3 people are held**: {what}\n\nWhat to do stands above.\n",
         f"<!-- change=2 -->\n- {failed}\n\nWhat to do stands above.\n",
     ]
     issue["locked"] = True
@@ -129,12 +129,10 @@ def test_held_people_are_counted_and_can_be_resolved_from_the_issue(
         0,
         f"Issue edited: {issue['html_url']}\n",
     )
-    assert "**2 recipients are held**" in issue["body"]
+    assert "**2 people are held**" in issue["body"]
     done = run("ci", "alert", cwd=sent)
     assert (done.returncode, done.stderr) == (0, "Warning: No issue: this is no job of GitHub\n")
-    assert done.stdout.startswith(
-        "### Campaigns → sandbox: action needed\n\n- [ ] **2 recipients are held**: "
-    )
+    assert done.stdout.startswith("### Campaigns → sandbox: action needed\n\n- [ ] **2 people are held**: ")
     assert "in the workflow Campaigns send, *Run workflow* with the campaign's file" in done.stdout
 
 
@@ -143,7 +141,7 @@ def test_what_resolve_lists_is_what_is_held(run: Run, folder: Path, github: GitH
     launch = make_partial(folder, run)
     assert run("apply", "--auto-approve", "--settle-window", "100ms", cwd=folder).returncode == 4
     run("ci", "alert", cwd=folder, env=name_job(github, folder))
-    assert "| pulse | campaigns/pulse.yaml | ask | 3 | 1 | " in github.issues[0]["body"]
+    assert "| pulse | campaigns/pulse.yaml | ask | 3 | " in github.issues[0]["body"]
     assert run("resolve", "--adopt", launch["project_launch_guid"], cwd=folder).returncode == 0
     done = run("ci", "alert", cwd=folder, env=name_job(github, folder))
     assert done.stderr.startswith("Issue closed, all is well: ")
@@ -155,7 +153,7 @@ def test_people_whom_nobody_explains_are_counted(run: Run, sent: Path, github: G
     edit_ledger(sent, "DELETE FROM deliveries WHERE launch_id = 1")
     (sent / LOCKFILE).unlink()
     run("ci", "alert", cwd=sent, env=name_job(github, sent))
-    row = "| pulse | campaigns/pulse.yaml | ask | 1 | 1 | the service lists launches that no record explains |\n"
+    row = "| pulse | campaigns/pulse.yaml | ask | 1 | the service lists texts that no record explains |\n"
     assert row in github.issues[0]["body"]
 
 
@@ -164,7 +162,7 @@ def test_a_deleted_campaign_still_holds_people(run: Run, sent: Path, github: Git
     hold(sent, 1)
     (sent / "campaigns/pulse.yaml").rename(sent / "pulse.txt")
     run("ci", "alert", cwd=sent, env=name_job(github, sent))
-    assert "| pulse | not in these folders | ask | 1 | 1 | " in github.issues[0]["body"]
+    assert "| pulse | not in these folders | ask | 1 | " in github.issues[0]["body"]
 
 
 def test_what_a_stopped_job_left_is_for_the_next_run(run: Run, sent: Path, github: GitHub) -> None:
@@ -242,7 +240,7 @@ def test_without_a_ledger_nothing_is_claimed(run: Run, sent: Path, github: GitHu
     gaps = f"- Not known here: whether people are held {why}\n"
     replies = f"- Not known here: whether replies wait for a decision {why}\n"
     body = github.issues[0]["body"]
-    assert "- [ ] **2 recipients are held** when it was last known: they may have got a message" in body
+    assert "- [ ] **2 people are held** when it was last known: they may have got a message" in body
     assert f"{gaps}{replies}" in body
     printed = run("ci", "alert", cwd=sent).stdout
     assert printed.startswith(f"### Campaigns → sandbox: all is well\n\n{gaps}{replies}")
@@ -323,7 +321,7 @@ def test_ten_thousand_campaigns_with_hostile_names_fit(run: Run, sent: Path, git
     assert done.stderr.startswith("Issue opened: ")
     body = github.issues[0]["body"]
     assert count_units(body) <= LONGEST_BODY
-    assert "**10,000 recipients are held**" in body
+    assert "**10,000 people are held**" in body
     assert "\n… and 9,950 more\n" in body
     assert "4155550101" not in body
     assert TOKEN not in body

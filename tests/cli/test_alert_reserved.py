@@ -67,13 +67,13 @@ def test_launches_that_a_lost_machine_reserved_hold_people(
     alert(run, github, here, "--state-remote", "origin")
     body = github.issues[0]["body"]
     assert (
-        "| coffee | campaigns/coffee.yaml | ask | 3 | 1 | about to be sent, and no answer proves whether it was |\n"
+        "| coffee | campaigns/coffee.yaml | ask | 3 | about to be sent, and no answer proves whether it was |\n"
         in body
     )
     assert "`runner resolve --target live` lists them" in body
     with state.hold(holder, "run 2", lambda _: False, timeout_s=0, settle_s=0, quiet=True):
         alert(run, github, here, "--state-remote", "origin")
     body = github.issues[0]["body"]
-    assert "- [ ] **3 recipients are held** when it was last known: " in body
+    assert "- [ ] **3 people are held** when it was last known: " in body
     assert "(another run is sending: " in body
     assert json.loads(body.split("\n")[1].removeprefix("<!-- state ").removesuffix(" -->"))["held"] == 3

@@ -353,7 +353,7 @@ def test_without_the_state_key_those_on_record_are_taken_off_by_their_number(
             "not who of them is among these, or who has opted out: the plan after the merge says it."
         ),
         (
-            "| campaign | message | recipients | on record as texted | to send, now or later |\n|---|--:|--:|--:|--:|\n"
+            "| campaign | message | people | texted already | texts to send, now or later |\n|---|--:|--:|--:|--:|\n"
             "| pulse | ask | 7 | 4 | 2 |"
         ),
     ]
@@ -405,7 +405,7 @@ def test_a_request_that_edits_records_is_seen(
         f"{GOES}\n#### Look here: this pull request changes records, which jobs write and people don't (with "
         "another record other people are texted, or nobody)\n\n"
         "- campaigns/live.suppressions.json: new\n"
-        f"- campaigns/pulse.live.lock.json: changed, with 0 launches more and **{lost} launches less**\n\n"
+        f"- campaigns/pulse.live.lock.json: changed, with 0 texts more and **{lost} texts less**\n\n"
         "Targets stay as they are.\n" in comment(run, repository, github)
     )
     assert lost == 2
@@ -413,7 +413,7 @@ def test_a_request_that_edits_records_is_seen(
     job, environment = repository.check_out()
     run("ci", "comment", cwd=job, env={**environment, **LIVE})
     assert (
-        "- campaigns/pulse.live.lock.json: changed, and it **cannot be read**: which launches it has is not known\n"
+        "- campaigns/pulse.live.lock.json: changed, and it **cannot be read**: who got texts by it is not known\n"
     ) in github.bodies()[0]
 
 

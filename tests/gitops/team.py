@@ -46,6 +46,8 @@ PROTECTION = """\
 """
 """A hook of the remote: jobs may not push to main."""
 
+REQUIREMENT = "sms-campaign-runner @ git+https://git.example.com/acme/runner.git@" + "0123456789" * 4
+
 
 def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(
@@ -116,7 +118,8 @@ class Team:
         self.clone.mkdir()
         git(self.clone, "init", "--quiet", "--initial-branch=main")
         git(self.clone, "remote", "add", "origin", f"file://{self.forge.remote}")
-        done = run_inside("init", self.place, "--base-url", self.service_url, cwd=self.clone)
+        known = ("--base-url", self.service_url, "--requirement", REQUIREMENT)
+        done = run_inside("init", self.place, *known, cwd=self.clone)
         assert done.returncode == 0, done.stderr
         (self.campaigns / "first-order.yaml").unlink()
         self.shorten_settling()

@@ -17,7 +17,7 @@ import pytest
 
 from tests.cli.inside import run_inside
 from tests.gitops.forge import Event, MachineLostError
-from tests.gitops.team import REVIEWER, git
+from tests.gitops.team import REQUIREMENT, REVIEWER, git
 
 if TYPE_CHECKING:
     from tests.gitops.team import Team
@@ -77,7 +77,7 @@ def test_nobody_is_texted_twice_nobody_is_skipped_and_git_log_tells_the_story(te
 
 def _start(team: Team) -> None:
     """`runner init` and `git push` are all that there is to do; without a target nothing is sent."""
-    assert run_inside("init", "clone", cwd=team.folder).returncode == 0
+    assert run_inside("init", "clone", "--requirement", REQUIREMENT, cwd=team.folder).returncode == 0
     git(team.clone, "remote", "add", "origin", str(team.forge.remote))
     sha = team.commit("Start campaigns")
     git(team.clone, "push", "--quiet", "--set-upstream", "origin", "main")

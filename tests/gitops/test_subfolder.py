@@ -14,12 +14,12 @@ from tests.cli.inside import run_inside
 from tests.forge.github_server import HEAD, running_github
 from tests.gitops.actions import is_triggered, run_workflow
 from tests.gitops.forge import Event, Forge
+from tests.gitops.team import REQUIREMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FOLDERS = ("teams/x", "teams/für uns", "texts")
-REQUIREMENT = "sms-campaign-runner @ git+https://git.example.com/acme/runner.git@" + "0123456789" * 4
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -111,6 +111,9 @@ def _run(said: bytes, streams: list[int]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    # Those of this process may be files, and these are pipes.
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  open while the process is
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115  as above
     sys.argv, folder, environment = json.loads(said)
     os.chdir(folder)
     os.environ.clear()

@@ -25,9 +25,9 @@ from runner.workflow.review.publishing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from runner.view.blocks import Block, Cell
+    from runner.view.blocks import Block
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.plan_comment import PlanFindings
 
@@ -38,7 +38,7 @@ def write_comment(findings: PlanFindings) -> CommentText:
     about = "".join(f"{part.strip()}\n\n" for part in (where, *findings.remarks) if part)
     target, problems = findings.target_name, findings.problems
     if findings.failure is not None:
-        return write_failure_text(findings.failure, target, about, problems)
+        return write_failure_text(findings.failure, target, about)
     problems = problems or Problems()
     if findings.texted is not None:
         return _write_keyless(findings, problems, about)
@@ -59,10 +59,8 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         for text in item.plan.refusals
     ]
     title = "Campaign plan: stopped by a limit" if refusals else "Campaign plan"
-    if left_out:
-        title += ", and not of all campaigns" if refusals else " without some campaigns"
-    blocks: list[Block] = [Sentence(_write_counts(planned, problems), "strong"), _overview(planned)]
-    head = write_heading(title, findings.target_name) + about + write_markdown(blocks, most_rows=MOST_ROWS)
+    counts = Sentence(_write_counts(planned, problems), "strong")
+    head = write_heading(title, findings.target_name) + about + write_markdown([counts])
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
     pieces += [Piece("Stopped", write_markdown([Items(refusals)]), is_open=True)] if refusals else []
     for item in planned:
@@ -100,7 +98,7 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
         "The jobs of pull requests don't have the state key. So it is known here how many people were "
         "texted, and not who of them is among these, or who has opted out: the plan after the merge says it."
     )
-    header = ("campaign", "message", "recipients", "on record as texted", "to send, now or later")
+    header = ("campaign", "message", "people", "texted already", "texts to send, now or later")
     blocks: list[Block] = [Sentence(" · ".join(counts), "strong"), Sentence(note), TableBlock(header, rows)]
     head = write_heading("Campaign plan", findings.target_name) + about
     head += write_markdown(blocks, most_rows=MOST_ROWS)
@@ -114,7 +112,8 @@ def _write_keyless(findings: PlanFindings, problems: Problems, about: str) -> Co
 
 
 def _write_counts(planned: Sequence[PlanResult], problems: Problems) -> str:
-    segments = _sum_segments(planned)
+    messages = (message for item in planned for message in item.plan.messages)
+    segments = write_span(sum_spans(Span(one.segments_min, one.segments_max) for one in messages))
     counts = [
         count_words(len(planned), "campaign"),
         f"{count_words(sum(item.plan.recipients_to_send for item in planned), 'person', 'people')} to text",
@@ -124,29 +123,6 @@ def _write_counts(planned: Sequence[PlanResult], problems: Problems) -> str:
         count_words(problems.warning_count, "warning") if problems.warning_count else "",
     ]
     return " · ".join(filter(None, counts))
-
-
-def _sum_segments(planned: Iterable[PlanResult]) -> str:
-    messages = (message for item in planned for message in item.plan.messages)
-    return write_span(sum_spans(Span(one.segments_min, one.segments_max) for one in messages))
-
-
-def _overview(planned: Sequence[PlanResult]) -> TableBlock:
-    columns = ["campaign", "people to text", "texts", "segments"]
-    rows: list[list[Cell]] = [
-        [
-            item.campaign.name,
-            item.plan.recipients_to_send,
-            sum(message.to_send for message in item.plan.messages),
-            _sum_segments([item]),
-        ]
-        for item in planned
-    ]
-    if any(message.coming for item in planned for message in item.plan.messages):
-        columns += ["others later, at most", "texts later, at most"]
-        for row, item in zip(rows, planned, strict=True):
-            row += [item.plan.recipients_later.most, item.plan.texts_later.most]
-    return TableBlock(columns, rows)
 
 
 def _example_piece(item: PlanResult) -> Piece:

@@ -55,15 +55,17 @@ class PushedRecord:
     refs: tuple[str, ...] = ()
 
 
-def fetch_record(scope: Scope, remote: str) -> Sequence[str]:
+def fetch_record(scope: Scope, remote: str, tips: Mapping[str, str] | None = None) -> Sequence[str]:
     """Bring what state remotes have into the work tree; return the files that changed, from the top.
+
+    `tips` has the commits of their refs, if somebody has just looked.
 
     Raises:
         RunnerError: there is no repository, a remote cannot be reached, or the record cannot be read.
     """
-    clone = _find_clone(scope.environ)
+    clone = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
-    return copies.fetch(copies.list_refs())
+    return copies.fetch(tips or copies.list_refs())
 
 
 def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
@@ -78,7 +80,7 @@ def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
     scope = replace(scope, state_remote=remote)
     state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
-    clone = _find_clone(scope.environ)
+    clone = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
     copies.fetch(clone.list_refs(remote, state.ref.name))
     copies.share(_list_files(clone, scope))
@@ -94,8 +96,8 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
     Raises:
         RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
-    clone = _find_clone(scope.environ)
-    current = clone.read_branch()
+    clone = _find_clone(scope)
+    current = scope.share(Clone.read_branch, clone.read_branch)
     if not is_pushed:
         return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
     branch = branch or _choose_branch(current, scope.environ)
@@ -148,7 +150,11 @@ def _record(
     return PushedRecord(None if failures.is_total else recorded, "", has_files=True, code=code)
 
 
-def _find_clone(environment: Mapping[str, str]) -> Clone:
+def _find_clone(scope: Scope) -> Clone:
+    return scope.share(Clone, lambda: _open_clone(scope.environ))
+
+
+def _open_clone(environment: Mapping[str, str]) -> Clone:
     root = find_work_tree(Path.cwd())
     if root is None:
         raise RunnerError(

@@ -35,7 +35,7 @@ _ADDRESS = re.compile(r"\S*@\S+|(?:https?://|www\.)\S+|\S+\.[a-z]{2,}/\S*", re.I
 _DIGIT = re.compile(r"\d")
 _ENDED = {"failure": "failed", "cancelled": "was cancelled, by a person or after its time limit"}
 _ABOUT_TO_BE_SENT = "about to be sent, and no answer proves whether it was"
-_UNEXPLAINED = "the service lists launches that no record explains"
+_UNEXPLAINED = "the service lists texts that no record explains"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,18 +262,17 @@ def _say_job(name: str, job: FailedJob) -> str:
 def _say_held(count: int, held: HeldPeople) -> str:
     last = " when it was last known" if count > held.recipients else ""
     what = "they may have got a message, and are not texted until a person says"
-    return f"**{count_words(count, 'recipient is', 'recipients are')} held**{last}: {what}"
+    return f"**{count_words(count, 'person is', 'people are')} held**{last}: {what}"
 
 
 def _write_held(sight: Sight, place: IssuePlace) -> str:
-    header = ("campaign", "file", "message", "recipients", "launches", "why")
+    header = ("campaign", "file", "message", "people", "why")
     rows = [
         (
             count.campaign,
             place.files.get(count.campaign, "not in these folders"),
             count.message,
             count.recipients,
-            count.launches,
             _ABOUT_TO_BE_SENT if count.is_explained else _UNEXPLAINED,
         )
         for count in sight.held.counts

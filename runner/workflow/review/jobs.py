@@ -6,6 +6,7 @@ go on, and the job fails at its end.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Protocol
@@ -30,6 +31,7 @@ from runner.workflow.resolve import Word, resolve_launches
 from runner.workflow.review.approving import DeniedError, approve_plan, approve_run
 from runner.workflow.review.issue import keep_issue
 from runner.workflow.review.merged import comment_merged
+from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -260,10 +262,18 @@ class Job:
         Who has answered or opted out, and what a job that was killed has sent, is known to the service; what
         main did not take is on the state remote.
         """
-        self.view.show_fetched(fetch_record(self.scope, _REMOTE))
+        self.view.show_fetched(fetch_record(self.scope, _REMOTE, self._find_tips()))
         # First what a job that was killed has sent: people may have opted out in reply to it.
         self._attempt(lambda: self._settle(self.scope), counts=counts_settling)
         self._attempt(self._reconcile)
+
+    def _find_tips(self) -> Mapping[str, str] | None:
+        """Return the state remote's refs, at which all steps look together; None if there are none."""
+        # Of what cannot be opened, the steps tell.
+        with suppress(RunnerError):
+            state = Workspace.open(self.scope).state
+            return state.ref.tips if state is not None and state.exists() else None
+        return None
 
     def _settle(self, scope: Scope) -> int:
         options = ApplyOptions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from runner.wording import hide_phones
 from runner.workflow.campaigns import InvalidCampaignError, load_campaigns
-from runner.workflow.failures import Failures, find_audience_problems
+from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.differences import find_differences
@@ -27,7 +28,7 @@ from runner.workflow.plans.planning import (
     plan_without_key,
 )
 from runner.workflow.review.publishing import comment, open_repository, publish
-from runner.workflow.review.review import Review, write_unknown
+from runner.workflow.review.review import describe_changes, write_unknown
 from runner.workflow.workspace.folders import name_folder
 from runner.workflow.workspace.workspace import Workspace
 
@@ -111,7 +112,7 @@ def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool)
 def _describe_changes(findings: PlanFindings, remote: str) -> None:
     """Add the pull request's changes to the remarks."""
     try:
-        findings.remarks.append(Review.open(remote, os.environ).describe_changes())
+        findings.remarks.append(describe_changes(remote, os.environ))
     except RunnerError as error:
         what = "what this pull request changes of targets and records"
         findings.remarks.append(write_unknown(what, error))
@@ -202,22 +203,13 @@ def _write_numbers(findings: PlanFindings) -> str:
 
 
 def _explain(findings: PlanFindings, error: RunnerError, scope: Scope) -> None:
-    """Find the reason for a missing plan; jobs without secrets only validate.
-
-    A pull request's job should not have the key of the fingerprints: anybody who may push a branch could
-    take it.
-    """
+    """Find the reason for a missing plan; for the want of secrets a pull request's job doesn't fail."""
     findings.error = error
     problems = Problems()
-    try:
-        loaded = load_campaigns(scope.paths, scope.allowed, problems)
-    except RunnerError:
-        findings.failure = error
-        return
-    for campaign in loaded.campaigns:
-        find_audience_problems(campaign, problems)
-    findings.problems = problems
+    with suppress(RunnerError):
+        load_campaigns(scope.paths, scope.allowed, problems)
     if problems.error_count:
+        findings.problems = problems
         return
     findings.failure = error
     if isinstance(error, MissingKeyError) and is_of_pull_request(os.environ):

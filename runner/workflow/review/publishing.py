@@ -129,18 +129,15 @@ def write_problem_text(problems: Problems, target: str, about: str = "", left_ou
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 
-def write_failure_text(
-    error: RunnerError, target: str, about: str = "", problems: Problems | None = None
-) -> CommentText:
+def write_failure_text(error: RunnerError, target: str, about: str = "") -> CommentText:
     """Return the comment on campaigns that could not be planned because of `error`.
 
-    `target` is empty if unknown; `about` is as for `write_problem_text`; `problems` are no errors.
+    `target` is empty if unknown; `about` is as for `write_problem_text`.
     """
-    valid = "" if problems is None else "The campaigns are valid, but no plan could be made here. "
     reason = escape_markdown(error.message[:1].upper() + error.message[1:])
     hint = f"\n{escape_markdown(error.hint)}\n" if error.hint else ""
-    head = f"{write_heading('Campaigns not planned', target)}{about}{valid}{reason}.\n{hint}"
-    return CommentText(head, () if problems is None else tuple(list_problem_pieces(problems)))
+    head = f"{write_heading('Campaigns not planned', target)}{about}{reason}.\n{hint}"
+    return CommentText(head, ())
 
 
 def write_heading(title: str, target: str) -> str:
@@ -149,20 +146,13 @@ def write_heading(title: str, target: str) -> str:
 
 
 def list_problem_pieces(problems: Problems) -> Iterator[Piece]:
-    """Yield tables of problems: errors unfolded, up to a limit, and the rest counted."""
+    """Yield a table of problems, errors first; of more than a table's rows the rest is counted."""
     errors = [one for one in problems if one.severity == "error"]
-    others = [one for one in problems if one.severity != "error"]
-    words = {"error": problems.error_count, "warning": problems.warning_count, "note": problems.note_count}
-    for start in range(0, len(errors), MOST_ROWS):
-        group = errors[start : start + MOST_ROWS]
-        title = f"Errors {start + 1:,} to {start + len(group):,} of {words['error']:,}"
-        yield Piece(title, write_problem_table(group), is_open=start == 0)
-    if others:
-        title = ", ".join(count_words(words[name], name) for name in ("warning", "note") if words[name])
-        yield Piece(title, write_problem_table(others[:MOST_ROWS]))
-    left = sum(count for _, _, count in problems.omitted()) + max(0, len(others) - MOST_ROWS)
-    if left:
-        yield Piece("More", f"And {count_words(left, 'more problem')} of these kinds.", is_open=True)
+    shown = [*errors, *(one for one in problems if one.severity != "error")][:MOST_ROWS]
+    left = problems.error_count + problems.warning_count + problems.note_count - len(shown)
+    more = f"\nAnd {count_words(left, 'more problem')}.\n" if left else ""
+    if shown:
+        yield Piece("Problems", f"{write_problem_table(shown)}{more}", is_open=bool(errors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +162,6 @@ class IssuePlace:
     URLs are empty if there is none. `files` maps names of campaigns to files.
     """
 
-    repository_url: str = ""
     workflow_url: str = ""
     run_url: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
@@ -185,7 +174,7 @@ class IssuePlace:
         # As in OWNER/NAME/.github/workflows/campaigns-send.yml@refs/heads/main.
         workflow = environment.get("GITHUB_WORKFLOW_REF", "").partition("@")[0].rpartition("/")[2]
         workflow_url = f"{page}/actions/workflows/{workflow}" if page and workflow else ""
-        return cls(page, workflow_url, find_run_url(environment) or "", files or {})
+        return cls(workflow_url, find_run_url(environment) or "", files or {})
 
 
 def say_workflow(place: IssuePlace) -> str:

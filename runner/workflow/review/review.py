@@ -72,40 +72,22 @@ _MOST_LINES = 20
 _ANY_PULL_REQUEST = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
-    """The clone in a pull request's job; `clone` is None outside of a repository."""
+def describe_changes(remote: str, environment: Mapping[str, str]) -> str:
+    """Return Markdown about a pull request's changes beside the plan; empty if there are none.
 
-    clone: Clone | None
-    remote: str
-    environment: Mapping[str, str]
+    git may send the environment's token to GitHub only.
 
-    @classmethod
-    def open(cls, remote: str, environment: Mapping[str, str]) -> Review:
-        """Return the clone of the current folder; git may send the environment's token to GitHub only.
-
-        Raises:
-            GitError: git is missing, or refuses.
-        """
-        root = find_work_tree(Path.cwd())
-        git = None if root is None else Git(root, settings=find_git_settings(environment))
-        return cls(None if git is None or root is None else Clone(git, root), remote, environment)
-
-    def describe_changes(self) -> str:
-        """Return Markdown about the pull request's changes beside the plan; empty if there are none.
-
-        Raises:
-            RunnerError: the changes cannot be read.
-        """
-        if not any(map(self.environment.get, _ANY_PULL_REQUEST)):
-            return ""
-        if self.clone is None:
-            raise RunnerError("the current folder is not in a git repository")
-        base = find_base(self.clone, self.remote, self.environment)
-        if base is None:
-            return ""
-        changes = list_changes(self.clone, base)
-        return _Sections(self.clone, base, changes).write()
+    Raises:
+        RunnerError: the changes cannot be read.
+    """
+    if not any(map(environment.get, _ANY_PULL_REQUEST)):
+        return ""
+    root = find_work_tree(Path.cwd())
+    if root is None:
+        raise RunnerError("the current folder is not in a git repository")
+    clone = Clone(Git(root, settings=find_git_settings(environment)), root)
+    base = find_base(clone, remote, environment)
+    return "" if base is None else _Sections(clone, base, list_changes(clone, base)).write()
 
 
 def write_unknown(what: str, error: RunnerError) -> str:
@@ -157,14 +139,15 @@ class _Sections:
             return how
         try:
             before, after = (
-                _list_launches(self.clone.root, text)
+                _count_texts(self.clone.root, text)
                 for text in (self._read_former(change), self._read(change))
             )
         except LockfileError:
-            return f"{how}, and it **cannot be read**: which launches it has is not known"
-        lost, added = len(before - after), len(after - before)
-        words = f"{how}, with {count_words(added, 'launch', 'launches')} more"
-        return f"{words} and **{count_words(lost, 'launch', 'launches')} less**" if lost else words
+            return f"{how}, and it **cannot be read**: who got texts by it is not known"
+        lost = count_words(sum(before[name] for name in before.keys() - after.keys()), "text")
+        added = count_words(sum(after[name] for name in after.keys() - before.keys()), "text")
+        words = f"{how}, with {added} more"
+        return f"{words} and **{lost} less**" if before.keys() - after.keys() else words
 
     def _read_former(self, change: FileChange) -> str | None:
         return None if change.former is None else self.clone.read(self.base, change.former)
@@ -189,9 +172,11 @@ def _write_section(title: str, lines: Sequence[str], why: str) -> str:
     return f"\n#### {title} ({why})\n{shown}{rest}\n"
 
 
-def _list_launches(root: Path, text: str | None) -> set[str]:
+def _count_texts(root: Path, text: str | None) -> dict[str, int]:
+    """Return the number of texts of each launch in a lockfile."""
     lockfile = None if text is None else parse_lockfile(root, text).lockfile
-    return {launch.project_launch_guid for launch in (lockfile.launches if lockfile else ())}
+    listed = lockfile.launches if lockfile else ()
+    return {launch.project_launch_guid: len(launch.recipients) for launch in listed}
 
 
 def _name(path: str | None) -> str:

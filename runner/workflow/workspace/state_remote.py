@@ -24,7 +24,7 @@ from runner.errors import LockfileError, RunnerError
 from runner.git.command import GitError
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, advise_timeout, hold_lease
 from runner.git.ref_state import STATE_FILE, State, advise_removal, append, dump_state, read_state
-from runner.git.state_ref import Snapshot, StateRef
+from runner.git.state_ref import Snapshot, StateRef, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.engine import find_sqlite_file
 from runner.ledger.files.comparison import unite_files
@@ -192,7 +192,7 @@ class StateRemote:
         if self._is_left_out:
             return set()
         self._read_files()
-        names = self.ref.targets.difference(known)
+        names = set(map(read_target, self.ref.tips)).difference(known)
         refs = {name: StateRef(self.ref.git, self.ref.remote, name) for name in names}
         return {name for name, ref in refs.items() if ref.read().files.keys() - {STATE_FILE}}
 
@@ -346,11 +346,11 @@ class StateRemote:
         Raises:
             GitError: the remote cannot be asked, or its state cannot be read.
         """
-        snapshot = self.ref.read()
-        holder = read_state(self.ref, snapshot).holder
+        files = self._read_files()
+        holder = read_state(self.ref, Snapshot("", files)).holder
         found = [
             (name["campaign"], self._read_reservation(file, blob))
-            for file, blob in sorted(snapshot.files.items())
+            for file, blob in sorted(files.items())
             if (name := _RESERVED.fullmatch(file)) is not None
         ]
         return found, None if holder is None else holder.who
