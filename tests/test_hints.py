@@ -140,7 +140,6 @@ MENDED = [
     ("invalid/value-responses-repeated", "campaign.yaml", '["Sure", "No", "Sure"]', '["Sure", "No"]'),
     ("invalid/recipient-timezone-empty", "campaign.yaml", '    timezone: ""\n', ""),
     ("invalid/variants-analysis-day", "campaign.yaml", "2026-02-30", "2026-02-28"),
-    ("valid/variants-analysis-size", "campaign.yaml", "per_arm: 3", "per_arm: 2"),
     (
         "invalid/variants-arm-repeated",
         "campaign.yaml",

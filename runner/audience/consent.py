@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from runner.audience.findings import MOST_WORDS
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic, Position, Problems
@@ -168,17 +167,12 @@ class ConsentRecord:
     problems: Problems
     findings: Findings
     yes: frozenset[str] = frozenset()
-    _known: dict[str, Reading] = field(default_factory=dict)
 
     def read(self, cells: list[str], line: int) -> RowConsent:
         """Return the consent of one row; report a wrong date."""
         written = None if self.date is None else cells[self.date].strip()
         word = cells[self.source]
-        reading = self._known.get(word)
-        if reading is None:
-            reading = read_word(word, self.yes)
-            if len(self._known) < MOST_WORDS:
-                self._known[word] = reading
+        reading = read_word(word, self.yes)
         self.findings.add_word(word.strip(), reading, line)
         consent = _date_consent(written) if reading == "consent" else NO_CONSENT
         if written and consent.day is None:

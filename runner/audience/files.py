@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 from dataclasses import replace
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.model import FileRecipients
 from runner.errors import write_install_hint
+from runner.source.normalize import suggest
 from runner.source.storage import HIDDEN, is_below, is_file, is_hidden_below, is_readable_below, list_matching
 
 if TYPE_CHECKING:
@@ -77,9 +77,8 @@ def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Di
 
 
 def _missing(source: FileRecipients, written: Path) -> Diagnostic:
-    siblings = [other.name for other in source.path.parent.glob("*.csv")]
-    close = difflib.get_close_matches(source.path.name, siblings, n=1)
-    guess = f": did you mean {written.with_name(close[0])}?" if close else ""
+    siblings = [str(written.with_name(other.name)) for other in source.path.parent.glob("*.csv")]
+    guess = suggest(str(written), siblings, "{}")
     hint = "the path is relative to the campaign file"
     return source.position.problem("csv-not-found", f"there is no file {written}{guess}", hint)
 

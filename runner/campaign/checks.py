@@ -34,7 +34,6 @@ COMMAND_WORDS = frozenset(
 """Replies that carriers act on themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
 `normalize_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
-_ENCODINGS = "utf-8 utf-16 windows-1250 windows-1251 windows-1252 iso-8859-2 gbk shift_jis".split()  # noqa: SIM905
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
 _LONGEST_STEM = 200
 """Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
@@ -160,9 +159,8 @@ def _check_region(source: RecipientSource, document: YamlDocument, path: list[Ke
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     name = source.encoding
     if name is not None and not is_text_encoding(name):
-        words = f"there is no encoding {name!r}{suggest(name.lower(), _ENCODINGS, '{!r}')}"
-        hint = f"one of {', '.join(_ENCODINGS)}, or another name that Python knows"
-        yield document.position(path).problem("encoding-unknown", words, hint)
+        hint = "write utf-8, windows-1252, or another name that Python knows"
+        yield document.position(path).problem("encoding-unknown", f"there is no encoding {name!r}", hint)
 
 
 def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterator[Diagnostic]:
@@ -181,29 +179,18 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
         hint = "take `to` out, or give that message `questions`"
         yield place.problem("after-asks-nothing", words, hint)
     elif message.to != "answered" and not message.complete_existing_sessions and campaign.asks(earlier):
-        queues = campaign.policy.open_session == "queue"
-        words = f"`{message.id}` waits for those who have not ended the survey `{earlier.id}`: " + (
-            "at the service, until that expires, and then leaves at any hour"
-            if queues
-            else "it is sent when that has expired and `runner reconcile` has read so"
+        leaves = ", and then leaves at any hour" if campaign.policy.open_session == "queue" else ""
+        words = (
+            f"`{message.id}` waits until `{earlier.id}` has expired for those who have not ended it{leaves}"
         )
-        hint = "add `complete_existing_sessions: true`, which ends that survey for them"
-        if not campaign.asks(message):
-            hint = f"ask again: {_write_asking(earlier)}"
+        hint = "end that survey with `complete_existing_sessions`, and ask its `questions` again"
         yield place.problem("after-queued", words, hint, "warning")
     elif message.to == "unanswered" and message.complete_existing_sessions and not campaign.asks(message):
         words = (
             f"`{message.id}` ends the survey `{earlier.id}` for those it reminds: they can no longer answer"
         )
-        yield place.problem("after-ends-survey", words, f"ask again: {_write_asking(earlier)}", "warning")
-
-
-def _write_asking(earlier: Message) -> str:
-    """Return how a plain text becomes a message that asks what an earlier one asked."""
-    return (
-        "make its `text` the `introduction`, and write "
-        f"`complete_existing_sessions: true` and the `questions` of `{earlier.id}` beside it"
-    )
+        hint = f"write the `questions` of `{earlier.id}`, with its `text` as the `introduction`"
+        yield place.problem("after-ends-survey", words, hint, "warning")
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

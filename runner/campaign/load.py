@@ -308,17 +308,11 @@ class _Reader:
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
-            policy=self._policy(data.get("policy", {})),
+            policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
             score=data["score"]["question"] if "score" in data else None,
         )
-
-    def _policy(self, item: dict[str, Any]) -> Policy:
-        read = self._read_keys(item)
-        if "frequency_cap" in read:
-            read["frequency_cap"] = FrequencyCap(**self._read_keys(read["frequency_cap"]))
-        return Policy(**read)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
         if "csv" in row:
@@ -394,6 +388,8 @@ class _Reader:
                 read[key] = self._text(item, key)
             elif key == "questions":
                 read[key] = tuple(map(self._question, value))
+            elif key == "frequency_cap":
+                read[key] = FrequencyCap(**self._read_keys(value))
             elif key in _READERS:
                 read[key] = _READERS[key](value)
             elif isinstance(value, list):

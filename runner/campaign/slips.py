@@ -8,7 +8,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.source.diagnostic import Position
-from runner.source.yaml import write_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +60,7 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
             yield place.problem("text-hidden", words, "remove it", "warning")
         if anchor := document.unused.get((scalar.place.line, scalar.place.column)):
             words = f"`&{anchor}` is an anchor to YAML, and no part of this text: no `*{anchor}` repeats it"
-            hint = f"write {_write_line(document, scalar, f'&{anchor} {scalar.value}')}, or leave it out"
-            yield place.problem("yaml-anchor", words, hint)
+            yield place.problem("yaml-anchor", words, "put the whole text in quotes, or leave it out")
 
 
 def _find_hidden(document: YamlDocument) -> Iterator[Diagnostic]:
@@ -116,20 +114,9 @@ def _check_comment(document: YamlDocument, scalar: _Scalar) -> Iterator[Diagnost
         is_text = found is not None and found[1][1:2].strip() != ""
         if found is not None and not rest and (is_text or scalar.is_sent):
             message = "`#` begins a comment to YAML: the rest of this line is no part of the text"
-            whole = f"{scalar.value}{line[found.start() :].rstrip()}"
-            hint = f"write {_write_line(document, scalar, whole)}, or the comment on a line of its own"
+            hint = "put the whole text in quotes, or the comment on a line of its own"
             if scalar.key in _OWN_NAMES:
                 hint = "names have no `#`; a comment has a blank behind it"
             at = Position(document.file, number + 1, start + found.start(1) + 1)
             yield at.problem("yaml-comment", message, hint, "error" if is_text else "warning")
         return
-
-
-def _write_line(document: YamlDocument, scalar: _Scalar, text: str) -> str:
-    """Return a value's line, from its key on, with a text in quotes; a variable's value may be personal."""
-    if scalar.key == "vars":
-        return 'the value in "double quotes"'
-    before = document.lines[scalar.place.line][: scalar.place.column]
-    # In flow style, only what belongs to the value.
-    key = re.search(r"(?:[\w.-]+:|-)\s*$", before)
-    return f"`{key[0].rstrip() + ' ' if key else ''}{write_quoted(text.strip(' '))}`"

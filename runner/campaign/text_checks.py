@@ -102,9 +102,10 @@ class _Checker:
         """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
         if not question.responses or question.responses[0] in self._checked:
             return
-        if not all(self._is_shared(text) for text in question.responses):
+        names = (self._compiler.find_references(text).names for text in question.responses)
+        if not frozenset().union(*names) <= self._campaign.vars.keys():
             return
-        texts = [self._outline(text) for text in question.responses]
+        texts = [self._compiler.outline(text, self._campaign.vars) for text in question.responses]
         if question.scale in SCORED:
             written = [text.source for text in question.responses]
             problem = find_scale_problem(question.scale, texts, question.values, written)
@@ -153,17 +154,6 @@ class _Checker:
                     hint = f"write {{{{ {found.name} }}}}{'' if found.is_sure else ' if it is to be one'}"
                     problem = template_diagnostic("template-foreign", words, text, line, hint=hint)
                     yield problem if found.is_sure else replace(problem, severity="warning")
-
-    def _is_shared(self, text: TemplateText) -> bool:
-        """Return whether a text reads the same for everybody."""
-        return (
-            "{" not in text.source or self._compiler.find_references(text).names <= self._campaign.vars.keys()
-        )
-
-    def _outline(self, text: TemplateText) -> str:
-        return (
-            self._compiler.outline(text, self._campaign.vars) if "{" in text.source else text.source.strip()
-        )
 
     def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
         if "{" not in text.source or text in self._seen:

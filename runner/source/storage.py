@@ -23,10 +23,6 @@ _STAMPS = ("ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "upd
 """Attributes by which file systems show that a file has changed; the first one present is used."""
 
 
-class MissingLibraryError(OSError):
-    """A location needs a library that is not installed."""
-
-
 def is_url(location: str) -> bool:
     """Return whether a location is a URL."""
     return "://" in location
@@ -119,7 +115,7 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
         yield url_to_fs(url)
     except ImportError as error:
         words = str(error) if error.name != "fsspec" else "Install fsspec"
-        raise MissingLibraryError(0, words) from None
+        raise OSError(0, words) from None
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  each file system has errors of its own

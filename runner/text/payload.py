@@ -291,17 +291,12 @@ class RowReporter:
                     )
                 )
             else:
-                diagnostic = self._unknown(recipient, name, names, needed_by)
+                entry = self._campaign.recipients[source]
+                where = f"for the recipient in line {recipient.line}"
+                if isinstance(entry, FileRecipients):
+                    where = f"in {entry.path.name}"
+                diagnostic = describe_unknown(name, names, where, needed_by)
                 self._say_once(diagnostic, recipient, diagnostic)
-
-    def _unknown(self, recipient: Recipient, name: str, names: list[str], text: TemplateText) -> Diagnostic:
-        source = self._campaign.recipients[recipient.source]
-        where = (
-            f"in {source.path.name}"
-            if isinstance(source, FileRecipients)
-            else f"for the recipient in line {recipient.line}"
-        )
-        return describe_unknown(name, names, where, text)
 
     def _say_once(self, key: Diagnostic, recipient: Recipient | None, words: Diagnostic) -> None:
         if key not in self.said:

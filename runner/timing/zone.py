@@ -33,19 +33,12 @@ _NORTH_AMERICA = "1"
 _THE_WORLD = "001"
 _EXCHANGE = len("1850234")
 """Digits of a prefix in North America that goes down to the exchange."""
-_MISLEADING = {
-    "EST": "America/New_York",
-    "MST": "America/Denver",
-    "HST": "Pacific/Honolulu",
-    "CST": "America/Chicago",
-    "PST": "America/Los_Angeles",
-    "CET": "Europe/Paris",
-    "EET": "Europe/Athens",
-    "MET": "Europe/Berlin",
-    "WET": "Europe/Lisbon",
-    "BST": "Europe/London",
-    "IST": "Asia/Kolkata",
-}
+_COMMON = (
+    "EST=America/New_York CST=America/Chicago MST=America/Denver PST=America/Los_Angeles "
+    "HST=Pacific/Honolulu CET=Europe/Paris EET=Europe/Athens MET=Europe/Berlin WET=Europe/Lisbon "
+    "BST=Europe/London IST=Asia/Kolkata"
+)
+_MISLEADING = dict(pair.split("=") for pair in _COMMON.split())
 """Abbreviations: several zones' names for their time, and some without summer time in the database."""
 _OFFSET = re.compile(r"(?:Etc/)?(?:GMT|UTC)? ?[+-]\d{1,2}(?::?\d\d)?", re.IGNORECASE)
 """`Etc/GMT+5`, too: it is a name, of the zone five hours *behind* UTC, which few who write it mean."""
@@ -187,16 +180,11 @@ def _list_zones() -> frozenset[str]:
 
 def _find_similar(name: str) -> str | None:
     wanted = name.replace(" ", "_").casefold()
-    whole = {zone.casefold(): zone for zone in sorted(_list_zones())}
     # Places before aliases such as `US/Eastern`: the first name of a city is the one to suggest.
-    cities = {zone.rpartition("/")[2].casefold(): zone for zone in sorted(_list_zones(), reverse=True)}
-    for names in (whole, cities):
-        if wanted in names:
-            return names[wanted]
-    for names in (whole, cities):
-        if close := difflib.get_close_matches(wanted, names, n=1, cutoff=0.8):
-            return names[close[0]]
-    return None
+    known = {zone.rpartition("/")[2].casefold(): zone for zone in sorted(_list_zones(), reverse=True)}
+    known |= {zone.casefold(): zone for zone in _list_zones()}
+    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.8)
+    return known[close[0]] if close else None
 
 
 @cache

@@ -251,6 +251,10 @@ class ReportResult:
         """Return the report as in `schemas/report.schema.json`."""
         return describe_report(self.report).to_dict()
 
+    def __str__(self) -> str:
+        """Return the report as Markdown, for `print`."""
+        return self.write()
+
     def _repr_html_(self) -> str:
         """Return the whole page in a frame, for notebooks."""
         return embed_page(self.write("html"))
@@ -312,6 +316,10 @@ class ProjectReport:
             count = count_words(len(self.reports), "report")
             raise UsageError(f"there are {count}: each has a document of its own", hint="iterate over them")
         return self.reports[0]
+
+    def __str__(self) -> str:
+        """Return the reports as Markdown, for `print`."""
+        return "\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
         """Return the reports as HTML for notebooks."""
