@@ -31,6 +31,7 @@ from runner.workflow.scope import Scope
 from runner.workflow.status import StatusResult, find_project_status
 from runner.workflow.validate import Validation, validate_campaigns
 from runner.workflow.who import find_person
+from runner.workflow.workspace.folders import simulate_answers
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ class Project:
             response_rate: share of people who reply at all, from 0 to 1.
         """
         _check_number("response_rate", response_rate, 0, 1)
-        return Workspace.open(self.scope).simulate_answers(seed=seed, response_rate=response_rate)
+        return simulate_answers(Workspace.open(self.scope).target, seed=seed, response_rate=response_rate)
 
     def _observed(self) -> AbstractContextManager[None]:
         return nullcontext() if self.observer is None else observing(self.observer)

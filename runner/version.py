@@ -14,7 +14,6 @@ RESERVATION_VERSION = 2
 STATE_VERSION = 2
 """Of the holder's file on a state remote; older programs write 1."""
 SUPPRESSIONS_VERSION = 2
-APPROVALS_VERSION = 1
 
 
 _PACKAGES = ("click", "duckdb", "jinja2", "jsonschema", "requests", "SQLAlchemy", "psycopg", "distributed")

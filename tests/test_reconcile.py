@@ -24,9 +24,8 @@ from runner.ledger.results.reconciled import read_totals
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.results.sendings import count_answered
 from runner.ledger.target_key import TargetSecret
-from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.campaign import ReconcileSummary, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
-from runner.reconcile.summary import ReconcileSummary
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 from runner.sandbox.web.server import running_service
@@ -150,7 +149,6 @@ def test_results_come_into_the_ledger(survey: Survey) -> None:
         results=3,
         new_results=3,
         expected_results=3,
-        partly_known={},
         forgotten_results=0,
         opted_out=0,
         doubtful=0,
@@ -539,7 +537,6 @@ def test_the_command_warns_of_counts_that_differ(sent: Path, capsys: pytest.Capt
             "results": 1,
             "new_results": 0,
             "expected_results": 0,
-            "partly_known": [],
             "forgotten_results": 0,
             "opted_out": 0,
             "doubtful": 0,

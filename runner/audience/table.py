@@ -108,13 +108,6 @@ class Table:
         return Diagnostic("error", "csv-row-width", message, self.file, line, 1, hint, kind)
 
 
-def write_row(*cells: str | int) -> str:
-    """Return a row as a line of CSV."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
-
-
 def normalize_name(name: str) -> str:
     """Return a column's name for comparison, by its letters and digits alone.
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 import time
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +20,7 @@ from runner.workflow.observer import Observer, Progress
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from runner.document import Document
     from runner.errors import RunnerError
@@ -147,24 +147,6 @@ class _Lines:
             say(f"{self._title}: {self._done:,}{of}")
 
 
-@contextmanager
-def _show_bar(title: str, total: int | None) -> Iterator[Progress]:
-    # Imported here: only commands with progress on a terminal pay for it.
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=total)
-
-        class _Bar:
-            def advance(self, steps: int) -> None:
-                progress.advance(task, steps)
-
-        yield _Bar()
-
-
 class ConsoleObserver(Observer):
     """An observer of use cases that writes to standard error."""
 
@@ -196,9 +178,7 @@ class ConsoleObserver(Observer):
         say(words, hint=error.hint, label="Left out:")
 
     def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
-        """Show a bar on a terminal, plain lines elsewhere."""
-        if sys.stderr.isatty():
-            return _show_bar(title, total)
+        """Write a line now and then."""
         return nullcontext(_Lines(title, total))
 
     def watch_for_stop(self, stop: threading.Event) -> AbstractContextManager[None]:

@@ -59,7 +59,6 @@ GROUPS = {
         "explain": "Explain the code of a problem by an example.",
         "law": "Print the known legal sending hours with their sources.",
         "schema": "Print one of the program's JSON Schemas.",
-        "completion": "Print a script that completes commands in a shell.",
     },
 }
 """Commands with their help, in groups: here, so that `--help` imports none of them."""

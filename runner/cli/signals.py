@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-    Handler = Callable[[int, FrameType | None], None]
-
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
 _STOPPING = "Stopping: waiting for the sends in flight. A second interrupt stops at once."
@@ -28,31 +26,24 @@ def raise_on_signals() -> Iterator[None]:
 
     A process that ends at once loses nothing: an intent without an outcome counts as unknown.
     """
-    is_ending = False
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        nonlocal is_ending
-        if is_ending:
-            os._exit(InterruptedRunError.exit_code)
-        is_ending = True
-        raise KeyboardInterrupt
-
-    with _handling_signals(handle):
+    with _handling_signals(_raise):
         yield
+
+
+def _raise() -> None:
+    raise KeyboardInterrupt
 
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     """Let SIGINT and SIGTERM set `stop`, and a second one end the process, as `raise_on_signals` does."""
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(InterruptedRunError.exit_code)
+    def act() -> None:
         stop.set()
         # Not through the stream: the signal may have come amid a write to it, which cannot be begun twice.
         os.write(_STDERR, f"{_STOPPING}\n".encode())
 
-    with _handling_signals(handle):
+    with _handling_signals(act):
         yield
 
 
@@ -70,7 +61,17 @@ def show_interrupt() -> int:
 
 
 @contextmanager
-def _handling_signals(handle: Handler) -> Iterator[None]:
+def _handling_signals(act: Callable[[], None]) -> Iterator[None]:
+    """Have the first signal act, and the second one end the process."""
+    is_ending = False
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if is_ending:
+            os._exit(InterruptedRunError.exit_code)
+        is_ending = True
+        act()
+
     before = {number: signal.signal(number, handle) for number in _NUMBERS}
     try:
         yield

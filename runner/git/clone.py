@@ -6,11 +6,7 @@ names its first parent, which can then be fetched.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,11 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-PATIENCE_S = 300.0
-"""Longest wait for another command that works in the same clone, in seconds."""
-_POLL_S = 0.1
-
-
 @dataclass(frozen=True, slots=True)
 class Clone:
     """A work tree and its repository. `git` runs at the top, `root`; `objects` reads what is committed."""
@@ -38,29 +29,6 @@ class Clone:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "objects", ObjectReader(self.git, is_filtered=True))
-
-    @contextmanager
-    def hold(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
-        """Keep other commands that change work tree, index or branch out while the block lasts.
-
-        The end of the process frees the lock. Linked work trees don't exclude each other.
-
-        Raises:
-            GitError: another command is at work after `patience_s` seconds.
-        """
-        descriptor = os.open(self.root, os.O_RDONLY)
-        try:
-            deadline = time.monotonic() + patience_s
-            while not _try_lock(descriptor):
-                if time.monotonic() >= deadline:
-                    raise GitError(
-                        f"another `runner ci record` has been at work in {self.root} for {patience_s:g} s",
-                        hint="wait until it has ended, or end it, then run the same command again",
-                    )
-                time.sleep(_POLL_S)
-            yield
-        finally:
-            os.close(descriptor)
 
     def fetch(self, remote: str, branch: str) -> str | None:
         """Fetch a branch and return its tip; None if the remote has no such branch.
@@ -116,21 +84,14 @@ class Clone:
         return None if answer.status else answer.output.strip()
 
     def read(self, commit: str, path: str) -> str | None:
-        """Return the text of a file in a commit, as it is in a work tree; None if it is not there."""
+        """Return the text of a file in a commit, as `read_text` would; None if it is not there."""
         blob = self.objects.find(commit, path)
-        return None if blob is None else self.objects.load(blob, path)
+        text = None if blob is None else self.objects.load(blob, path)
+        return None if text is None else text.replace("\r\n", "\n")
 
     def list_files(self, commit: str, endings: tuple[str, ...]) -> dict[str, str]:
         """Return the blobs of a commit's files with these endings, by path."""
         return self.objects.list_files(commit, endings)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def read_text(file: Path) -> str:

@@ -191,13 +191,7 @@ def find_work_tree(folder: Path) -> Path | None:
     """
     answer = Git(folder).ask("rev-parse", "--show-toplevel")
     if answer.status == 0:
-        root = Path(answer.output.removesuffix("\n"))
-        if not os.path.isdir(root):  # noqa: PTH112  Path.is_dir raises on an invalid name
-            raise GitError(
-                "`git rev-parse` did not answer with a folder",
-                hint="see that nothing else writes to git's output: a wrapper, or a library in LD_PRELOAD",
-            )
-        return root
+        return Path(answer.output.removesuffix("\n"))
     if "not a git repository" in answer.complaint:
         return None
     raise _explain(answer, "rev-parse")
@@ -225,9 +219,11 @@ def _hide_in_address(address: str) -> str:
     return _QUERY.sub("?…", shown)
 
 
-_REFUSED = re.compile(r"^!\t[^\t]*\t\[(?P<by>remote rejected|rejected)\] \((?P<why>.*)\)$", re.MULTILINE)
-_RACES = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
-"""A server's messages about a push that collided with another."""
+_REFUSED = re.compile(r"^!\t[^\t]*\t(?:\[(?P<by>[^]]*)\] )?\((?P<why>.*)\)$", re.MULTILINE)
+_RACES = re.compile(
+    r"stale info|cannot lock ref|failed to update ref|incorrect old value|reference already exists"
+)
+"""Messages about a push that collided with another."""
 _IN_THE_WAY = re.compile(r"'(?P<ref>refs/[^']+)' exists; cannot create")
 
 
@@ -236,43 +232,57 @@ class PushAnswer:
     """A remote's answer to a push.
 
     Attributes:
-        is_accepted: the branch has the commit.
-        is_overtaken: the branch has moved on: a commit on its new tip may be accepted.
+        is_accepted: the ref has the commit.
+        is_overtaken: the ref has moved on: a commit on its new tip may be accepted.
+        is_refused: the remote was reached, and does not take it.
         reason: the refusal in git's words.
+        obstacle: the ref that keeps the remote from making this one: beside `refs/runner` there can be no
+            `refs/runner/live`, since git keeps refs as files.
     """
 
     is_accepted: bool
     is_overtaken: bool = False
+    is_refused: bool = False
     reason: str = ""
+    obstacle: str | None = None
 
 
-def push_commit(git: Git, remote: str, commit: str, branch: str) -> PushAnswer:
-    """Push a commit to a branch of a remote, which is created if it is missing; overwrite nothing."""
-    answer = git.ask("push", "--porcelain", "--", remote, f"{commit}:refs/heads/{branch}")
+def push_commit(git: Git, remote: str, commit: str, ref: str, *options: str) -> PushAnswer:
+    """Push a commit to a ref of a remote, which is created if it is missing; overwrite nothing."""
+    answer = git.ask(
+        "push",
+        "--porcelain",
+        # The user's push settings and hooks are meant for their own work.
+        "--no-verify",
+        "--no-follow-tags",
+        "--no-signed",
+        "--recurse-submodules=no",
+        *options,
+        "--",
+        remote,
+        f"{commit}:{ref}",
+    )
     if answer.status == 0:
         return PushAnswer(is_accepted=True)
     refused = _REFUSED.search(answer.output)
     if refused is None:
         return PushAnswer(is_accepted=False, reason=answer.reason)
-    why = refused["why"]
+    why, found = refused["why"], _IN_THE_WAY.search(answer.complaint)
     # git itself rejects commits that don't follow the tip; servers reject by rule, or because of a race.
-    is_overtaken = refused["by"] == "rejected" or any(word in why for word in _RACES)
-    reason = explain_refusal(why, answer.complaint)
-    return PushAnswer(is_accepted=False, is_overtaken=is_overtaken, reason=reason)
+    is_overtaken = refused["by"] == "rejected" or _RACES.search(f"{why} {answer.complaint}") is not None
+    reason = _explain_refusal(why, answer.complaint)
+    return PushAnswer(
+        is_accepted=False,
+        is_overtaken=is_overtaken,
+        is_refused=True,
+        reason=reason,
+        obstacle=found["ref"] if found else None,
+    )
 
 
-def explain_refusal(refusal: str, complaint: str) -> str:
+def _explain_refusal(refusal: str, complaint: str) -> str:
     """Return the reason for a refused push, with the message of the remote's hook."""
     lines = (line.removeprefix("remote:").strip() for line in complaint.splitlines() if "remote:" in line[:7])
     # What repeats the refusal is git's own line on the remote.
     said = [line.removeprefix("error:").strip() for line in lines if line and refusal not in line]
     return f"{refusal} ({' '.join(said)})" if said else refusal
-
-
-def find_obstacle(answer: GitAnswer) -> str | None:
-    """Return the ref of a remote that kept a push from creating one; None if there was none.
-
-    Git keeps refs as files: beside a ref `refs/runner` there can be no `refs/runner/live`.
-    """
-    found = _IN_THE_WAY.search(answer.complaint)
-    return found["ref"] if found else None

@@ -52,14 +52,12 @@ class GitLeaseTerms:
         renew_s: age at which it is renewed.
         margin_s: time that must be left for a request to be sent.
         poll_s: interval at which other runs look at it, and a failed renewal is repeated.
-        most_commits: how many moves of the ref, about, its history has from runs that change nothing.
     """
 
     lease_s: float
     renew_s: float
     margin_s: float
     poll_s: float
-    most_commits: int = 100
 
     @classmethod
     def lasting(cls, lease_s: float) -> Self:
@@ -109,8 +107,6 @@ class Lease:
         self.turn = threading.RLock()
         self._snapshot = Snapshot()
         self._moves = 0
-        self._found: Mapping[str, str] = {}
-        self._taken_at = 0
         # The files of the ref's last known commit, and of each commit that this run has tried to put there.
         self._known: Mapping[str, str] = {}
         self._tried: dict[str, Mapping[str, str]] = {}
@@ -131,9 +127,6 @@ class Lease:
             GitError: the ref cannot be moved.
         """
         self._snapshot, self._moves, self._known = snapshot, state.moves, snapshot.files
-        self._taken_at = state.moves
-        # Data that a dead run has removed is still in the history.
-        self._found = {} if state.holder is not None else _leave_out_state(snapshot.files)
         self._move(snapshot.files)
 
     def write(self, files: Mapping[str, str]) -> None:
@@ -159,7 +152,7 @@ class Lease:
             self._snapshot = Snapshot(self._snapshot.commit, files)
 
     def release(self) -> None:
-        """Free the ref if this run still holds it; drop its history if files have changed.
+        """Free the ref if this run still holds it, without its history.
 
         Raises:
             GitError: the ref cannot be moved; the lease ends all the same.
@@ -249,22 +242,13 @@ class Lease:
         self._known, self._snapshot = there, Snapshot(commit, united)
         return united
 
-    def _choose_parent(self, *, is_held: bool) -> str | None:
-        commit = self._snapshot.commit
-        if is_held or commit is None:
-            return commit
-        is_changed = _leave_out_state(self.files) != self._found
-        # The history of runs that change nothing ends with each hundredth move or so.
-        most = self._terms.most_commits
-        is_long = self._moves // most != self._taken_at // most
-        return None if is_changed or is_long else commit
-
     def _move(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
         began_at = self._clocks.steady()
         holder = Holder(self._who, self._run, self._terms.lease_s)
         text = dump_state(State(holder if is_held else None, self._moves + 1))
         written = {**files, STATE_FILE: self.ref.store(text)}
-        commit = self.ref.compose(written, self._choose_parent(is_held=is_held))
+        # What was removed is not to stay in the history of a free ref.
+        commit = self.ref.compose(written, self._snapshot.commit if is_held else None)
         self._tried[commit] = written
         self._moves += 1
         self.ref.swap(self._snapshot.commit, commit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import select
@@ -23,6 +24,7 @@ _IDENTITY = "runner <runner@localhost>"
 """An identity for commits on CI machines, where git knows no user."""
 _FOLDER = b"40000"
 _SUBMODULE = b"160000"
+_SHA256_DIGITS = 64
 
 
 class GitObject(NamedTuple):
@@ -164,6 +166,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             stream.close()
 
 
+def name_blob(text: str, like: str) -> str:
+    """Return the blob of a text in a repository that names another object like this."""
+    data = text.encode()
+    format_ = "sha256" if len(like) == _SHA256_DIGITS else "sha1"
+    return hashlib.new(format_, b"blob %d\0" % len(data) + data).hexdigest()
+
+
 def write_commit(
     git: Git,
     files: Mapping[str, str],
@@ -171,6 +180,7 @@ def write_commit(
     texts: Sequence[str] = (),
     message: str = "",
     *,
+    author: str = _IDENTITY,
     is_whole: bool = False,
 ) -> str:
     """Write a commit, and new blobs (`texts`), which no ref leads to; return it.
@@ -180,7 +190,8 @@ def write_commit(
         files: blobs by path.
         parent: the commit that it comes after; None for none.
         texts: of the blobs that the repository lacks.
-        message: of the commit, whose author is no person.
+        message: of the commit.
+        author: name and address.
         is_whole: have no other files than these; otherwise those of the parent stay.
 
     Raises:
@@ -188,7 +199,7 @@ def write_commit(
     """
     draft = f"refs/runner-draft/{secrets.token_hex(8)}"
     lines = [f"blob\ndata {len(text.encode())}\n{text}" for text in texts]
-    lines.append(f"commit {draft}\nmark :1\ncommitter {_IDENTITY} now\ndata {len(message)}\n{message}")
+    lines.append(f"commit {draft}\nmark :1\ncommitter {author} now\ndata {len(message.encode())}\n{message}")
     lines += [f"from {parent}"] if parent is not None else []
     lines += ["deleteall"] if is_whole else []
     lines += [f"M 100644 {blob} {_quote(name)}" for name, blob in sorted(files.items())]

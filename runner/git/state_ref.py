@@ -9,21 +9,12 @@ move it at once one fails, and is told.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 from urllib.parse import unquote
 
-from runner.git.command import (
-    Git,
-    GitError,
-    UnreachableError,
-    explain_refusal,
-    find_obstacle,
-    hide_credentials,
-)
-from runner.git.objects import ObjectReader, write_commit
+from runner.git.command import Git, GitError, UnreachableError, hide_credentials, push_commit
+from runner.git.objects import ObjectReader, name_blob, write_commit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,11 +23,7 @@ if TYPE_CHECKING:
 NAMESPACE = "refs/runner"
 TIMEOUT_S = 60.0
 """Time limit of one git command, in seconds: less than a lease lasts."""
-_SHA256_DIGITS = 64
 _TRIES = 5
-_REJECTION = re.compile(r"^!\t[^\t]*\t(?:\[[^]]*\] )?\((?P<reason>.*)\)$", re.MULTILINE)
-_RACE = re.compile(r"stale info|cannot lock ref|failed to update ref|incorrect old value|fetch first")
-"""Git's messages when another machine moves the ref at the same moment."""
 
 
 class StateRefError(GitError):
@@ -100,8 +87,8 @@ class StateRef:
         self.objects = objects or ObjectReader(git)
         self.head: str | None = None
         self.targets: frozenset[str] = frozenset()
-        # By what the repository names its objects: `sha1` or `sha256`.
-        self._format: str | None = None
+        # An object of the repository: others are named as it is.
+        self._like: str | None = None
         self._listed: dict[str, dict[str, str]] = {}
         self._texts: dict[str, str] = {}
         # Texts that no commit has yet, by the blobs that they will be.
@@ -168,7 +155,7 @@ class StateRef:
         Raises:
             GitError: the remote cannot be asked.
         """
-        self._format = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
+        self._like = commit
         if commit not in self._listed and not self._load_all(commit):
             answer = self.git.fetch(self.remote, self.name)
             if answer.status and self.find() == commit:
@@ -202,10 +189,9 @@ class StateRef:
         Raises:
             GitError: the repository does not tell how it names its objects.
         """
-        data = text.encode()
-        if self._format is None:
-            self._format = self.git.run("rev-parse", "--show-object-format")
-        blob = hashlib.new(self._format, b"blob %d\0" % len(data) + data).hexdigest()
+        if self._like is None:
+            self._like = self.git.run("hash-object", "--stdin")
+        blob = name_blob(text, self._like)
         self._texts[blob] = self._waiting[blob] = text
         return blob
 
@@ -231,36 +217,26 @@ class StateRef:
             RefMovedError: it was not at `old`.
             GitError: it has not moved, or nobody knows.
         """
-        answer = self.git.ask(
-            "push",
-            "--porcelain",
-            # The user's push settings and hooks are meant for branches.
-            "--no-verify",
-            "--no-follow-tags",
-            "--no-signed",
-            "--recurse-submodules=no",
-            f"--force-with-lease={self.name}:{old or ''}",
-            self.remote,
-            f"{new}:{self.name}",
-        )
-        if not answer.status:
+        lease = f"--force-with-lease={self.name}:{old or ''}"
+        answer = push_commit(self.git, self.remote, new, self.name, lease)
+        if answer.is_accepted:
             return
         found = self.find()
         if found == new:
             return
-        if (obstacle := find_obstacle(answer)) is not None:
+        if answer.obstacle is not None:
             raise StateRefError(
-                f"{self.name} cannot be made on the git remote {self.remote}: {obstacle} is in its way",
-                hint=f"remove that one, which runner has not made: git push {self.remote} -d {obstacle}",
+                f"{self.name} cannot be made on the git remote {self.remote}: {answer.obstacle} is in its "
+                "way",
+                hint="remove that one, which runner has not made: "
+                f"git push {self.remote} -d {answer.obstacle}",
             )
-        rejection = _REJECTION.search(answer.output)
-        if found != old or (rejection and _RACE.search(f"{rejection['reason']} {answer.complaint}")):
+        if found != old or answer.is_overtaken:
             raise RefMovedError(f"{self} was moved by another run", found)
-        if rejection is None:
+        if not answer.is_refused:
             raise self._unusable(answer.reason)
-        reason = explain_refusal(rejection["reason"], answer.complaint)
         raise StateRefError(
-            f"the git remote {self.remote} refuses to move {self.name}: {reason}",
+            f"the git remote {self.remote} refuses to move {self.name}: {answer.reason}",
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
         )
 

@@ -13,6 +13,7 @@ LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unex
 the service lists it, and no record says whose it is."""
 Fingerprint = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{20}$")]
 SUPPRESSIONS_SUFFIX = ".suppressions.json"
+APPROVALS_SUFFIX = ".approvals.json"
 """The ending of files of suppressions, after the target's name."""
 ENDED = "COMPLETE"
 """The status of a session that has ended."""

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError
 from runner.git.command import GitError
-from runner.ledger.fingerprint import TargetKey
-from runner.plan.approval import (
-    ENDING,
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import (
     Amount,
     ApprovalRequest,
-    add_approvals,
-    find_gap,
-    find_latest,
+    dump_book,
     read_approvals,
-    seal_plan,
-    unite_approvals,
+    settle,
 )
+from runner.ledger.fingerprint import TargetKey
+from runner.ledger.model import APPROVALS_SUFFIX
+from runner.plan.approval import find_gap, find_latest, seal_plan
 from runner.plan.digest import digest_reviewed
 from runner.plan.documents import AskedApproval
 from runner.service.target import describe_destination
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.model import Campaign
-    from runner.plan.approval import Approval
+    from runner.ledger.files.suppressions import Approval
     from runner.plan.documents import ApprovalStatus, PlanDocument, PlannedCampaign
     from runner.service.target import Target
     from runner.workflow.failures import Failures
@@ -97,7 +96,7 @@ class ApprovalStore:
 
     def find_file(self, campaign: Campaign) -> Path:
         """Return the file with a campaign's approvals."""
-        return include_folder(campaign) / f"{self.target.name}{ENDING}"
+        return include_folder(campaign) / f"{self.target.name}{APPROVALS_SUFFIX}"
 
     def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
         """Return the coverages of plans, in their order.
@@ -142,11 +141,16 @@ class ApprovalStore:
             RunnerError: it cannot be read.
         """
         if file not in self._read:
-            found = read_approvals(self._read_text(file), key)
-            if found.doubtful:
-                lines = count_words(found.doubtful, "approval is", "approvals are")
+            shared = ""
+            # Who sends has read the remote; without it, plans are covered by what is known here.
+            with suppress(GitError):
+                shared = "" if self.state is None else self.state.read_text(file.name)
+            there, _ = read_approvals(file, shared, key)
+            here, doubtful = read_approvals(file, _read_text(file), key)
+            if doubtful:
+                lines = count_words(doubtful, "approval is", "approvals are")
                 warn(f"{show_path(file)}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
-            self._read[file] = found.approvals
+            self._read[file] = tuple({one.identity: one for one in (*there, *here)}.values())
         return self._read[file]
 
     def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
@@ -155,20 +159,13 @@ class ApprovalStore:
         Raises:
             RunnerError: it cannot be read or written.
         """
-        text = add_approvals(self._read_text(file), self.target.name, key, approvals)
+        known, _ = read_approvals(file, _read_text(file), key)
+        lines = settle(sign(key, "entry", "", [*known, *approvals]))
         try:
-            save_text(file, text)
+            save_text(file, "".join(dump_book(key.target, key.name, lines)))
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)
-
-    def _read_text(self, file: Path) -> str:
-        here, there = _read_text(file), ""
-        if self.state is not None:
-            # Without the remote fewer plans are covered.
-            with suppress(GitError):
-                there = self.state.read_text(file.name)
-        return unite_approvals(self.target.name, here, there) if there else here
 
 
 def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:

@@ -8,24 +8,21 @@ from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING
 
-from runner.atomic_write import write_private
-from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
-from runner.audience.table import normalize_name, write_row
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
-from runner.errors import RunnerError
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.failures import find_audience_problems
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -204,32 +201,3 @@ def _check_targets(scope: Scope, problems: Problems) -> None:
             read_targets(file, scope.environ)
         except TargetsProblemError as error:
             problems.extend(error.diagnostics)
-
-
-def write_rejected(file: Path, scope: Scope) -> None:
-    """Write the unreadable rows of all campaigns to a file, for its owner alone.
-
-    Raises:
-        RunnerError: the file cannot be written.
-    """
-    campaigns = load_campaigns(scope.paths, scope.allowed, Problems()).campaigns
-    rows = 0
-
-    def count() -> Iterator[str]:
-        nonlocal rows
-        for rows, line in enumerate(_iterate_lines(campaigns)):  # noqa: B007  the last number is the count
-            yield line
-
-    try:
-        write_private(file, count())
-    except OSError as error:
-        raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
-    if not scope.quiet:
-        note(f"{count_words(rows, 'row')} listed in {file}")
-
-
-def _iterate_lines(campaigns: Sequence[Campaign]) -> Iterator[str]:
-    yield write_row("file", "line", "problem")
-    for campaign in campaigns:
-        for problem in list_invalid(campaign):
-            yield write_row(show_path(problem.file), problem.line, problem.message)

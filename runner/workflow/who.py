@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,6 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from runner.ledger.people.history import RecordedAnswer, RecordedText
     from runner.plan.decisions import Decision
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
@@ -182,7 +182,7 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
 
 
 def _join(
-    planned: Sequence[PersonCampaign], texts: Sequence[RecordedText], answers: Sequence[RecordedAnswer]
+    planned: Sequence[PersonCampaign], texts: Sequence[Any], answers: Sequence[Any]
 ) -> Iterator[PersonCampaign]:
     """Yield campaigns with what is on record of the person, those that are not planned last."""
     known = {one.name: one for one in planned}
@@ -246,12 +246,12 @@ def _describe_decision(message: str, decision: Decision) -> NextText:
     )
 
 
-def _describe_text(text: RecordedText) -> ReceivedText:
-    texts = None if text.definition is None else tuple(_list_texts(text.definition))
+def _describe_text(text: Any) -> ReceivedText:
+    texts = None if text.definition is None else tuple(_list_texts(json.loads(text.definition)))
     return build(ReceivedText, text, texts=texts)
 
 
-def _describe_answer(answer: RecordedAnswer) -> GivenAnswer:
+def _describe_answer(answer: Any) -> GivenAnswer:
     moment = parse_moment(answer.created)
     return build(GivenAnswer, answer, created=format_moment(moment) if moment else answer.created)
 

@@ -187,7 +187,7 @@ def test_a_saved_plan_is_refused_whole(three: Path, run: Run) -> None:
     assert done.stderr.endswith(
         "Left out: campaigns/beat.yaml: 2 errors\n"
         "Error: the plan plan.json is out of date: campaigns/beat.yaml: 2 errors\n"
-        "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+        "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
     )
     assert not (three / "campaigns/alpha.sandbox.lock.json").exists()
 

@@ -9,11 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from runner.github.comments import write_marker
 from runner.github.pull_requests import PlanNumbers, write_numbers
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import dump_book, read_approvals
 from runner.ledger.fingerprint import TargetKey
-from runner.plan.approval import add_approvals, read_approvals
 from runner.plan.digest import digest_json
 from tests.forge.github_server import BOT, Fault, GitHub, running_github
 from tests.repository.free_ref import leave_free_ref
@@ -85,7 +87,7 @@ class Desk:
 
     def read_book(self) -> list[dict[str, Any]]:
         entries: list[dict[str, Any]] = json.loads((self.folder / BOOK).read_text(encoding="utf-8"))[
-            "approvals"
+            "entries"
         ]
         return entries
 
@@ -114,7 +116,7 @@ def test_a_plan_is_sent_once_it_is_approved(desk: Desk, check_json: Callable[[st
     done = desk.approve("--by", "bo", "--by", " ada ")
     assert (done.returncode, done.stdout) == (0, "Approved by ada, bo: pulse.\n")
     (entry,) = desk.read_book()
-    assert entry["messages"] == {"ask": {"recipients": 4, "segments": 1}}
+    assert entry["request"]["messages"] == {"ask": {"recipients": 4, "segments": 1}}
     assert (entry["approved_by"], entry["plan_digest"]) == (["ada", "bo"], outputs["plan-digest"])
     sent = desk.apply()
     assert sent.returncode == 0, sent.stderr
@@ -202,12 +204,12 @@ def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     desk.plan("--limit", "1")
     desk.approve()
     book = desk.folder / BOOK
-    (ahead,) = read_approvals(book.read_text(encoding="utf-8"), SEALS).approvals
-    ahead = ahead.replace(approved_at="2099-01-01T00:00:00.000000Z")
-    book.write_text(add_approvals("", "live", SEALS, [ahead]), encoding="utf-8")
+    (known,), _ = read_approvals(book, book.read_text(encoding="utf-8"), SEALS)
+    ahead = sign(SEALS, "entry", "", [replace(known, at="2099-01-01T00:00:00.000000Z")])
+    book.write_text("".join(dump_book("live", SEALS.name, ahead)), encoding="utf-8")
     desk.plan()
     desk.approve("--by", "bo")
-    assert [one["approved_at"] for one in desk.read_book()] == [
+    assert [one["at"] for one in desk.read_book()] == [
         "2099-01-01T00:00:00.000000Z",
         "2099-01-01T00:00:01.000000Z",
     ]
@@ -249,7 +251,7 @@ def test_follow_ups_are_covered_and_others_are_not(desk: Desk) -> None:
     )
     desk.plan()
     desk.approve()
-    assert {name: one["recipients"] for name, one in desk.read_book()[0]["messages"].items()} == {
+    assert {name: one["recipients"] for name, one in desk.read_book()[0]["request"]["messages"].items()} == {
         "ask": 4,
         "nudge": 4,
     }
@@ -830,7 +832,7 @@ def test_a_forged_approval_names_nobody_in_the_log(desk: Desk) -> None:
     assert read_approvers(desk.folder) == ""
     book.write_text(text, encoding="utf-8")
     done = desk.run("ci", "record", "--no-push", RUNNER_STATE_KEY="")
-    assert done.stdout.startswith("Committed: Record what was approved ("), done.stdout + done.stderr
+    assert done.stdout.startswith("Committed: Record decisions on live ("), done.stdout + done.stderr
     assert read_approvers(desk.folder) == ""
 
 
@@ -851,7 +853,7 @@ def test_approvals_of_two_machines_are_united(desk: Desk, tmp_path: Path) -> Non
     desk.approve("--by", "bo")
     assert desk.run("ci", "record", "--remote", str(remote)).returncode == 0
     text = git(remote, "show", f"main:{BOOK}")
-    assert [one["approved_by"] for one in json.loads(text)["approvals"]] == [["ada"], ["bo"]]
+    assert [one["approved_by"] for one in json.loads(text)["entries"]] == [["ada"], ["bo"]]
     assert first.decode().splitlines()[2].strip() in text
 
 

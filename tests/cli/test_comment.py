@@ -141,15 +141,8 @@ def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None
     assert done.stderr == "Warning: No comment: this is no job of GitHub\n"
 
 
-def test_duplicates_and_overtaken_jobs_are_said(run: Run, folder: Path, github: GitHub) -> None:
-    """What became of other comments, or of this one, is told."""
-    github.add_comment(f"{MARKER}\na")
-    github.add_comment(f"{MARKER}\nb")
-    done = run("ci", "comment", cwd=folder, env=github.job(folder))
-    assert done.stderr.startswith(
-        "Warning: 1 more of this comment were there, as after two jobs at once, and were deleted\n"
-        "Comment edited: http"
-    )
+def test_an_overtaken_job_is_said(run: Run, folder: Path, github: GitHub) -> None:
+    """A job of an earlier commit writes nothing."""
     github.head = "e" * 40
     done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.stderr == (

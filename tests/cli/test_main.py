@@ -166,7 +166,7 @@ def test_version(run_process: Run, tmp_path: Path) -> None:
 
 def test_completion_in_bash(run_process: Run, tmp_path: Path) -> None:
     """In a real bash, `runner re` and Tab offer the commands that begin so."""
-    script = run_process("completion", "bash", cwd=tmp_path).stdout
+    script = run_process(cwd=tmp_path, env={"_RUNNER_COMPLETE": "bash_source"}).stdout
     # Click's script asks for a newer bash than macOS has, on stderr alone: here the function is called by hand.
     typed = 'COMP_WORDS=(runner re); COMP_CWORD=1; _runner_completion runner; echo "${COMPREPLY[@]}"'
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}

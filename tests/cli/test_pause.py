@@ -126,7 +126,7 @@ def test_what_was_approved_goes_out_without_what_was_paused_since(
 @pytest.mark.parametrize(
     ("name", "error"),
     [
-        ("cofee", "there is no campaign 'cofee' in campaigns\n  did you mean coffee?"),
+        ("cofee", "there is no campaign 'cofee' in campaigns\n  known: coffee, tea"),
         ("water", "there is no campaign 'water' in campaigns\n  known: coffee, tea"),
         ("campaigns/water.yaml", "there is no file campaigns/water.yaml"),
     ],

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-NEW_PLAN = "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+NEW_PLAN = "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 
 
 @pytest.fixture
@@ -304,18 +304,6 @@ def test_all_that_leads_elsewhere_is_named(folder: Path, run: Run, service: dict
     assert len(digests) == 2
 
 
-def test_a_forged_place_is_refused(folder: Path, run: Run, service: dict[str, str]) -> None:
-    """A plan that was edited to name the new address is not the one that was reviewed."""
-    saved = save(run, folder, env=service)
-    saved["campaigns"][0]["destination"]["address"] = "https://sms.example.com"
-    forge(folder, saved)
-    refused = run("apply", "--plan", "plan.json", cwd=folder, env=service)
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: the plan plan.json was edited: it doesn't fit its plan digest\n{NEW_PLAN}"
-    )
-
-
 def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
     """A plan that was made without the key cannot be held to with it: this says so, and not that all changed."""
     save(run, folder)
@@ -352,16 +340,4 @@ def test_a_lost_lockfile_is_another_record(folder: Path, run: Run, service: dict
     assert refused.stderr.endswith(
         "Error: the plan plan.json is out of date: pulse: something has been sent, or recorded, "
         f"in the meantime\n{NEW_PLAN}"
-    )
-
-
-def test_a_campaign_that_the_plan_lacks_is_refused(folder: Path, run: Run) -> None:
-    """A plan that names a file in another way than it was written has been tampered with."""
-    saved = save(run, folder)
-    saved["campaigns"][0]["file"] = "campaigns/../campaigns/pulse.yaml"
-    forge(folder, saved)
-    refused = run("apply", "--plan", "plan.json", cwd=folder)
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: the plan plan.json is out of date: pulse: the plan has nothing of it\n{NEW_PLAN}"
     )

@@ -34,7 +34,7 @@ DAYTIME = 'schedule: {timezone: America/New_York, send_between: ["09:00", "20:00
 RULES_WITH_LAW = "policy: {quiet_hours: legal}"
 OUT_OF_DATE = (
     "Error: the plan plan.json is out of date: pulse: {cause}\n"
-    "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+    "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 )
 
 

@@ -68,9 +68,7 @@ def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept:
     decide("optouts", "remove", BOB, "--auto-approve")
     forgotten = run("forget", CY, "--auto-approve", cwd=first, env=env)
     assert forgotten.returncode == 0
-    assert forgotten.stderr == (
-        "Other machines learn of it from refs/runner/live on origin, as soon as it is there.\n"
-    )
+    assert forgotten.stderr == ("Other machines learn of it from refs/runner/live on origin.\n")
     decide("pause", "pulse", "--reason", "wait")
     second = first.parent / "second"
     Git(first.parent).run("clone", "--quiet", "remote.git", "second")
@@ -88,6 +86,17 @@ def test_decisions_reach_a_new_machine_by_any_store(first: Path, run: Run, kept:
     # Rows, opted out, paused, to send.
     assert row[1:5] == ["3", "2", "1", "0"], plan.stdout
     assert not (second / ".runner/ledger.sqlite").exists()
+
+
+def test_a_decision_that_reached_nobody_is_not_said_to_have(first: Path, run: Run) -> None:
+    """The remote takes no push: it is told, and nothing else is claimed."""
+    hook = first.parent / "remote.git/hooks/pre-receive"
+    hook.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    hook.chmod(0o755)
+    done = run("optouts", "add", ADA, cwd=first, env={"RUNNER_STATE_KEY": KEY, "RUNNER_TARGET": "live"})
+    assert done.returncode == 0
+    assert "could not be brought to refs/runner/live on origin" in done.stderr
+    assert "Other machines learn" not in done.stderr
 
 
 def test_a_renamed_target_is_held_by_its_ref(first: Path, run: Run) -> None:

@@ -19,12 +19,10 @@ PROVIDER = "with the service's provider, "
 
 
 TAKES_THEM = "the service refuses to send (HTTP 403) but takes these credentials"
-SUFFICE = f"{TAKES_THEM}: the plan may not suffice, or may not cover sending"
-SETTINGS = f"check the plan and the settings of the account {PROVIDER}{AGAIN}"
 USED_UP = (
     "the service refuses to send (HTTP 403) because its plan is used up: 5,000 of 5,000 renders are used"
 )
-NOT_USED_UP = f"{TAKES_THEM}, and its plan is not used up: 4,990 of 5,000 renders are used"
+NOT_USED_UP = f"{TAKES_THEM}: 4,990 of 5,000 renders are used"
 CHECK_BOTH = (
     "what is sent may need more renders than are left, or the account may not be set up to send: "
     f"check both {PROVIDER}{AGAIN}"
@@ -40,8 +38,8 @@ CHECK_BOTH = (
             f"get more renders from the service's provider, {AGAIN}",
         ),
         ({"renders": {"used": 4990, "max": 5000}}, NOT_USED_UP, CHECK_BOTH),
-        (None, SUFFICE, SETTINGS),
-        ({"renders": {"used": "many"}}, SUFFICE, SETTINGS),
+        (None, TAKES_THEM, CHECK_BOTH),
+        ({"renders": {"used": "many"}}, TAKES_THEM, CHECK_BOTH),
     ],
 )
 def test_good_credentials_point_to_the_plan(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.git.command import Git
 from runner.ledger.fingerprint import TargetKey
+from runner.workflow.workspace.record_remote import POLL_S
 from tests.deliver.conftest import PATIENCE_S, PHONES
 from tests.deliver.machines import REF, Machine, World, assert_everybody_once, hold_from
 
@@ -155,3 +157,23 @@ def test_campaigns_that_only_the_ref_knows_lose_them_too(world: World) -> None:
     assert second.apply().returncode == 0
     assert forget(first)[-1] == EARLIER
     assert len(list_fingerprints(world.show("other.lock.json"))) == 5
+
+
+@pytest.mark.slow
+def test_who_is_to_be_forgotten_during_a_run_gets_no_more_texts(world: World, faulty: FaultyService) -> None:
+    """The run on another machine leaves them out; their data goes once the ref is free."""
+    first, second = world.clone("first"), world.clone("second")
+    hold_from(faulty, 1, {"end": "hold", "accepts": True})
+    with first.applying("--concurrency", "1") as process:
+        faulty.wait_for_requests(1)
+        done = second.run("forget", PHONES[4], "--auto-approve")
+        assert done.returncode == 6, done.stderr
+        assert "is on record as opted out, and gets no more texts." in done.stderr
+        assert '"source":"person"' in world.show("live.suppressions.json")
+        time.sleep(2 * POLL_S)
+        faulty.behave({})
+        faulty.open_gate()
+        process.wait(PATIENCE_S)
+    assert faulty.accepted == dict.fromkeys(PHONES[:4], 1)
+    assert second.run("forget", PHONES[4], "--auto-approve").returncode == 0
+    assert '"source":"forgotten"' in world.show("live.suppressions.json")

@@ -13,7 +13,6 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Outcome, StoredResult, StoredSession
 from runner.ledger.people.forgotten import forget_person
-from runner.ledger.people.history import read_recent
 from runner.ledger.people.opt_outs import (
     add_opt_outs,
     add_replies,
@@ -153,18 +152,6 @@ def test_who_is_let_in_again_stays_in_until_they_are_forgotten_once_more(ledger:
         assert find_suppressed(connection, KEY, [ADA], "forgotten") == {ADA}
 
 
-def test_forgetting_twice_finds_nothing_more(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """The second time there is nothing but the entry, and it stays; so for someone never texted."""
-    deliver(make_record("a", 101))
-    forget(ledger)
-    for phone, replaced in ((ADA, 1), (BOB, 0)):
-        done = forget(ledger, phone)
-        assert (done.campaigns, done.opt_outs) == ((), replaced)
-        assert "5550101" not in repr(done)
-
-
 def test_a_text_that_was_refused_and_sent_again_is_found(
     ledger: Ledger, deliver: Deliver, make_record: MakeRecord
 ) -> None:
@@ -274,17 +261,3 @@ def test_nothing_of_them_is_left_in_the_file(
         assert b"Secret sorrow" not in file.read_bytes()
         # In the table of those who were forgotten, and in its index.
         assert file.read_bytes().count(KEY.fingerprint(ADA).encode()) in (0, 2)
-
-
-def test_a_cap_counts_every_campaign_and_what_may_have_been_sent(
-    ledger: Ledger, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """Each message counts once; refused and older ones don't, launches of unknown outcome do."""
-    deliver(make_record("a", 101, 102))
-    deliver(make_record("b", 101, message="nudge"), state="unknown")
-    deliver(make_record("c", 101, 102, message="bye"), state="rejected")
-    with ledger.reading() as connection:
-        found = read_recent(connection, KEY, "2026-11-20T12:00:00Z")
-        assert [found.count(phone) for phone in (ADA, BOB, "+14155550103")] == [2, 1, 0]
-        assert read_recent(connection, KEY, "2026-11-20T12:00:01Z").count(ADA) == 0
-        assert read_recent(connection, TargetKey.of("test", None), "2026").count(ADA) == 0

@@ -15,10 +15,6 @@ from msgspec.structs import replace
 
 from runner.errors import LockfileError, MissingKeyError, RunnerError, SuppressionsError
 from runner.ledger.files.comparison import (
-    Advance,
-    LockfileDiff,
-    SuppressionGain,
-    find_suppression_gain,
     lacks_lines,
     unite_files,
 )
@@ -440,13 +436,6 @@ def test_damage_is_never_taken_for_an_empty_record(text: str, words: str) -> Non
     )
 
 
-def test_nesting_without_end_is_damage() -> None:
-    """The parser gives up, and says so."""
-    text = write_entries(BOOK_LINES).replace('"at":', f'"at":{"[" * 100_000}', 1)
-    with pytest.raises(SuppressionsError, match=r"suppressions\.json is not JSON \(nested too deeply\)$"):
-        parse_book(BOOK, text, KEY)
-
-
 @given(st.data())
 def test_a_file_that_was_cut_is_refused(data: st.DataObject) -> None:
     """Wherever it ends, it is not read as a shorter record; neither with lines in its middle cut."""
@@ -468,25 +457,6 @@ def test_a_renamed_message_is_merged() -> None:
     assert {one.message for one in found} == {"ask", "opener"}
 
 
-def test_what_came_between_two_versions_is_counted() -> None:
-    """Launches and texts by message; people, not entries; with another key as many as there are more."""
-    before = write_lock([LAUNCH])
-    after = write_lock([LAUNCH, make_launch(2, ("a" * 20,)), make_launch(3, ("a" * 20, "b" * 20))])
-    gain = Advance.read(LOCK, before, after).find_gain(set())
-    assert gain == LockfileDiff("pulse", "live", {"ask": 1, "nudge": 1}, {"ask": 2, "nudge": 1})
-    assert Advance.read(LOCK, None, after).find_gain({"guid-2", "guid-3"}).texts == {"ask": 2}
-    early, late = "2026-12-01T10:00:00.000000Z", "2026-12-02T10:00:00.000000Z"
-    old: list[Entry] = [opt_out(1, "r1", "confirmed", early), PauseLine("pulse", "", "paused", early)]
-    new: list[Entry] = [
-        opt_out(1, "r1", "dismissed", late), opt_out(2, "r2", "confirmed", early), opt_out(2, "r3", "doubtful", early),
-        PauseLine("pulse", "", "resumed", late), PauseLine("coffee", "", "paused", early),
-    ]  # fmt: skip
-    found = find_suppression_gain(BOOK, write_entries(old), write_entries(new))
-    assert found == SuppressionGain("live", 1, 1, ("coffee",), ("pulse",))
-    both = [*old, opt_out(2, "r2", "confirmed", early)]
-    assert find_suppression_gain(BOOK, write_entries(old, PUBLIC), write_entries(both)).opted_out == 1
-
-
 @pytest.mark.parametrize(
     ("ours", "theirs", "winner"),
     [
@@ -504,11 +474,3 @@ def test_the_later_decision_counts(ours: tuple[str, int], theirs: tuple[str, int
         (entry,) = settle(turned)
         assert isinstance(entry, OptOut)
         assert entry.state == winner
-
-
-def test_who_was_forgotten_leaves_one_entry() -> None:
-    """Another machine's earlier entries about them go; replies since they were let in again stay."""
-    early, middle, late = (f"2026-12-0{day}T10:00:00.000000Z" for day in (1, 2, 3))
-    forgotten = opt_out(1, "forgotten", "confirmed", middle)
-    said = [opt_out(1, "r1", "confirmed", early), opt_out(1, "r2", "confirmed", late), forgotten]
-    assert [one.evidence for one in settle(said) if isinstance(one, OptOut)] == ["forgotten", "r2"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,25 +12,23 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
-from runner.ledger.fingerprint import TargetKey
-from runner.plan.approval import (
+from runner.ledger.files.comparison import lacks_lines, unite_files
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import (
     Amount,
     Approval,
     ApprovalRequest,
-    add_approvals,
-    find_gap,
-    lacks_approvals,
+    dump_book,
     read_approvals,
-    seal_plan,
-    unite_approvals,
-    write_canonical,
+    settle,
 )
+from runner.ledger.fingerprint import TargetKey
+from runner.plan.approval import find_gap, seal_plan
 from runner.plan.digest import digest_reviewed
 from runner.source.json_schema import schema_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable
 
     from runner.campaign.model import Campaign
 
@@ -45,6 +44,12 @@ REVIEWED = {"campaign": "c" * 32, "included": "1" * 32, "audience": "a" * 32}
 REQUEST = ApprovalRequest("pulse", "live", PLACE, REVIEWED, {"ask": Amount(100, 2), "nudge": Amount(80, 1)})
 APPROVAL = Approval(REQUEST, "0f" * 16, "2026-11-22T10:00:00Z", ("ada", "bo"), "https://ci.example/42")
 BOTH = ("ask", "nudge")
+FILE = Path("live.approvals.json")
+
+
+def write_file(*approvals: Approval) -> str:
+    """Return the text of a file with these approvals."""
+    return "".join(dump_book("live", KEY.name, settle(sign(KEY, "entry", "", approvals))))
 
 
 def ask_for(recipients: int = 100, segments: int | None = 2, **changes: Any) -> ApprovalRequest:
@@ -97,7 +102,7 @@ def test_each_message_needs_an_approval() -> None:
 def test_only_the_latest_approval_counts() -> None:
     """A text that was edited and edited back is another decision than the first: it needs an approval."""
     edited = ask_for(reviewed={**REVIEWED, "campaign": "d" * 32})
-    later = replace(APPROVAL, request=edited, approved_at="2026-11-23T10:00:00Z")
+    later = replace(APPROVAL, request=edited, at="2026-11-23T10:00:00Z")
     words = "the campaign file has changed since it was approved"
     for approvals in ([APPROVAL, later], [later, APPROVAL]):
         assert find_gap(REQUEST, approvals, BOTH) == words
@@ -106,7 +111,7 @@ def test_only_the_latest_approval_counts() -> None:
 
 def test_an_approval_of_one_message_leaves_the_others_theirs() -> None:
     """A plan of one message alone takes nothing from what was approved of the others."""
-    alone = replace(APPROVAL, request=replace(REQUEST, messages={"nudge": Amount(90, 1)}), approved_at="2027")
+    alone = replace(APPROVAL, request=replace(REQUEST, messages={"nudge": Amount(90, 1)}), at="2027")
     assert (
         find_gap(
             replace(REQUEST, messages={**REQUEST.messages, "nudge": Amount(90, 1)}), [APPROVAL, alone], BOTH
@@ -132,13 +137,8 @@ REQUESTS = st.builds(
 APPROVALS = st.lists(
     st.builds(Approval, REQUESTS, st.just("0f" * 16), MOMENTS, st.just(("ada",))),
     max_size=8,
-    unique_by=lambda one: write_canonical(one.as_json()),
+    unique_by=lambda one: one.identity,
 )
-
-
-def name_all(approvals: Iterable[Approval]) -> set[str]:
-    """Return approvals in a form that is the same for equal ones."""
-    return {write_canonical(one.as_json()) for one in approvals}
 
 
 def is_within(asked: ApprovalRequest, approvals: list[Approval]) -> bool:
@@ -151,7 +151,7 @@ def is_within(asked: ApprovalRequest, approvals: list[Approval]) -> bool:
         ]
         if not own:
             return False
-        latest = max(own, key=lambda one: one.approved_at)
+        latest = max(own, key=lambda one: one.at)
         given = latest.request.messages[message]
         if latest.request.reviewed != asked.reviewed or amount.recipients > given.recipients:
             return False
@@ -165,75 +165,65 @@ def test_what_is_within_is_covered_in_any_order(
     asked: ApprovalRequest, approvals: list[Approval], data: Any
 ) -> None:
     """Files are united in any order, in any groups, twice: the same is covered, and nothing more."""
-    times = [(one.request.campaign, one.approved_at) for one in approvals]
+    times = [(one.request.campaign, one.at) for one in approvals]
     assume(len(set(times)) == len(times))
-    text = ""
+    text = write_file()
     for one in data.draw(st.permutations([*approvals, *approvals[:2]])):
-        other = add_approvals("", "live", KEY, [one])
-        text = (
-            unite_approvals("live", text, other)
-            if data.draw(st.booleans())
-            else unite_approvals("live", other, text)
-        )
-    believed, doubtful = read_approvals(text, KEY)
-    assert (name_all(believed), doubtful) == (name_all(approvals), 0)
+        ours, theirs = data.draw(st.permutations([text, write_file(one)]))
+        text = unite_files(FILE, ours, theirs, lambda: None)
+    believed, doubtful = read_approvals(FILE, text, KEY)
+    assert ({one.identity for one in believed}, doubtful) == ({one.identity for one in approvals}, 0)
     assert (find_gap(asked, believed, asked.messages) is None) == is_within(asked, approvals)
-    if approvals:
-        assert text == add_approvals("", "live", KEY, approvals)
-        assert not lacks_approvals(text, text)
-        assert lacks_approvals(text, add_approvals("", "live", KEY, approvals[1:]))
+    assert text == write_file(*approvals)
+    assert not lacks_lines(FILE, text, text, lambda: None)
+    assert not approvals or lacks_lines(FILE, text, write_file(*approvals[1:]), lambda: None)
 
 
 def test_the_file_is_as_its_schema_says() -> None:
     """One approval is one line, with all that is known of it."""
-    later = replace(APPROVAL, approved_at="2026-11-23T10:00:00Z")
-    text = add_approvals("", "live", KEY, [later, APPROVAL])
+    later = replace(APPROVAL, at="2026-11-23T10:00:00Z")
+    text = write_file(later, APPROVAL)
     Draft202012Validator(json.loads(schema_text("approvals"))).validate(json.loads(text))
-    lines = text.splitlines()
-    assert [line.count("approved_at") for line in lines] == [0, 0, 1, 1, 0, 0, 0, 0]
-    assert lines[2].startswith(
-        '    {"approved_at":"2026-11-22T10:00:00Z","approved_by":["ada","bo"],"campaign":"pulse",'
-    )
+    assert [line.count('"at"') for line in text.splitlines()] == [0, 0, 1, 1, 0, 0, 0, 0, 0]
 
 
 def test_a_file_that_git_has_merged_is_read() -> None:
-    """Markers of a conflict, or lines in a wrong place, hide no approval; what is no approval says nothing."""
-    ours = add_approvals("", "live", KEY, [APPROVAL])
-    theirs = add_approvals("", "live", KEY, [replace(APPROVAL, approved_at="2027-01-01T00:00:00Z")])
-    merged = (
-        f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> theirs\n"
-        '{"seal": 1}\n{"seal": "x"}\n' + "[" * 10_000
-    )
-    assert len(read_approvals(merged, KEY).approvals) == 2
-    assert unite_approvals("live", merged, merged) == unite_approvals("live", theirs, ours)
+    """Markers of a conflict hide no approval."""
+    ours = write_file(APPROVAL)
+    theirs = write_file(replace(APPROVAL, at="2027-01-01T00:00:00Z"))
+    merged = f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> theirs\n"
+    assert len(read_approvals(FILE, merged, KEY)[0]) == 2
+    assert unite_files(FILE, merged, merged, lambda: None) == unite_files(FILE, theirs, ours, lambda: None)
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("old", "new"),
     [
-        {"campaign": "news"},
-        {"target": "staging"},
-        {"destination": {**PLACE, "address": "https://other.example"}},
-        {"reviewed": {**REVIEWED, "audience": "b" * 32}},
-        {"messages": {"ask": {"recipients": 101, "segments": 2}, "nudge": {"recipients": 80, "segments": 1}}},
-        {"plan_digest": "1f" * 16},
-        {"approved_at": "2027-11-22T10:00:00Z"},
-        {"approved_by": ["mallory"]},
-        {"run_url": None},
-        {"seal": "0" * 32},
-        {"seal": "é"},
+        ('"campaign":"pulse"', '"campaign":"news"'),
+        ('"recipients":100', '"recipients":101'),
+        ("https://sms.example", "https://other.example"),
+        ('"plan_digest":"0f', '"plan_digest":"1f'),
+        ('"at":"2026', '"at":"2027'),
+        ('"bo"', '"mallory"'),
+        ("ci.example", "other.example"),
+        ('"seal":"', '"seal":"0'),
     ],
 )
-def test_a_forged_approval_is_not_believed(change: dict[str, Any]) -> None:
-    """Each field is under the seal: one that was edited, or copied to another place, counts for nothing."""
-    entry = {**json.loads(add_approvals("", "live", KEY, [APPROVAL]).splitlines()[2]), **change}
-    assert read_approvals(json.dumps(entry), KEY) == ((), 1)
+def test_a_forged_approval_is_not_believed(old: str, new: str) -> None:
+    """Each field is under the seal: one that was edited counts for nothing."""
+    text = write_file(APPROVAL)
+    assert old in text
+    assert read_approvals(FILE, text.replace(old, new), KEY) == ((), 1)
 
 
-def test_another_key_believes_nothing() -> None:
-    """An approval counts with the key that it was sealed with; a plan's own digests are no seals."""
-    text = add_approvals("", "live", KEY, [APPROVAL])
-    assert read_approvals(text, OTHER_KEY) == ((), 1)
+def test_another_key_or_target_believes_nothing() -> None:
+    """An approval counts with the key and target that it was sealed for; a plan's own digests are no seals."""
+    text = write_file(APPROVAL)
+    assert read_approvals(FILE, text, OTHER_KEY) == ((), 1)
+    assert read_approvals(FILE, text, TargetKey.of("staging", "a-state-key-for-tests-Xq3v9LrT0bWc")) == (
+        (),
+        1,
+    )
     assert seal_plan(KEY, PLACE, "0f" * 16) != seal_plan(KEY, PLACE, "1f" * 16)
     assert seal_plan(KEY, PLACE, "0f" * 16) != seal_plan(OTHER_KEY, PLACE, "0f" * 16)
 

@@ -6,7 +6,7 @@ import re
 from datetime import date
 from xml.etree import ElementTree as ET
 
-from runner.report.documents.charts import draw_days, draw_funnel, draw_groups, draw_nps
+from runner.report.documents.charts import draw_days, draw_groups, draw_nps
 from runner.report.model import Day
 from runner.view.charts import (
     LONGEST_LABEL,
@@ -15,8 +15,7 @@ from runner.view.charts import (
     plot_columns,
     plot_parts,
 )
-from tests.report.odd_reports import build_empty
-from tests.report.sample import START, build_breakdown, build_text, replace
+from tests.report.sample import build_breakdown, replace
 from tests.report.sample_questions import build_questions
 
 MARKS = (ChartMark("Sent <b>", 100, "100 & more"), ChartMark("Answered", 40, "40"))
@@ -74,7 +73,7 @@ def test_many_columns_have_few_labels() -> None:
 
 
 def test_there_is_nothing_to_draw_of_nothing() -> None:
-    """Charts of no answers, one group, one day or a text that asks nothing are left out."""
+    """Charts of no answers, one group or one day are left out."""
     nps = build_questions()[0].nps
     assert nps is not None
     groups = build_breakdown().groups
@@ -84,8 +83,6 @@ def test_there_is_nothing_to_draw_of_nothing() -> None:
         draw_days((Day(date(2026, 1, 1), 5, 2, 3),)),
         draw_groups(groups[:1]),
         draw_groups(groups * 10),
-        draw_funnel(build_text("nudge", 5, START)),
-        draw_funnel(build_empty(0).messages[0]),
     ):
         assert list(charts) == []
 

@@ -23,7 +23,6 @@ from runner.report.documents.findings import (
 from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.tables import (
     list_tiles,
-    tabulate_funnel,
     tabulate_reserved,
 )
 from runner.report.documents.wording import write_headline, write_message_headline
@@ -116,32 +115,6 @@ def test_it_is_said_when_the_verdict_is_taken(analysis: VariantAnalysis, sentenc
     assert write_analysis(analysis) == sentence
 
 
-def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: CampaignReport) -> None:
-    """Shares of launches that were reconciled are of the people in them, and say so; others are left out."""
-    message = replace(
-        sample_report.messages[0],
-        launches=2,
-        reconciled_launches=1,
-        reconciled_sent=500,
-        participants_answered=None,
-        participants_completed=None,
-        sessions=Sessions(None, 0, None),
-        opt_outs=None,
-        partly_known=name_parts(
-            {
-                "participants_answered": PartialCount(200, 1),
-                "participants_completed": PartialCount(150, 1),
-                "queued": PartialCount(5, 2),
-                "complete": PartialCount(501, 1),
-            }
-        ),
-    )
-    shares = {row[0]: row[2] for row in tabulate_funnel(message).rows}
-    assert shares["Answered"] == "40.0 % of 500 sent in 1 of 2 launches"
-    assert shares["Reached the end"] == "75.0 % of 200 answered in 1 of 2 launches"
-    assert (shares["Still queued"], shares["Ended"], shares["Opted out"]) == ("", "", "")
-
-
 def test_cost_is_said_where_it_is_known() -> None:
     """Renders are a part of the service's plan and of its price, as far as these are known."""
     for volume, sentence in (
@@ -158,13 +131,10 @@ def test_cost_is_said_where_it_is_known() -> None:
 def test_small_groups_are_counted_not_shown() -> None:
     """How many groups are left out is said, and of how many people where that tells nothing of one."""
     breakdown = build_breakdown()
-    assert write_suppressed(breakdown) == (
-        "3 groups, 17 people together, are left out, so that no group of fewer than 10 people can be made out."
-    )
-    one = replace(breakdown, suppressed=1, suppressed_sent=None, least=25)
-    assert write_suppressed(one) == (
-        "1 group is left out, so that no group of fewer than 25 people can be made out."
-    )
+    rest = "so that no group of fewer than 10 people can be made out."
+    assert write_suppressed(breakdown) == f"Left out: 3 groups, 17 people together, {rest}"
+    one = replace(breakdown, suppressed=1, suppressed_sent=None)
+    assert write_suppressed(one) == f"Left out: 1 group, {rest}"
     assert write_suppressed(replace(breakdown, suppressed=0)) == ""
     assert write_suppressed(replace(breakdown, groups=(), suppressed=0)) == "Nobody was texted yet."
 

@@ -80,19 +80,6 @@ def test_git_that_dies_is_an_error(git: Git, other_git: Callable[[bytes], None])
         git.run("status")
 
 
-@pytest.mark.parametrize("noise", ["loaded", "x" * 5000])
-def test_noise_in_the_output_is_no_folder(
-    tmp_path: Path, other_git: Callable[[bytes], None], noise: str
-) -> None:
-    """What a preloaded library writes is not taken for what git says."""
-    other_git(f"#!/bin/sh\necho {noise}\necho {tmp_path}\n".encode())
-    with pytest.raises(GitError, match=r"^`git rev-parse` did not answer with a folder$") as caught:
-        find_work_tree(tmp_path)
-    assert caught.value.hint == (
-        "see that nothing else writes to git's output: a wrapper, or a library in LD_PRELOAD"
-    )
-
-
 def test_a_folder_that_is_gone_is_named(git: Git, tmp_path: Path) -> None:
     """Not git is missing then."""
     assert git.ask("status").status == 0

@@ -6,29 +6,29 @@ A launch in either version was sent: branches and machines may have continued fr
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from runner.errors import SuppressionsError
-from runner.ledger.files.lockfile import LOCKFILE, parse_lockfile
+from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, parse_lockfile
 from runner.ledger.files.sealed import dump_line, lay_out, parse_text
 from runner.ledger.files.suppressions import OptOut, PauseLine, dump_book, parse_book, settle, weigh
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.model import SUPPRESSIONS_SUFFIX
+from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from collections.abc import Set as AbstractSet
-    from pathlib import Path
+    from pathlib import Path, PurePath
 
     from runner.ledger.files.lockfile import Lockfile
     from runner.ledger.files.suppressions import Book
     from runner.ledger.model import SealedLine
 
+RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
+"""The endings of files that commands write."""
 _ORDER = {
     "counts": ("launches",),
     "dismissed": ("project_launch_guid",),
@@ -38,94 +38,10 @@ _ORDER = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LockfileDiff:
-    """The launches that only one version of a lockfile has, and their recipients (`texts`), by message."""
-
-    campaign: str
-    target: str
-    launches: dict[str, int]
-    texts: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Advance:
-    """A lockfile and its earlier version, None if there was none."""
-
-    lockfile: Lockfile
-    earlier: Lockfile | None
-
-    @classmethod
-    def read(cls, file: Path, before: str | None, after: str) -> Advance:
-        """Parse the two versions.
-
-        Raises:
-            LockfileError: one of them is damaged.
-        """
-        earlier = None if before is None else parse_lockfile(file, before).lockfile
-        return cls(parse_lockfile(file, after).lockfile, earlier)
-
-    def list_fresh(self) -> set[str]:
-        """Return the guids of the launches that the earlier version lacks."""
-        return _list_guids(self.lockfile) - (set() if self.earlier is None else _list_guids(self.earlier))
-
-    def find_gain(self, known: AbstractSet[str]) -> LockfileDiff:
-        """Return the launches that the later version adds, except known ones.
-
-        `known` has guids, written as by `normalize_guid`, of launches in other files or deleted versions.
-        """
-        fresh = self.list_fresh() - known
-        gain = LockfileDiff(self.lockfile.campaign, self.lockfile.target, {}, {})
-        for launch in self.lockfile.launches:
-            if normalize_guid(launch.project_launch_guid) in fresh:
-                gain.launches[launch.message] = gain.launches.get(launch.message, 0) + 1
-                gain.texts[launch.message] = gain.texts.get(launch.message, 0) + len(launch.recipients)
-        return gain
-
-
-@dataclass(frozen=True, slots=True)
-class SuppressionGain:
-    """The changes between two versions of a file of suppressions.
-
-    `opted_out` includes doubtful opt-outs; `paused` and `resumed` have names of campaigns.
-    """
-
-    target: str
-    opted_out: int
-    let_in: int
-    paused: tuple[str, ...]
-    resumed: tuple[str, ...]
-
-
-def find_suppression_gain(file: Path, before: str | None, after: str) -> SuppressionGain:
-    """Return the changes between two versions of a file of suppressions.
-
-    Raises:
-        SuppressionsError: one of them is damaged.
-    """
-    book = parse_book(file, after)
-    earlier = None if before is None else parse_book(file, before)
-    barred, was_barred = _list_barred(book), set[str]() if earlier is None else _list_barred(earlier)
-    if earlier is not None and earlier.key_fingerprint != book.key_fingerprint:
-        # People cannot be matched under two keys: the smaller number counts as the same people.
-        number = min(len(barred), len(was_barred))
-        barred, was_barred = set(sorted(barred)[number:]), set(sorted(was_barred)[number:])
-    paused, was_paused = _list_paused(book), set[str]() if earlier is None else _list_paused(earlier)
-    return SuppressionGain(
-        book.target,
-        len(barred - was_barred),
-        len(was_barred - barred),
-        tuple(sorted(paused - was_paused)),
-        tuple(sorted(was_paused - paused)),
-    )
-
-
-def _list_barred(book: Book) -> set[str]:
-    return {one.fingerprint for one in book.list_opt_outs() if one.state != "dismissed"}
-
-
-def _list_paused(book: Book) -> set[str]:
-    return {one.campaign for one in book.list_pauses() if one.state == "paused"}
+def name_target(file: PurePath) -> str:
+    """Return the name of the target that a record file is of."""
+    ending = next(ending for ending in RECORD_ENDINGS if file.name.endswith(ending))
+    return file.name.removesuffix(ending).rpartition(".")[2]
 
 
 def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], str | None]) -> bool:
@@ -137,8 +53,8 @@ def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], s
     Raises:
         RunnerError: one of them is damaged.
     """
-    if file.name.endswith(SUPPRESSIONS_SUFFIX):
-        return _lacks_suppressions(parse_book(file, before), parse_book(file, after), find_secret)
+    if not file.name.endswith(LOCKFILE_SUFFIX):
+        return _lacks_decisions(parse_book(file, before), parse_book(file, after), find_secret)
     old, new = parse_lockfile(file, before).lockfile, parse_lockfile(file, after).lockfile
     is_same_key = old.key_fingerprint == new.key_fingerprint
     if not is_same_key and not _is_current(new.target, new.key_fingerprint, find_secret):
@@ -148,7 +64,7 @@ def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], s
     return not (_list_guids(old) <= _list_guids(new) and dismissed <= told and counted <= kept)
 
 
-def _lacks_suppressions(old: Book, new: Book, find_secret: Callable[[], str | None]) -> bool:
+def _lacks_decisions(old: Book, new: Book, find_secret: Callable[[], str | None]) -> bool:
     if old.key_fingerprint != new.key_fingerprint:
         is_moved = _is_current(new.target, new.key_fingerprint, find_secret)
         return not (is_moved and _count_decisions(old) <= _count_decisions(new))
@@ -184,7 +100,7 @@ def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], st
     Raises:
         RunnerError: one of them is damaged, or they contradict each other.
     """
-    is_book = file.name.endswith(SUPPRESSIONS_SUFFIX)
+    is_book = not file.name.endswith(LOCKFILE_SUFFIX)
     names = [_find_key_name(file, text, is_book=is_book) for text in (ours, theirs)]
     if names[0] != names[1]:
         for before, after in ((theirs, ours), (ours, theirs)):

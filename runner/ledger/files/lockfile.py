@@ -7,7 +7,6 @@ on a server that hold very many launches it can hold their number and the last o
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -307,13 +306,11 @@ def require_writable(file: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        is_long = error.errno == errno.ENAMETOOLONG
         raise LOCKFILE.fail(
             file,
             f"could not be written: {error.strerror}. Nothing was sent",
-            hint="give the campaign's file a shorter name: its lockfile is named after it"
-            if is_long
-            else "make the folder writable, with some room on its disk, then run the same command again",
+            hint="make the folder writable, with some room on its disk, and the name of the campaign's file "
+            "no longer than the file system takes, then run the same command again",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Record files: JSON objects with one sealed line for each launch, opt-out or pause.
+"""Record files: JSON objects with one sealed line for each launch, opt-out, pause or approval.
 
 Git merges them line by line, with conflict markers or without, and two versions unite as sets of lines. This
 happens on reading: every clone would have to set up a merge driver, and no code host runs one. Only lines as
@@ -83,7 +83,7 @@ def sign(key: TargetKey, kind: str, campaign: str, lines: Iterable[Line]) -> Ite
         yield msgspec.structs.replace(line, seal=seal_line(key, kind, campaign, line))
 
 
-def _is_sealed(key: TargetKey, kind: str, campaigns: Iterable[str], line: SealedLine) -> bool:
+def is_sealed(key: TargetKey, kind: str, campaigns: Iterable[str], line: SealedLine) -> bool:
     """Return whether a line has the seal of a key, for a campaign under any of its names."""
     return any(line.seal == seal_line(key, kind, campaign, line) for campaign in campaigns)
 
@@ -130,7 +130,7 @@ def check_document(
     _require_key(kind, file, document.key_fingerprint, key)
     for block, seal in kind.seals.items():
         for line in getattr(document, block):
-            if not _is_sealed(key, seal, campaigns, line):
+            if not is_sealed(key, seal, campaigns, line):
                 raise _refuse_line(kind, file, text, line, key, kind.describe(block, line))
 
 

@@ -1,20 +1,30 @@
-"""The file of suppressions: people who must not be texted on a target, committed beside the campaigns.
+"""Files of decisions on a target, committed beside the campaigns: suppressions, and approvals of plans.
 
-It holds opt-outs, forgotten people, paused campaigns and people held by unexplained launches, as keyed
-fingerprints. Of two decisions about one thing the later counts; of two of the same moment, the more cautious.
-An export of opt-outs is such a file, too.
+Suppressions are opt-outs, forgotten people, paused campaigns and people held by unexplained launches, as
+keyed fingerprints. Of two decisions about one thing the later counts; of two of the same moment, the more
+cautious. An export of opt-outs is such a file, too.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from runner.document import Part
 from runner.errors import SuppressionsError
 from runner.ledger.files.lockfile import digest_text
-from runner.ledger.files.sealed import FileKind, check_document, dump_line, lay_out, parse_text, sign
+from runner.ledger.files.sealed import (
+    FileKind,
+    check_document,
+    dump_line,
+    is_sealed,
+    lay_out,
+    parse_text,
+    sign,
+)
 from runner.ledger.model import Fingerprint, SealedLine
 from runner.version import SUPPRESSIONS_VERSION
 
@@ -91,12 +101,64 @@ class HoldLine(SealedLine, frozen=True, tag_field="kind", tag="hold"):
         return ("hold", self.campaign, self.launch, self.message, str(self.whole), *self.fingerprints)
 
 
-Entry = OptOut | PauseLine | HoldLine
-"""A line of a file of suppressions."""
+class Amount(Part, frozen=True):
+    """The reach of a message.
+
+    Attributes:
+        recipients: people who have the message, get it now, or may get it later.
+        segments: SMS segments of its largest text; None if no text is left to send.
+    """
+
+    recipients: int
+    segments: int | None
+
+
+class ApprovalRequest(Part, frozen=True):
+    """A request to approve the plan of one campaign.
+
+    Attributes:
+        destination: the target's address, as in the plan's digest.
+        reviewed: digests, made with the state key, of the campaign file (`campaign`), its included texts
+            (`included`), and its audience files (`audience`).
+        messages: the reach of each message, by id; without those that nobody gets any more.
+    """
+
+    campaign: str
+    target: str
+    destination: Mapping[str, Any]
+    reviewed: Mapping[str, str]
+    messages: Mapping[str, Amount]
+
+
+class Approval(SealedLine, frozen=True, tag_field="kind", tag="approval"):
+    """An approval of one campaign's plan.
+
+    Attributes:
+        plan_digest: the digest of the plan that was shown.
+        at: when it was recorded; UTC, ISO 8601.
+        run_url: the CI job that recorded it.
+        denied_by: the people who denied the plan; then `approved_by` is empty.
+    """
+
+    request: ApprovalRequest
+    plan_digest: str
+    at: str
+    approved_by: tuple[str, ...]
+    run_url: str | None = None
+    denied_by: tuple[str, ...] = ()
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The subject of the line: each approval stays."""
+        return ("approval", self.at, dump_line(msgspec.structs.replace(self, seal="")))
+
+
+Entry = OptOut | PauseLine | HoldLine | Approval
+"""A line of a file of decisions."""
 
 
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The JSON of a file of suppressions."""
+    """The JSON of a file of decisions."""
 
     key_fingerprint: str
     suppressions_version: Literal[2]
@@ -124,7 +186,7 @@ _KIND = FileKind(
 
 
 class Book(NamedTuple):
-    """The parsed contents of a file of suppressions: each entry once, sorted."""
+    """The parsed contents of a file of decisions: each entry once, sorted."""
 
     file: Path
     target: str
@@ -157,7 +219,7 @@ class BookText(NamedTuple):
 
 
 def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
-    """Parse the text of a file of suppressions, also one that git has merged.
+    """Parse the text of a file of decisions, also one that git has merged.
 
     Without `key`, seals are not checked, and target and key may be any.
 
@@ -171,8 +233,19 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
     return Book(file, found.target, found.key_fingerprint, tuple(settle(found.entries)))
 
 
+def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approval, ...], int]:
+    """Return a file's approvals with a seal of the key, and the number of others, which count for nothing.
+
+    Raises:
+        SuppressionsError: it is damaged.
+    """
+    lines = [line for line in parse_book(file, text).entries if isinstance(line, Approval)] if text else []
+    believed = tuple(line for line in lines if is_sealed(key, "entry", [""], line))
+    return believed, len(lines) - len(believed)
+
+
 def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) -> Iterable[str]:
-    """Yield the text of a file of suppressions in pieces; the lines have seals, and are sorted."""
+    """Yield the text of a file of decisions in pieces; the lines have seals, and are sorted."""
     head = {
         "key_fingerprint": key_fingerprint,
         "suppressions_version": SUPPRESSIONS_VERSION,

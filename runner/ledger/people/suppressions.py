@@ -6,10 +6,8 @@ two decisions about one thing the later counts.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select
@@ -93,20 +91,18 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
         SuppressionsError: the file cannot be written.
     """
     digests: list[str] = []
-    with closing(iterate_entries(connection, key.target)) as entries:
-        first = next(entries, None)
-        if first is None and not file.exists():
-            return False
-        enter_key(connection, key)
-        lines = chain([] if first is None else [first], entries)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, lines)))
-        except OSError as error:
-            raise SuppressionsError(
-                f"{file} cannot be written: {error.strerror}",
-                hint="the ledger has everything: run the same command again when this is mended",
-            ) from None
+    entries = list(iterate_entries(connection, key.target))
+    if not entries and not file.exists():
+        return False
+    enter_key(connection, key)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, entries)))
+    except OSError as error:
+        raise SuppressionsError(
+            f"{file} cannot be written: {error.strerror}",
+            hint="the ledger has everything: run the same command again when this is mended",
+        ) from None
     note_absorbed(connection, digests)
     return changed
 

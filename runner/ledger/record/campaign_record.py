@@ -9,7 +9,6 @@ A ledger is filled from lockfiles, and they are written from it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -453,9 +452,7 @@ def _gather_contents(
     count, last = _count_launches(connection, campaign_id)
     if identity.keeps_counts and last is not None:
         return LockfileContents(identity.name, identity.key, None, [CountedLaunches(count, last)], *further)
-    accepted = iterate_accepted(connection, campaign_id, read_forgotten(connection, campaign_id))
-    first = next(accepted, None)
-    if not (first or dismissed or keeps_empty):
+    if not (count or dismissed or keeps_empty):
         return None
-    whole = accepted if first is None else chain([first], accepted)
-    return LockfileContents(identity.name, identity.key, whole, (), *further)
+    accepted = iterate_accepted(connection, campaign_id, read_forgotten(connection, campaign_id))
+    return LockfileContents(identity.name, identity.key, accepted, (), *further)

@@ -16,7 +16,7 @@ from runner.ledger.tables import campaigns, deliveries, launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
@@ -263,15 +263,6 @@ def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, 
         launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(list_forms([guid]))
     )
     return connection.execute(query).first()
-
-
-def correct_guids(connection: Connection, campaign_id: int, guids: Mapping[int, str]) -> None:
-    """Record the right guids of launches that the service has named by others' guids; they stay sent."""
-    for launch_id, guid in guids.items():
-        drop_unexplained(connection, campaign_id, [guid])
-        connection.execute(
-            update(launches).where(launches.c.id == launch_id).values(project_launch_guid=guid)
-        )
 
 
 def reopen_rejected(connection: Connection, campaign_id: int) -> None:

@@ -63,16 +63,8 @@ def _clean_value(value: object) -> object:
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
     """Store the states of sessions; unchanged rows stay untouched."""
-    # Most are unchanged, and reading costs a fraction of writing.
-    numbers, known = sorted({row.launch_id for row in rows}), set[tuple[object, ...]]()
-    for group in divide(numbers, _GROUP):
-        is_theirs = sessions.c.launch_id.in_(group)
-        # Launches that are read in parts may have more: rows beyond the limit are entered again.
-        query = select(sessions).where(is_theirs).limit(2 * len(rows))
-        known.update(map(tuple, connection.execute(query)))
-    changed = [{**row._asdict(), "status": clean(row.status)} for row in rows if row not in known]
-    if changed:
-        _STORE_SESSIONS.run(connection, changed)
+    if rows:
+        _STORE_SESSIONS.run(connection, [{**row._asdict(), "status": clean(row.status)} for row in rows])
 
 
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:

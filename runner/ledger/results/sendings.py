@@ -101,9 +101,7 @@ def was_planned(connection: Connection, campaign_id: int, *, is_shared: bool) ->
 
 def note_behind(connection: Connection, campaign_id: int, *, is_behind: bool) -> None:
     """Record that a ledger lacked launches of a lockfile, or that the service was asked for all since."""
-    name = f"behind/{campaign_id}"
-    if is_behind or read_info(connection, name):
-        write_info(connection, name, "true" if is_behind else "")
+    write_info(connection, f"behind/{campaign_id}", "true" if is_behind else "")
 
 
 def is_behind(connection: Connection, campaign_id: int) -> bool:
@@ -180,16 +178,9 @@ def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     return (results.c.result_guid + "").in_(select(opt_outs.c.evidence).where(*conditions))
 
 
-def iterate_opt_out_replies(
-    connection: Connection, campaign_id: int, span: tuple[int, int] | None = None
-) -> Iterator[OptOutReply]:
-    """Yield a campaign's results that are evidence of opt-outs, and all others of the same sessions.
-
-    `span` is the first and last of the ledger's launch numbers; None means all.
-    """
+def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterator[OptOutReply]:
+    """Yield a campaign's results that are evidence of opt-outs, and all others of the same sessions."""
     is_ours = launches.c.campaign_id == campaign_id
-    if span is not None:
-        is_ours = and_(is_ours, launches.c.id.between(*span))
     target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
     by_reply = opt_outs.c.target == target, opt_outs.c.source == "reply"
     evident = (

@@ -404,19 +404,14 @@ def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
 
 def _diagnose_plan(refusal: str, usage: PlanUsage | None) -> RunnerError:
     """Return the likely cause when the credentials are good."""
-    if usage is None:
+    used = "" if usage is None else f": {usage.renders_used:,} of {usage.renders_max:,} renders are used"
+    if usage is not None and usage.is_used_up:
         return ServiceError(
-            f"{refusal} but takes these credentials: the plan may not suffice, or may not cover sending",
-            hint=f"check the plan and the settings of the account with the service's provider, {_AGAIN}",
-        )
-    used = f"{usage.renders_used:,} of {usage.renders_max:,} renders are used"
-    if usage.is_used_up:
-        return ServiceError(
-            f"{refusal} because its plan is used up: {used}",
+            f"{refusal} because its plan is used up{used}",
             hint=f"get more renders from the service's provider, {_AGAIN}",
         )
     return ServiceError(
-        f"{refusal} but takes these credentials, and its plan is not used up: {used}",
+        f"{refusal} but takes these credentials{used}",
         hint="what is sent may need more renders than are left, or the account may not be set up to send: "
         f"check both with the service's provider, {_AGAIN}",
     )

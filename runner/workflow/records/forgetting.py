@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 from runner.audience.phone import mask_phone
 from runner.document import Count, Document, build
+from runner.errors import RunLockedError
+from runner.ledger.files.comparison import name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.people.forgotten import Forgotten, ForgottenCampaign, forget_person
+from runner.ledger.people.opt_outs import add_opt_outs
 from runner.ledger.people.replies import list_recorded_campaigns
-from runner.ledger.target_key import TargetSecret
+from runner.ledger.target_key import TargetSecret, enter_key
 from runner.report.columns.dataset import remove_copies
 from runner.service.target import SANDBOX, STATE_KEY, find_key_variable, read_state_key
 from runner.workflow.campaigns import show_path
 from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
-from runner.workflow.records.opt_outs import note_sharing
 from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.record_union import name_target
+from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
@@ -67,17 +69,25 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
     workspace = Workspace.open_known(scope)
     files = workspace.files
     approve()
-    with workspace.open_ledger() as ledger, ExitStack() as stack:
+    with workspace.open_ledger() as ledger:
         # A launch in a lockfile that cannot be read would bring the person back.
         for _, error in files.unread.values():
             raise error
-        remote_intents = RemoteIntents(workspace, ledger)
-        remote_intents.hold(stack, lock_timeout_s, makes_ref=False, quiet=scope.quiet)
-        stack.enter_context(_hold_locks(workspace, ledger, lock_timeout_s))
-        remote_intents.enter_all()
-        done = _forget(workspace, ledger, phone, quiet=scope.quiet)
-        rewritten = files.rewrite(ledger, files.read_texts())
-        remote_intents.keep_all()
+        try:
+            stack, remote_intents = _hold(workspace, ledger, 0, quiet=scope.quiet)
+        except RunLockedError:
+            _opt_out(workspace, ledger, phone)
+            if not lock_timeout_s:
+                raise
+            stack, remote_intents = _hold(workspace, ledger, lock_timeout_s, quiet=scope.quiet)
+        with stack:
+            remote_intents.enter_all()
+            done = _forget(workspace, ledger, phone, quiet=scope.quiet)
+            rewritten = files.rewrite(ledger, files.read_texts())
+            remote_intents.keep_all()
+        if not remote_intents.is_behind:
+            # A ref without campaigns has it from here.
+            share_decisions(workspace, ledger, is_quiet=scope.quiet or workspace.state is None)
     unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, done), *_list_states(workspace)]
     return build(
         ForgottenPerson,
@@ -86,6 +96,29 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
         lockfiles=tuple(show_path(file) for file in rewritten if file.name.endswith(LOCKFILE_SUFFIX)),
         unreached=tuple(unreached),
         is_behind=remote_intents.is_behind,
+    )
+
+
+def _hold(
+    workspace: Workspace, ledger: Ledger, timeout_s: float, *, quiet: bool
+) -> tuple[ExitStack, RemoteIntents]:
+    """Hold ref and campaigns until the stack is closed."""
+    with ExitStack() as stack:
+        remote_intents = RemoteIntents(workspace, ledger)
+        remote_intents.hold(stack, timeout_s, makes_ref=False, quiet=quiet)
+        stack.enter_context(_hold_locks(workspace, ledger, timeout_s))
+        return stack.pop_all(), remote_intents
+
+
+def _opt_out(workspace: Workspace, ledger: Ledger, phone: str) -> None:
+    """Have nobody text a person whose data cannot be removed yet, the run that is in the way included."""
+    with ledger.writing() as connection:
+        enter_key(connection, workspace.key)
+        add_opt_outs(connection, workspace.key, [phone], "person", workspace.now_text())
+    share_decisions(workspace, ledger)
+    note(
+        f"{mask_phone(phone)} is on record as opted out, and gets no more texts. Their data stays until the "
+        "run that is under way has ended, and this command can remove it."
     )
 
 
@@ -118,9 +151,8 @@ def _forget(workspace: Workspace, ledger: Ledger, phone: str, *, quiet: bool) ->
         files = RecordFiles.find(workspace.files.paths, key)
         if not files.write_suppressions(ledger):
             continue
-        if other == workspace.target.name:
-            note_sharing(workspace, quiet=quiet)
-        elif other != SANDBOX and not quiet:
+        is_shared = other == workspace.target.name and workspace.state is not None
+        if other != SANDBOX and not quiet and not is_shared:
             note(f"`runner ci record` commits {files.places[0]}: other machines learn of it there.")
     # The copies for reports contain answers; the next report rebuilds them.
     remove_copies(state_folder())

@@ -33,11 +33,11 @@ from runner.ledger.people.replies import (
     read_reply_texts,
 )
 from runner.ledger.target_key import enter_key
-from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
+from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -394,17 +394,5 @@ def _change(
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
-        workspace.share_suppressions(ledger)
-    if changed:
-        note_sharing(workspace, quiet=quiet)
+        share_decisions(workspace, ledger, is_quiet=quiet or not changed)
     return changed, view
-
-
-def note_sharing(workspace: Workspace, *, quiet: bool) -> None:
-    """Note how other machines learn of what was decided here about a target that texts real people."""
-    if workspace.target.name == SANDBOX or quiet:
-        return
-    if workspace.state is not None:
-        note(f"Other machines learn of it from {workspace.state.ref}, as soon as it is there.")
-    else:
-        note(f"`runner ci record` commits {workspace.files.places[0]}: other machines learn of it there.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -12,7 +11,7 @@ from runner.document import Document, Moment, Part
 from runner.errors import UsageError
 from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
-from runner.workflow.records.opt_outs import note_sharing
+from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -92,15 +91,13 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
                 done = [set_pause(connection, workspace.key, name, words, at) for name in meant]
                 changed.append(any(done))
             pauses = read_pauses(connection, target.name)
-        workspace.share_suppressions(ledger)
+        share_decisions(workspace, ledger, is_quiet=scope.quiet or not any(changed))
     items = tuple(
         PausedCampaign.of(
             names[0], next((pauses[name] for name in names if name in pauses), None), is_changed=is_changed
         )
         for names, is_changed in zip(found, changed, strict=True)
     )
-    if any(changed):
-        note_sharing(workspace, quiet=scope.quiet)
     return PauseChange(target.name, "resume" if reason is None else "pause", items)
 
 
@@ -117,8 +114,7 @@ def _find_names(campaign: str) -> tuple[str, ...]:
     known = {names[0]: names for names in _iterate_names()}
     if campaign in known:
         return known[campaign]
-    close = difflib.get_close_matches(campaign, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(known)) or 'none'}"
+    hint = f"known: {', '.join(sorted(known)) or 'none'}"
     raise UsageError(f"there is no campaign {campaign!r} in {DEFAULT_FOLDER}", hint=hint)
 
 

@@ -7,32 +7,63 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
-from runner.ledger.files.comparison import Advance, find_suppression_gain
-from runner.ledger.files.lockfile import LOCKFILE_SUFFIX
+from runner.ledger.files.comparison import name_target
+from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile
+from runner.ledger.files.suppressions import read_approvals
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import find_run_url
-from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.plan.approval import ENDING as APPROVALS_SUFFIX
-from runner.plan.approval import find_latest, read_approvals
+from runner.ledger.model import APPROVALS_SUFFIX
+from runner.plan.approval import find_latest
+from runner.service.target import (
+    STATE_KEY,
+    TargetsProblemError,
+    find_key_variable,
+    read_state_key,
+    read_targets,
+)
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
+from runner.workflow.campaigns import find_targets_file
 from runner.workflow.delivery.campaign_run import find_actor
-from runner.workflow.workspace.record_union import find_secret, name_target
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from runner.git.clone import Clone
-    from runner.git.recording import RecordedFile
-    from runner.ledger.files.comparison import LockfileDiff, SuppressionGain
-    from runner.plan.approval import Approval
+    from runner.ledger.files.suppressions import Approval
 
 _NAMED = 2
 """The most campaigns named in a subject; more are counted."""
 _GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFile:
+    """A file that a commit changes.
+
+    Attributes:
+        path: from the repository's top, with slashes.
+        before: its text on the branch; None if it is not there.
+        after: its text in the commit.
+    """
+
+    path: str
+    before: str | None
+    after: str
+
+
+class _Gain(NamedTuple):
+    """What a lockfile has more than the branch: texts by message."""
+
+    campaign: str
+    target: str
+    texts: Counter[str]
 
 
 def describe_changes(
@@ -43,119 +74,84 @@ def describe_changes(
     changes: Sequence[RecordedFile],
 ) -> str:
     """Return the message of a commit of changes that comes after `tip`; `files` are those on record."""
+    known = _find_recorded(clone, tip)
     lockfiles = [one for one in changes if one.path.endswith(LOCKFILE_SUFFIX)]
-    advances = [Advance.read(clone.root / one.path, one.before, one.after) for one in lockfiles]
-    known = _find_recorded(clone, tip) if any(one.list_fresh() for one in advances) else set()
-    gains = []
-    for advance in advances:
-        gains.append(advance.find_gain(known))
-        # A moved campaign may have two lockfiles in one commit.
-        known |= advance.list_fresh()
-    suppressions = [
-        find_suppression_gain(clone.root / one.path, one.before, one.after)
-        for one in changes
-        if one.path.endswith(SUPPRESSIONS_SUFFIX)
+    gains = [_find_gain(clone.root / one.path, one.after, known) for one in lockfiles]
+    approvals = _list_approvals(clone, environment, files, changes, gains)
+    trailers = [
+        *_list_trailers(clone.read_head(), environment),
+        *_list_approvers(approvals, environment),
     ]
-    approvals = _list_approvals(clone, files, changes, gains, environment)
-    return _write_message(gains, suppressions, approvals, clone.read_head(), environment)
+    return "\n".join([_write_subject(changes, gains, approvals), "", *trailers, ""])
+
+
+def _find_recorded(clone: Clone, tip: str) -> set[str]:
+    """Return the guids of all launches in the lockfiles of a commit."""
+    texts = (clone.objects.load(blob) or "" for blob in clone.list_files(tip, (LOCKFILE_SUFFIX,)).values())
+    return {normalize_guid(json.loads(guid)) for text in texts for guid in _GUID.findall(text)}
+
+
+def _find_gain(file: Path, text: str, known: set[str]) -> _Gain:
+    """Return what a lockfile adds to `known` launches, and add them there."""
+    lockfile = parse_lockfile(file, text).lockfile
+    gain = _Gain(lockfile.campaign, lockfile.target, Counter())
+    for launch in lockfile.launches:
+        if normalize_guid(launch.project_launch_guid) not in known:
+            gain.texts[launch.message] += len(launch.recipients)
+    # A moved campaign may have two lockfiles in one commit.
+    known.update(normalize_guid(launch.project_launch_guid) for launch in lockfile.launches)
+    return gain
 
 
 def _list_approvals(
     clone: Clone,
+    environment: Mapping[str, str],
     files: Iterable[Path],
     changes: Sequence[RecordedFile],
-    gains: Sequence[LockfileDiff],
-    environment: Mapping[str, str],
+    gains: Sequence[_Gain],
 ) -> list[Approval]:
     """Return the approvals of what was sent, and those that are new.
 
     Only those sealed with the state key count, since anybody can write a name into a file.
     """
-    found: dict[str, Approval] = {}
+    found: dict[tuple[str, ...], Approval] = {}
     before = {clone.root / one.path: one.before or "" for one in changes}
     for file in (file for file in files if file.name.endswith(APPROVALS_SUFFIX)):
-        secret = find_secret(file, name_target(file), environment)
+        secret = secret_of(file, environment)()
         if secret is None:
             continue
         key = TargetKey.of(name_target(file), secret)
-        approvals = read_approvals(file.read_text(encoding="utf-8", errors="replace"), key).approvals
+        approvals = read_approvals(file, file.read_text(encoding="utf-8", errors="replace"), key)[0]
         if file in before:
-            known = set(map(repr, read_approvals(before[file], key).approvals))
-            found |= {repr(one): one for one in approvals if repr(one) not in known}
+            known = {one.identity for one in read_approvals(file, before[file], key)[0]}
+            found |= {one.identity: one for one in approvals if one.identity not in known}
         for gain in (one for one in gains if one.target == key.target):
             latest = find_latest(gain.campaign, gain.target, approvals)
-            found |= {repr(latest[name]): latest[name] for name in gain.texts if name in latest}
+            found |= {latest[name].identity: latest[name] for name in gain.texts if name in latest}
     return list(found.values())
 
 
-def _write_message(
-    gains: Sequence[LockfileDiff],
-    suppressions: Sequence[SuppressionGain],
-    approvals: Sequence[Approval],
-    commit: str,
-    environment: Mapping[str, str],
+def _write_subject(
+    changes: Sequence[RecordedFile], gains: Sequence[_Gain], approvals: Sequence[Approval]
 ) -> str:
-    """Return the message of a commit: a subject, a line for each message, and trailers.
-
-    `gains` and `suppressions` are the additions by file, `commit` is that of the campaigns sent, and
-    `environment` has CI's variables.
-    """
-    body = [line for gain in gains for line in _list_messages(gain)]
-    body += [line for gain in suppressions for line in _list_decisions(gain)]
+    texts = sum(gain.texts.total() for gain in gains)
     if gains:
-        subject = _write_subject(gains)
-    elif suppressions:
-        subject = _write_suppression_subject(suppressions)
-    else:
-        subject = _write_approval_subject(approvals)
-    trailers = [*_list_trailers(commit, environment), *_list_approvers(approvals, environment)]
-    blocks = [[subject], body, trailers]
-    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+        told = [gain for gain in gains if gain.texts] or gains
+        place = _name_place((gain.campaign, gain.target) for gain in told)
+        # Without texts: after a request to be forgotten, or when a file merged by git is repaired.
+        said = f"Record {count_words(texts, 'text')} of {place}"
+        return said if texts else f"Bring the record of {place} up to date"
+    if approvals:
+        what = "denial" if all(one.denied_by for one in approvals) else "approval"
+        place = _name_place((one.request.campaign, one.request.target) for one in approvals)
+        return f"Record the {what} of {place}"
+    targets = _join_names({name_target(PurePosixPath(one.path)) for one in changes}, "targets")
+    return f"Record decisions on {targets}"
 
 
-def _write_subject(gains: Sequence[LockfileDiff]) -> str:
-    texts = sum(sum(gain.texts.values()) for gain in gains)
-    told = [gain for gain in gains if gain.texts] or gains
-    campaigns = _join_names({_one_line(gain.campaign) for gain in told}, "campaigns")
-    targets = _join_names({gain.target for gain in told}, "targets")
-    if texts:
-        return f"Record {count_words(texts, 'text')} of {campaigns} on {targets}"
-    # Possible after a request to be forgotten, or when a file merged by git is repaired.
-    return f"Bring the record of {campaigns} on {targets} up to date"
-
-
-def _write_approval_subject(approvals: Sequence[Approval]) -> str:
-    if not approvals:
-        return "Record what was approved"
-    campaigns = _join_names({_one_line(one.request.campaign) for one in approvals}, "campaigns")
-    targets = _join_names({one.request.target for one in approvals}, "targets")
-    is_denied = all(one.denied_by for one in approvals)
-    return f"Record the {'denial' if is_denied else 'approval'} of {campaigns} on {targets}"
-
-
-def _list_messages(gain: LockfileDiff) -> Iterator[str]:
-    for message, texts in sorted(gain.texts.items()):
-        launches = count_words(gain.launches[message], "launch", "launches")
-        yield f"{_one_line(gain.campaign)}, {message}: {count_words(texts, 'text')} in {launches}"
-
-
-def _write_suppression_subject(suppressions: Sequence[SuppressionGain]) -> str:
-    targets = _join_names({gain.target for gain in suppressions}, "targets")
-    people = sum(gain.opted_out for gain in suppressions)
-    if people:
-        return f"Record {count_words(people, 'person', 'people')} not to be texted on {targets}"
-    return f"Record who is not to be texted on {targets}"
-
-
-def _list_decisions(gain: SuppressionGain) -> Iterator[str]:
-    if gain.opted_out:
-        yield f"{gain.target}: {count_words(gain.opted_out, 'person', 'people')} not to be texted any more"
-    if gain.let_in:
-        yield f"{gain.target}: {count_words(gain.let_in, 'person', 'people')} may be texted again"
-    for name in gain.paused:
-        yield f"{gain.target}: {_one_line(name)} is paused"
-    for name in gain.resumed:
-        yield f"{gain.target}: {_one_line(name)} goes on"
+def _name_place(places: Iterable[tuple[str, str]]) -> str:
+    campaigns, targets = map(set, zip(*places, strict=True))
+    return f"{_join_names(map(_one_line, campaigns), 'campaigns')} on {_join_names(targets, 'targets')}"
 
 
 def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
@@ -192,7 +188,17 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _find_recorded(clone: Clone, tip: str) -> set[str]:
-    """Return the guids of all launches in the lockfiles of a commit."""
-    texts = (clone.objects.load(blob) or "" for blob in clone.list_files(tip, (LOCKFILE_SUFFIX,)).values())
-    return {normalize_guid(json.loads(guid)) for text in texts for guid in _GUID.findall(text)}
+def secret_of(file: Path, environment: Mapping[str, str]) -> Callable[[], str | None]:
+    """Return a function that returns the state key of a record file's target, or None.
+
+    Campaigns near the file have the `targets.yaml`.
+    """
+
+    def find() -> str | None:
+        try:
+            targets = read_targets(find_targets_file((file,)), environment)
+        except TargetsProblemError:
+            return None
+        return read_state_key(environment, find_key_variable(name_target(file), targets)[0] or STATE_KEY)
+
+    return find

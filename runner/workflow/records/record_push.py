@@ -10,28 +10,21 @@ from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
 from runner.campaign.load import read_names
-from runner.errors import CampaignError, LockfileError, RunnerError, SuppressionsError, UsageError
+from runner.errors import LockfileError, RunnerError, SuppressionsError, UsageError
 from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.git.recording import Recorded, RecordedFile, Recorder, RefusedPushError
 from runner.git.ref_state import append, read_state
 from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, StateRefError, read_target
 from runner.github.job import find_git_settings
+from runner.ledger.files.comparison import RECORD_ENDINGS, lacks_lines, name_target, unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
-from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.plan.approval import ENDING as APPROVALS
+from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
-from runner.workflow.records.record_message import describe_changes
+from runner.workflow.records.record_message import RecordedFile, secret_of
+from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
 from runner.workflow.workspace.record_files import list_homes
-from runner.workflow.workspace.record_union import (
-    RECORD_ENDINGS,
-    lacks_records,
-    name_target,
-    secret_of,
-    unite_records,
-)
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 from runner.workflow.workspace.workspace import Workspace
 
@@ -39,10 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from runner.workflow.scope import Scope
-
-
-_BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
-_NOBODY = "runner", "runner@localhost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +62,8 @@ def fetch_record(scope: Scope, remote: str) -> Sequence[str]:
         RunnerError: there is no repository, a remote cannot be reached, or the record cannot be read.
     """
     clone = _find_clone(scope.environ)
-    with clone.hold():
-        copies = RecordCopies(clone, scope, remote)
-        return copies.fetch(clone.list_refs(copies.remote, f"{NAMESPACE}/*"))
+    copies = RecordCopies(clone, scope, remote)
+    return copies.fetch(copies.list_refs())
 
 
 def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
@@ -91,10 +79,9 @@ def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
     state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
     clone = _find_clone(scope.environ)
-    with clone.hold():
-        copies = RecordCopies(clone, scope, remote)
-        copies.fetch(clone.list_refs(remote, state.ref.name))
-        copies.share(_list_files(clone, scope))
+    copies = RecordCopies(clone, scope, remote)
+    copies.fetch(clone.list_refs(remote, state.ref.name))
+    copies.share(_list_files(clone, scope))
     return str(state.ref), is_new
 
 
@@ -108,31 +95,32 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
         RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
     clone = _find_clone(scope.environ)
-    with clone.hold():
-        current = clone.read_branch()
-        if not is_pushed:
-            return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
-        branch = branch or _choose_branch(current, scope.environ)
-        copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
-        patterns = (f"{NAMESPACE}/*",) if copies.remote == remote else ()
-        tips = clone.list_refs(remote, ref, *patterns)
-        copies.fetch(tips if patterns else clone.list_refs(copies.remote, f"{NAMESPACE}/*"), branch=ref)
-        files = _list_files(clone, scope)
-        unshared = _share(copies, files)
-        try:
-            pushed = _record(
-                clone, scope, current, files, lambda one: one.push(remote, branch, tips.get(ref))
-            )
-        except RefusedPushError as error:
-            if not all(map(copies.has, error.changes)):
-                raise
-            pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
-        if unshared is not None:
-            warn(f"what is new was not brought to the state remote: {unshared.message}")
-            note(f"  {unshared.hint}")
-            pushed = replace(pushed, code=unshared.exit_code)
-        place = f"{branch} of {hide_credentials(remote)}"
-        return replace(pushed, place=place, refs=copies.names)
+    current = clone.read_branch()
+    if not is_pushed:
+        return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
+    branch = branch or _choose_branch(current, scope.environ)
+    copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
+    if copies.remote == remote:
+        tips = clone.list_refs(remote, ref, f"{NAMESPACE}/*")
+        copies.fetch(tips, branch=ref)
+        tip = tips.get(ref)
+    else:
+        copies.fetch(copies.list_refs())
+        tip = clone.fetch(remote, branch)
+    files = _list_files(clone, scope)
+    unshared = _share(copies, files)
+    try:
+        pushed = _record(clone, scope, current, files, lambda one: one.push(remote, branch, tip))
+    except RefusedPushError as error:
+        if not all(map(copies.has, error.changes)):
+            raise
+        pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
+    if unshared is not None:
+        warn(f"what is new was not brought to the state remote: {unshared.message}")
+        note(f"  {unshared.hint}")
+        pushed = replace(pushed, code=unshared.exit_code)
+    place = f"{branch} of {hide_credentials(remote)}"
+    return replace(pushed, place=place, refs=copies.names)
 
 
 def _share(copies: RecordCopies, files: Sequence[Path]) -> StateRefError | None:
@@ -155,7 +143,7 @@ def _record(
         return PushedRecord(None, "", has_files=False, code=0)
     failures = Failures()
     failures.total = len(files)
-    recorded = commit(_make_recorder(clone, scope.environ, current, files, failures))
+    recorded = commit(Recorder(clone, files, scope.environ, failures, current))
     code = failures.find_exit_code(None if failures.is_total else 0)
     return PushedRecord(None if failures.is_total else recorded, "", has_files=True, code=code)
 
@@ -180,9 +168,17 @@ class RecordCopies:
         self._clone = clone
         self._scope = scope
         named = name_remote(scope, None)
-        self.remote = remote if named in (None, NO_REMOTE) else named
+        self.remote = None if named == NO_REMOTE else named or remote
         self._refs: dict[str, StateRef] = {}
         self._found: dict[str, Snapshot] = {}
+
+    def list_refs(self) -> dict[str, str]:
+        """Return the commits of the state remote's refs; none without one.
+
+        Raises:
+            GitError: it cannot be reached.
+        """
+        return {} if self.remote is None else self._clone.list_refs(self.remote, f"{NAMESPACE}/*")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -200,12 +196,13 @@ class RecordCopies:
         refs = {name: commit for name, commit in tips.items() if name.startswith(f"{NAMESPACE}/")}
         wanted = [name for name in tips if name == branch or name in refs]
         missing = [name for name in wanted if self._clone.objects.read(tips[name]) is None]
-        if missing and (answer := self._clone.git.fetch(self.remote, *missing)).status:
+        remote = self.remote or NO_REMOTE
+        if missing and (answer := self._clone.git.fetch(remote, *missing)).status:
             raise GitError(f"`git fetch` failed: {answer.reason}")
         changed = []
         for name, commit in sorted(refs.items()):
             target = read_target(name)
-            ref = StateRef(self._clone.git, self.remote, target, self._clone.objects)
+            ref = StateRef(self._clone.git, remote, target, self._clone.objects)
             snapshot = ref.read_at(commit) or ref.read()
             self._refs[target], self._found[target] = ref, snapshot
             places = _Places(self._scope.paths, target)
@@ -247,7 +244,7 @@ class RecordCopies:
         blob = None if ref is None or name is None else ref.read().files.get(name)
         if ref is None or blob is None:
             return False
-        return not lacks_records(file, change.after, ref.load(blob), secret_of(file, self._scope.environ))
+        return not lacks_lines(file, change.after, ref.load(blob), secret_of(file, self._scope.environ))
 
     def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
         try:
@@ -267,11 +264,11 @@ class RecordCopies:
         secret = secret_of(file, self._scope.environ)
         if known is None:
             # Only what can be read is passed on.
-            lacks_records(file, text, text, secret)
+            lacks_lines(file, text, text, secret)
             return text
-        if not lacks_records(file, text, known, secret):
+        if not lacks_lines(file, text, known, secret):
             return known
-        return unite_records(file, known, text, secret) if lacks_records(file, known, text, secret) else text
+        return unite_files(file, known, text, secret) if lacks_lines(file, known, text, secret) else text
 
 
 class _Places:
@@ -289,7 +286,7 @@ class _Places:
 
     def find(self, name: str) -> Path | None:
         """Return the place of a file; None if it is no record, or of another campaign than was asked for."""
-        if name.endswith((SUPPRESSIONS_SUFFIX, APPROVALS)):
+        if name.endswith((SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)):
             homes = [home / name for home in list_homes(self._paths)]
             return next((file for file in homes if file.exists()), homes[0])
         if not name.endswith(LOCKFILE_SUFFIX) or name in self._lockfiles:
@@ -325,46 +322,6 @@ def _list_files(clone: Clone, scope: Scope) -> list[Path]:
     return _leave_out_ignored(clone, [_place_below(clone.root, file) for file in _iterate_files(paths)])
 
 
-def _make_recorder(
-    clone: Clone,
-    environ: Mapping[str, str],
-    current: str | None,
-    files: Sequence[Path],
-    failures: Failures,
-) -> Recorder:
-    root = clone.root
-    return Recorder(
-        clone,
-        files,
-        partial(_unite, root, environ),
-        partial(_is_older, root, environ),
-        partial(describe_changes, clone, environ, files),
-        partial(_attempt, failures),
-        {} if "GIT_COMMITTER_EMAIL" in environ else choose_author(environ),
-        current,
-    )
-
-
-def _attempt(failures: Failures, file: Path, find: Callable[[], RecordedFile | None]) -> RecordedFile | None:
-    """Return the recorded file; an error of one file does not stop the others."""
-
-    def find_apart() -> RecordedFile | None:
-        try:
-            return find()
-        except SuppressionsError as error:
-            raise CampaignError(error.message, hint=error.hint) from None
-
-    return failures.attempt_file(file, None, find_apart)
-
-
-def _unite(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> str:
-    return unite_records(root / path, ours, theirs, secret_of(root / path, environment))
-
-
-def _is_older(root: Path, environment: Mapping[str, str], path: str, ours: str, theirs: str) -> bool:
-    return lacks_records(root / path, theirs, ours, secret_of(root / path, environment))
-
-
 def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
     """Yield record files for any target: lockfiles and suppressions of campaign files or folders.
 
@@ -382,7 +339,7 @@ def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
                 if file.name.startswith(f"{path.stem}.") and file.name.endswith(LOCKFILE_SUFFIX)
             )
     for home in list_homes(paths):
-        yield from sorted((*home.glob(f"*{SUPPRESSIONS_SUFFIX}"), *home.glob(f"*{APPROVALS}")))
+        yield from sorted((*home.glob(f"*{SUPPRESSIONS_SUFFIX}"), *home.glob(f"*{APPROVALS_SUFFIX}")))
 
 
 def _place_below(root: Path, file: Path) -> Path:
@@ -411,14 +368,3 @@ def _choose_branch(current: str | None, environment: Mapping[str, str]) -> str:
     if environment.get("CI_COMMIT_BRANCH"):
         return environment["CI_COMMIT_BRANCH"]
     raise UsageError("the work tree is not on a branch (a detached HEAD)", hint="name one with --branch")
-
-
-def choose_author(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return git's author variables, for clones without a configured author."""
-    name, email = _BOT if environment.get("GITHUB_ACTIONS") == "true" else _NOBODY
-    return {
-        "GIT_AUTHOR_NAME": name,
-        "GIT_AUTHOR_EMAIL": email,
-        "GIT_COMMITTER_NAME": name,
-        "GIT_COMMITTER_EMAIL": email,
-    }

@@ -12,9 +12,10 @@ from runner.errors import LimitError, RunnerError, UsageError
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
 from runner.github.job_summary import DENIED_VARIABLE, append_variables
 from runner.github.pull_requests import ENVIRONMENT, find_merged, list_reviewers, list_said
+from runner.ledger.files.suppressions import Approval
 from runner.ledger.locks.campaign_lock import find_run_url
 from runner.ledger.model import format_moment
-from runner.plan.approval import Approval, find_gap
+from runner.plan.approval import find_gap
 from runner.wording import hide_phones
 from runner.workflow.approval_coverage import ApprovalStore, require_sealed
 from runner.workflow.plans.saved import read_saved_plan
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.github.pull_requests import MergedPullRequest, PlanNumbers
     from runner.github.rest import Repository
-    from runner.plan.approval import ApprovalRequest
+    from runner.ledger.files.suppressions import ApprovalRequest
     from runner.workflow.plans.saved import SavedPlan
     from runner.workflow.scope import Scope
 
@@ -236,7 +237,7 @@ def _record(
 
 def _find_moment(approvals: Iterable[Approval]) -> str:
     """Return the time of a new approval: after all earlier ones, even if clocks were wrong."""
-    known = (datetime.fromisoformat(one.approved_at) + timedelta(seconds=1) for one in approvals)
+    known = (datetime.fromisoformat(one.at) + timedelta(seconds=1) for one in approvals)
     return format_moment(max([datetime.now(UTC), *known]))
 
 

@@ -10,6 +10,7 @@ from runner.git.command import find_work_tree
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, read_github_job
 from runner.github.pull_requests import find_last_change
+from runner.ledger.files.comparison import RECORD_ENDINGS
 from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results.sendings import SentCount, count_sent
 from runner.plan.model import MessagePlan
@@ -25,12 +26,10 @@ from runner.workflow.review.publishing import (
     comment,
     open_repository,
     publish,
-    try_on_github,
     write_heading,
     write_page,
 )
 from runner.workflow.workspace.folders import name_folder
-from runner.workflow.workspace.record_union import RECORD_ENDINGS
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ def comment_merged(scope: Scope) -> None:
             raise NoJobError("GITHUB_SHA doesn't say which commit this job is for")
         repository, is_meant = open_repository(job), _make_check(scope.paths)
         branch = os.environ.get("GITHUB_REF_NAME", "")
-        pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant))
+        pull = find_last_change(repository, job.commit, branch, is_meant)
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name_folder(), kind="sent")

@@ -10,12 +10,12 @@ from runner.errors import LockfileError, RunnerError
 from runner.git.clone import Clone, find_base, list_changes
 from runner.git.command import Git, find_work_tree, hide_credentials
 from runner.github.job import find_git_settings
+from runner.ledger.files.comparison import RECORD_ENDINGS
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.source.json_schema import find_problems
 from runner.source.yaml import YamlProblemError, read_yaml
 from runner.wording import count_words, escape_markdown
 from runner.workflow.campaigns import TARGETS_FILE
-from runner.workflow.workspace.record_union import RECORD_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from runner.atomic_write import drafting
-from runner.errors import ConfigurationError, RunnerError
+from runner.errors import ConfigurationError, RunnerError, UsageError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
 from runner.service.target import TargetsProblemError, read_targets
@@ -16,6 +16,9 @@ from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from runner.sandbox.rehearsal.simulate import SimulationSummary
+    from runner.service.target import Target
 
 
 def state_folder() -> Path:
@@ -96,6 +99,31 @@ def make_sandbox_database() -> Path:
     """Return the file of the embedded sandbox's database; create its folder."""
     make_state_folder("--db")
     return sandbox_database()
+
+
+def simulate_answers(target: Target, *, seed: int, response_rate: float) -> SimulationSummary:
+    """Let simulated participants answer on the embedded sandbox, and advance its clock.
+
+    The same `seed` gives the same participants; `response_rate` (0 to 1) is the share who reply.
+
+    Raises:
+        UsageError: the target is another service.
+        RunnerError: the sandbox's database cannot be used.
+    """
+    if target.base_url is not None:
+        raise UsageError(
+            f"the target {target.name!r} is no built-in sandbox: its participants are not simulated",
+            hint="leave RUNNER_BASE_URL out of the environment, and take the target `sandbox`",
+        )
+    # Imported here: only the sandbox needs it.
+    from runner.sandbox.rehearsal.participants import Habits
+    from runner.sandbox.rehearsal.simulate import simulate
+    from runner.sandbox.sandbox_errors import SandboxError
+
+    try:
+        return simulate(make_sandbox_database(), seed=seed, habits=Habits(response_rate))
+    except SandboxError as error:
+        raise RunnerError(str(error)) from None
 
 
 def require_one_service(

@@ -27,15 +27,14 @@ from runner.git.ref_state import STATE_FILE, State, advise_removal, append, dump
 from runner.git.state_ref import Snapshot, StateRef
 from runner.github.job import find_git_settings
 from runner.ledger.engine import find_sqlite_file
+from runner.ledger.files.comparison import unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, read_clock
-from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.plan.approval import ENDING as APPROVALS_SUFFIX
+from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.service.target import leads_elsewhere
 from runner.source.storage import repository_root
 from runner.workflow.observer import note, warn
-from runner.workflow.workspace.record_union import unite_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -387,9 +386,7 @@ class StateRemote:
         return self.ref.store(self._unite_texts(name, self.ref.load(blob), self._added[name]))
 
     def _unite_texts(self, name: str, ours: str, theirs: str | None) -> str:
-        return (
-            ours if theirs is None else unite_records(self._place(name), ours, theirs, lambda: self._secret)
-        )
+        return ours if theirs is None else unite_files(self._place(name), ours, theirs, lambda: self._secret)
 
     def _read_reservation(self, name: str, blob: str, key: TargetKey | None = None) -> Reservation:
         if name not in self._reservations or self._reservations[name][0] != blob:

@@ -13,14 +13,13 @@ from functools import cached_property
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from runner.errors import LockfileError, RunnerError, UsageError
+from runner.errors import LockfileError, RunnerError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
 from runner.ledger.files.lockfile import lockfile_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
-from runner.ledger.model import SUPPRESSIONS_SUFFIX, format_moment
-from runner.ledger.people.suppressions import compose_suppressions
+from runner.ledger.model import format_moment
 from runner.ledger.record.campaign_record import (
     CampaignRecord,
     Identity,
@@ -30,7 +29,6 @@ from runner.ledger.record.campaign_record import (
     read_record,
     rewrite_lockfile,
 )
-from runner.ledger.record.deliveries import count_accepted
 from runner.service.target import (
     SANDBOX,
     Credentials,
@@ -71,29 +69,12 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
     from runner.ledger.record.campaign_record import Record
-    from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.service.client import ServiceClient
     from runner.workflow.scope import Scope
 
 
-MANY_LAUNCHES = 100_000
 _CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
-
-
-def advise_counts(ledger: Ledger, campaign: str, record: CampaignRecord) -> str | None:
-    """Return advice for a lockfile with very many launches of a ledger on a server, or None."""
-    campaign_id, _ = record.require_entered()
-    if ledger.file is not None:
-        return None
-    with ledger.reading() as connection:
-        launches = count_accepted(connection, campaign_id)
-    if launches <= MANY_LAUNCHES:
-        return None
-    return (
-        f"{campaign}: its lockfile holds {launches:,} launches. With `lockfile: counts` in the campaign it "
-        "holds their number instead, and the ledger the rest."
-    )
 
 
 def describe_this_run(since: str, environment: Mapping[str, str]) -> LockHolder:
@@ -360,8 +341,7 @@ class Workspace:
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
         """Return the head of a campaign's record, entered under its present names."""
-        identity = self.identify(campaign)
-        self._check(identity)
+        self._check(identity := self.identify(campaign))
         return enter_head(ledger, identity)
 
     def hold_lock(
@@ -384,11 +364,7 @@ class Workspace:
         Raises:
             LockfileError: it cannot be written, or is no longer readable.
         """
-        identity = self.identify(campaign)
-        if rewrite_lockfile(ledger, identity, record) and not identity.keeps_counts:
-            advice = advise_counts(ledger, campaign.name, record)
-            if advice is not None:
-                self._say_once(note, advice)
+        rewrite_lockfile(ledger, self.identify(campaign), record)
 
     def _check(self, identity: Identity) -> None:
         """Ensure that all lockfiles of a campaign could be read, and that its own is its own.
@@ -449,27 +425,6 @@ class Workspace:
                 f"`state_remote: none` for {self.target.name} in targets.yaml if one machine alone sends.",
             )
 
-    def share_suppressions(self, ledger: Ledger) -> None:
-        """Bring what this machine has learned of people to the state remote, if there is one.
-
-        It is written to the file of suppressions all the same, and a later run brings it: a failure is only
-        told.
-        """
-        if self.state is None:
-            return
-        with ledger.reading() as connection:
-            text = compose_suppressions(connection, self.key)
-        try:
-            if text is not None:
-                # Without a ref everybody would wait until nobody can be sending: `apply` does.
-                self.state.append({f"{self.target.name}{SUPPRESSIONS_SUFFIX}": text})
-        except RunnerError as error:
-            warn(f"what was decided here could not be brought to {self.state.ref}: {error.message}")
-            note(
-                "  the next command that can brings it; until then other machines do not know it, unless "
-                "`runner ci record` commits it"
-            )
-
     def _say_once(self, say: Callable[[str], None], text: str) -> None:
         if text not in self._said:
             self._said.add(text)
@@ -503,30 +458,6 @@ class Workspace:
     def may_know_launches(self) -> bool:
         """True if the target's service can have launches; a sandbox that never ran has none."""
         return self.target.base_url is not None or sandbox_database().exists()
-
-    def simulate_answers(self, *, seed: int, response_rate: float) -> SimulationSummary:
-        """Let simulated participants answer on the embedded sandbox, and advance its clock.
-
-        The same `seed` gives the same participants; `response_rate` (0 to 1) is the share who reply.
-
-        Raises:
-            UsageError: the target is another service.
-            RunnerError: the sandbox's database cannot be used.
-        """
-        if self.target.base_url is not None:
-            raise UsageError(
-                f"the target {self.target.name!r} is no built-in sandbox: its participants are not simulated",
-                hint="leave RUNNER_BASE_URL out of the environment, and take the target `sandbox`",
-            )
-        # Imported here: only the sandbox needs it.
-        from runner.sandbox.rehearsal.participants import Habits
-        from runner.sandbox.rehearsal.simulate import simulate
-        from runner.sandbox.sandbox_errors import SandboxError
-
-        try:
-            return simulate(make_sandbox_database(), seed=seed, habits=Habits(response_rate))
-        except SandboxError as error:
-            raise RunnerError(str(error)) from None
 
 
 def default_ledger_url() -> str:

@@ -16,8 +16,8 @@ from runner.workflow.records.record_push import fetch_record, push_record
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from runner.git.recording import Recorded
     from runner.workflow.records.record_push import PushedRecord
+    from runner.workflow.records.recording import Recorded
     from runner.workflow.scope import Scope
 
 

@@ -7,20 +7,28 @@ branch has moved on. Changes of both sides are united.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
+from runner.errors import CampaignError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
-from runner.git.objects import write_commit
+from runner.git.objects import name_blob, write_commit
+from runner.ledger.files.comparison import lacks_lines, unite_files
+from runner.workflow.records.record_message import RecordedFile, describe_changes, secret_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from runner.workflow.failures import Failures
+
 TRIES = 8
+_BOT = "github-actions[bot] <41898282+github-actions[bot]@users.noreply.github.com>"
+_NOBODY = "runner <runner@localhost>"
+"""Authors of commits in clones that have none configured."""
 
 
 class RefusedPushError(GitError):
@@ -30,26 +38,10 @@ class RefusedPushError(GitError):
         super().__init__(
             f"{place} takes no push from here ({reason}), and what is new is nowhere else",
             hint="have a ref keep the record (targets.yaml: `state_remote: origin`; `runner ci start`), "
-            "or let this user, or the job's token, push there, and meet the branch's rules, such as signed "
-            "commits (git's commit.gpgSign and user.signingKey). The files here have everything: keep them",
+            "or let this user, or the job's token, push there. The files here have everything: keep them",
         )
         self.reason = reason
         self.changes = changes
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedFile:
-    """A file that a commit changes.
-
-    Attributes:
-        path: from the repository's top, with slashes.
-        before: its text on the branch; None if it is not there.
-        after: its text in the commit.
-    """
-
-    path: str
-    before: str | None
-    after: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +68,16 @@ class Recorder:
     Attributes:
         clone: the clone.
         files: existing files to record, below the clone's top.
-        unite: merges two right texts of the file at a path, without git's markers.
-        is_older: returns whether the first text of the file at a path lacks something of the second.
-        describe: returns a commit's message, given the commit that it comes after.
-        attempt: returns the finding for a file, or None if an error concerns only that file.
-        author: git's author variables, for clones without a configured user.
+        environ: with CI's variables and the targets' keys.
+        failures: gets files that cannot be recorded.
         current: the branch that is checked out; None for a detached HEAD.
     """
 
     clone: Clone
     files: Sequence[Path]
-    unite: Callable[[str, str, str], str]
-    is_older: Callable[[str, str, str], bool]
-    describe: Callable[[str, Sequence[RecordedFile]], str]
-    attempt: Callable[[Path, Callable[[], RecordedFile | None]], RecordedFile | None]
-    author: Mapping[str, str] = field(default_factory=dict)
-    current: str | None = None
+    environ: Mapping[str, str]
+    failures: Failures
+    current: str | None
 
     def commit(self) -> Recorded:
         """Commit onto the current branch or a detached HEAD, without a push.
@@ -123,7 +109,7 @@ class Recorder:
                 self._follow(parent, branch)
                 return Recorded()
             commit, message = self._make_commit(parent, changes)
-            answer = push_commit(self.clone.git, remote, commit, branch)
+            answer = push_commit(self.clone.git, remote, commit, f"refs/heads/{branch}")
             if answer.is_accepted:
                 return Recorded(commit, message, branch, is_followed=self._follow(commit, branch))
             if not answer.is_overtaken:
@@ -135,48 +121,52 @@ class Recorder:
     def find_changes(self, tip: str) -> list[RecordedFile]:
         """Return the changes that a commit on the tip needs to contain the record."""
         head = self.clone.read_head()
-        found = (self.attempt(file, partial(self._find_change, file, head, tip)) for file in self.files)
+        return self._collect(lambda file: self._find_change(file, head, tip))
+
+    def _collect(self, find: Callable[[Path], RecordedFile | None]) -> list[RecordedFile]:
+        """Return what is found of each file; an error of one file does not stop the others."""
+
+        def find_apart(file: Path) -> RecordedFile | None:
+            try:
+                return find(file)
+            except SuppressionsError as error:
+                raise CampaignError(error.message, hint=error.hint) from None
+
+        found = [self.failures.attempt_file(file, None, partial(find_apart, file)) for file in self.files]
         return [change for change in found if change is not None]
 
     def _find_change(self, file: Path, head: str, tip: str) -> RecordedFile | None:
         path = file.relative_to(self.clone.root).as_posix()
         base, before = self.clone.read(head, path), self.clone.read(tip, path)
-        after = self._merge(path, base, read_text(file), before)
+        after = self._merge(file, base, read_text(file), before)
         # Conflicts, with markers or without, are resolved by uniting.
-        if after != before and (whole := self.unite(path, after, after)) != before:
+        if after != before and (whole := unite_files(file, after, after, self._secret_of(file))) != before:
             return RecordedFile(path, before, whole)
         return None
 
-    def _merge(self, path: str, base: str | None, ours: str, theirs: str | None) -> str:
+    def _merge(self, file: Path, base: str | None, ours: str, theirs: str | None) -> str:
         if theirs is None or theirs == ours:
             return ours
         if ours == base:
             return theirs
         # Only we changed it. Ours is taken unless it was put back to an older text.
-        if theirs == base and not self.is_older(path, ours, theirs):
+        if theirs == base and not lacks_lines(file, theirs, ours, self._secret_of(file)):
             return ours
-        return self.unite(path, ours, theirs)
+        return unite_files(file, ours, theirs, self._secret_of(file))
+
+    def _secret_of(self, file: Path) -> Callable[[], str | None]:
+        return secret_of(file, self.environ)
 
     def _make_commit(self, parent: str, changes: Sequence[RecordedFile]) -> tuple[str, str]:
         """Write a commit of these changes onto another one; return it and its message."""
-        git, message = self.clone.git, self.describe(parent, changes)
-        blobs = dict(zip((change.path for change in changes), self._store(changes), strict=True))
-        # Made without an index; the commit proper has the user's name, and a signature where that is usual.
-        files = write_commit(git, blobs, parent)
-        listed = git.ask("config", "--get-regexp", r"^(user\.email|commit\.gpgsign)$").output
-        config = dict(line.lower().split(" ", 1) for line in listed.splitlines() if " " in line)
-        signing = ["-S"] if config.get("commit.gpgsign") in ("true", "yes", "on", "1") else []
-        author = {} if "user.email" in config else self.author
-        tree = f"{files}^{{tree}}"
-        made = git.run("commit-tree", tree, "-p", parent, *signing, text=message, environment=author)
-        return made, message
-
-    def _store(self, changes: Sequence[RecordedFile]) -> list[str]:
-        """Write the changed files' blobs, by their paths: the filters that are set up for them apply."""
-        for change in changes:
-            self._save(change)
-        listed = "".join(f"{change.path}\n" for change in changes)
-        return self.clone.git.run("hash-object", "-w", "--stdin-paths", text=listed).split()
+        git = self.clone.git
+        message = describe_changes(self.clone, self.environ, self.files, parent, changes)
+        found = git.ask("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")
+        nobody = _BOT if self.environ.get("GITHUB_ACTIONS") == "true" else _NOBODY
+        author = nobody if found.status else found.output.rsplit(" ", 2)[0]
+        blobs = {change.path: name_blob(change.after, parent) for change in changes}
+        texts = [change.after for change in changes]
+        return write_commit(git, blobs, parent, texts, message, author=author), message
 
     def _follow(self, commit: str, branch: str) -> bool:
         """Move the clone on to a commit unless user changes would be lost; return whether it moved.
@@ -187,8 +177,7 @@ class Recorder:
         if self.current not in (None, branch):
             return True  # another branch than the recorded one has nothing to follow
         head = self.clone.read_head()
-        found = (self.attempt(file, partial(self._find_change_to, file, head, commit)) for file in self.files)
-        changes = [change for change in found if change is not None]
+        changes = self._collect(lambda file: self._find_change_to(file, head, commit))
         if not changes:
             return True
         # Staged in any case, so that `git stash` takes it: a file in the way would stop `git pull`.
