@@ -13,6 +13,7 @@ from jinja2.filters import FILTERS as FILTERS_OF_JINJA
 
 from runner.source.quantity import read_number
 from runner.text.faults import MisuseError
+from runner.text.syntax import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,7 +142,8 @@ def _guard_comparison(node: nodes.Compare) -> None:
     places: list[nodes.Compare | nodes.Operand] = [node, *node.ops]
     for left, right in zip(places, node.ops, strict=False):
         if right.op in _ORDER:
-            left.expr, right.expr = _read_constant(left.expr), _read_constant(right.expr)
+            _refuse_quoted(left.expr)
+            _refuse_quoted(right.expr)
         if right.op in ("in", "notin"):
             if _are_numbers(right.expr):
                 left.expr = _wrap(left.expr, "#number", _name(left.expr))
@@ -155,10 +157,10 @@ def _guard_comparison(node: nodes.Compare) -> None:
             left.expr, right.expr = _wrap(left.expr, "#ordinal"), _wrap(right.expr, "#ordinal")
 
 
-def _read_constant(node: nodes.Expr) -> nodes.Expr:
-    """Return a number for one in quotes: letter by letter, '20' is more than '100'."""
+def _refuse_quoted(node: nodes.Expr) -> None:
     number = _read(node.value) if isinstance(node, nodes.Const) and isinstance(node.value, str) else None
-    return node if number is None else nodes.Const(number, lineno=node.lineno)
+    if number is not None:
+        refuse(f"in quotes '20' is more than '100', letter by letter: write {number} without them", node)
 
 
 def _wrap(node: nodes.Expr, name: str, *args: str) -> nodes.Expr:

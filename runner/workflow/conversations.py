@@ -102,7 +102,8 @@ def _turn_words(turn: Turn, bubble: Bubble, *, is_text: bool) -> str:
         cost = f", {count_words(bubble.segments, 'segment')} more" if is_text else ""
         return f"anything else → asked again{cost}"
     skipped = f", {count_words(turn.skipped, 'question')} skipped" if turn.skipped else ""
-    return f"{_answer_words(turn)} → {_name(turn)}{skipped}"
+    taken = "" if turn.taken is None else f', taken for "{printable(turn.taken)}" by its line,'
+    return f"{_answer_words(turn)}{taken} → {_name(turn)}{skipped}"
 
 
 def _answer_words(turn: Turn) -> str:

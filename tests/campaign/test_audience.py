@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.audience.audience import AudienceTally, iterate_audience, known_names, read_excluded
+from runner.audience.audience import AudienceTally, iterate_audience, read_excluded
 from runner.campaign.model import Policy
 from runner.source.diagnostic import Problems
 
@@ -58,26 +58,9 @@ def test_the_first_mention_of_a_phone_wins(people: Campaign) -> None:
     assert list(problems) == []
 
 
-def test_blank_values_give_way(people: Campaign) -> None:
-    """A blank cell or value leaves the campaign's own in force, and a blank one there is missing."""
-    found = list(iterate_audience(people, frozenset({"plan", "blank"}), Problems(), AudienceTally()))
-    assert [r.vars for r in found] == [
-        {"company": "Acme", "plan": "free", "first_name": "Ada"},
-        {"company": "Acme", "plan": "pro"},
-        {"company": "Acme", "plan": "free"},
-    ]
-
-
 def test_excluded_phones_are_read_like_recipients(people: Campaign) -> None:
     """Exclusions come from phones and from files, in any form that recipients may have."""
     assert read_excluded(people, Problems()) == {f"+141555501{n}" for n in ("01", "02", "03", "99")}
-
-
-def test_names_are_known_by_source(people: Campaign) -> None:
-    """What a source's recipients can have is what stands in the file and in the campaign."""
-    shared = ["company", "plan", "blank", "nothing"]
-    assert known_names(people, 0) == [*shared, "first_name", "plan"]
-    assert known_names(people, 1) == [*shared, "Mobile_Phone", "First_Name", "plan", "secret"]
 
 
 def test_bad_rows_are_left_out_and_reported(people: Campaign, tmp_path: Path) -> None:
@@ -132,36 +115,6 @@ def test_zones_and_consent_are_the_recipients_own(with_zones: Campaign) -> None:
     assert list(problems) == []
 
 
-A_SOURCE_THAT_IS_BLANK_OR_A_WORD_FOR_NO_IS_NO_CO: list[str] = [
-    *('{source: " "}', '{source: " ", date: 2026-03-01}', '{source: "\u00a0"}'),
-    *(
-        "{source: No}",
-        '{source: "n/a"}',
-        '{source: "N.A."}',
-        "{source: REVOKED}",
-        '{source: " Opted  out "}',
-    ),
-    *('{source: "-"}', '{source: "0"}', "{source: unknown}", "{source: Não}", '{source: "none."}'),
-]
-
-
-def test_a_source_that_is_blank_or_a_word_for_no_is_no_consent(
-    campaign: Callable[[str], Campaign], tmp_path: Path
-) -> None:
-    """What goes for a row of a file goes for a recipient who is written in the campaign, too."""
-    for consent in A_SOURCE_THAT_IS_BLANK_OR_A_WORD_FOR_NO_IS_NO_CO:
-        (tmp_path / "people.csv").write_text(ZONES_CSV, encoding="utf-8")
-        inline = campaign(ZONES.replace("{source: form}", consent))
-        first = next(iterate_audience(inline, frozenset(), Problems(), AudienceTally()))
-        assert not first.has_consent
-
-
-def test_zone_and_consent_columns_are_variables_too(with_zones: Campaign) -> None:
-    """That a column has a meaning of its own keeps no text from naming it."""
-    found = list(iterate_audience(with_zones, frozenset({"tz", "source"}), Problems(), AudienceTally()))
-    assert [r.vars for r in found[1:3]] == [{"tz": "America/New_York", "source": "web"}, {"source": "web"}]
-
-
 def test_consent_is_only_read_where_it_is_required(with_zones: Campaign, tmp_path: Path) -> None:
     """A campaign that does not ask for consent doesn't mind an unreadable date of it."""
     (tmp_path / "people.csv").write_text(ZONES_CSV.replace("2026-03-01", "1.3.26"), encoding="utf-8")
@@ -199,3 +152,27 @@ def test_what_may_be_a_phone_is_masked(with_zones: Campaign, tmp_path: Path) -> 
         "the date of consent '+14•••••••06' is no ISO 8601 date since the first SMS, 1992-12-03",
         "the time zone '+14•••••••06' is refused: there is no such time zone",
     ]
+
+
+A_SOURCE_THAT_IS_BLANK_OR_A_WORD_FOR_NO_IS_NO_CO: list[str] = [
+    *('{source: " "}', '{source: " ", date: 2026-03-01}', '{source: "\u00a0"}'),
+    *(
+        "{source: No}",
+        '{source: "n/a"}',
+        '{source: "N.A."}',
+        "{source: REVOKED}",
+        '{source: " Opted  out "}',
+    ),
+    *('{source: "-"}', '{source: "0"}', "{source: unknown}", "{source: Não}", '{source: "none."}'),
+]
+
+
+def test_a_source_that_is_blank_or_a_word_for_no_is_no_consent(
+    campaign: Callable[[str], Campaign], tmp_path: Path
+) -> None:
+    """What goes for a row of a file goes for a recipient who is written in the campaign, too."""
+    for consent in A_SOURCE_THAT_IS_BLANK_OR_A_WORD_FOR_NO_IS_NO_CO:
+        (tmp_path / "people.csv").write_text(ZONES_CSV, encoding="utf-8")
+        inline = campaign(ZONES.replace("{source: form}", consent))
+        first = next(iterate_audience(inline, frozenset(), Problems(), AudienceTally()))
+        assert not first.has_consent

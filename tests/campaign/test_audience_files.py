@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import fsspec
@@ -10,7 +9,6 @@ import pytest
 
 from runner.audience.audience import AudienceTally, iterate_audience
 from runner.campaign.load import load_campaign
-from runner.cli.main import run as run_command
 from runner.source.diagnostic import Problems
 from runner.source.storage import is_below, stamp_file
 
@@ -168,15 +166,3 @@ def test_a_change_at_a_url_is_noticed(bucket: str) -> None:
     fsspec.filesystem("memory").pipe_file("/bucket/part-1.csv", b"phone\n4155550107\n")
     assert stamp_file(url) not in (before, None)
     assert stamp_file(f"{bucket}/x.csv") is None
-
-
-def test_without_fsspec_it_says_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """URLs need an extra: without it the campaign's file says what to install."""
-    (folder / "campaign.yaml").write_text(YAML.format("memory://bucket/a.csv"), encoding="utf-8")
-    monkeypatch.setitem(sys.modules, "fsspec", None)
-    run_command(["validate", str(folder / "campaign.yaml"), "--allow-path", "memory://bucket"])
-    said = capsys.readouterr().out
-    assert ":3:10: error: memory://bucket/a.csv needs fsspec, which is not installed" in said
-    assert "install the extra `cluster`: in the clone, `pipx install --force '.[cluster]'`" in said

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.audience.audience import AudienceTally, Recipient, iterate_audience
+from runner.audience.audience import AudienceTally, iterate_audience
 from runner.source.diagnostic import Problems
 from runner.text.include import include_folder
 from runner.text.payload import MessageRenderer
@@ -61,13 +60,6 @@ def test_the_worst_conversations_come_first(campaign: Callable[[str], Campaign],
     assert [case.recipient.line for case in cases] == [5, 4]
     shown = [[(r.kind, r.count) for r in case.reasons] for case in cases]
     assert shown == [[("most_segments", 6)], [("longest_text", 182)]]
-
-
-def test_the_number_of_cases_is_bounded(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """At most so many conversations; one that is shown anyway keeps all its reasons."""
-    finder = find(campaign, tmp_path, ["A long name,1", "Bo,"])
-    (case,) = finder.list_cases(1)
-    assert [reason.kind for reason in case.reasons] == ["most_segments", "longest_text"]
 
 
 def test_costly_characters_are_counted_over_the_conversation(
@@ -132,21 +124,6 @@ def test_a_conversation_ends() -> None:
     """Without a conclusion nothing follows the last answer; a freeform question can conclude, too."""
     only = {"text": "Why?", "tag": "why", "conclude_on": "skip"}
     assert turns_of({"questions": [only]}) == [[("valid", (), None, 0), ("conclude_on", ("skip",), None, 0)]]
-
-
-def test_a_finder_keeps_no_more_than_its_cases(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
-    """However many people pass by, only those of the cases are kept."""
-    before = count_recipients()
-    finder = find(campaign, tmp_path, [f"Name {n}," for n in range(500)])
-    assert len(finder.list_cases(99)) == 1
-    # Other tests of this process may have left some, too.
-    assert count_recipients() - before <= 4
-
-
-def count_recipients() -> int:
-    """Return how many recipients are in memory."""
-    gc.collect()
-    return sum(isinstance(thing, Recipient) for thing in gc.get_objects())
 
 
 @pytest.mark.slow

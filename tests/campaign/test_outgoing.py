@@ -87,11 +87,6 @@ def test_every_text_of_a_conversation_counts(definition: dict[str, Any], data: s
     )
 
 
-def test_a_call_takes_no_segments() -> None:
-    """Nothing of a call goes out as text."""
-    assert OutgoingTexts({"tag": "t", "text": "Hi…", "method": "VOICE"}).count(()) == Airtime()
-
-
 @pytest.mark.parametrize(
     ("text", "segments", "plain"),
     [

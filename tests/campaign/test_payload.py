@@ -125,13 +125,6 @@ def test_the_whole_conversation_is_counted_too(renderers: list[MessageRenderer])
     assert call.render({"name": "Ağa"})[2:] == (0, None, 0, 0, 0)
 
 
-def test_renders_are_counted_as_the_service_charges(renderers: list[MessageRenderer]) -> None:
-    """Nobody answers: introduction and first question. Everyone answers all: each text once."""
-    ask, call = renderers
-    assert (ask.renders_min, ask.renders_max) == (2, 5)
-    assert (call.renders_min, call.renders_max) == (1, 1)
-
-
 def test_what_a_text_sets_is_its_own(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
     """A variable that one text of a message sets is none of the texts after it."""
     yaml = SURVEY.replace("Hi {{ name }}", '"{% set topic = 1 %}Hi {{ name }}{{ topic }}"')
@@ -151,17 +144,6 @@ def test_what_is_missing_is_named_for_the_whole_message(renderers: list[MessageR
         ("name", "Hi {{ name }}"),
         ("topic", "More about {{ topic }}?"),
     ]
-
-
-def test_all_broken_texts_of_a_message_are_reported(
-    campaign: Callable[[str], Campaign], tmp_path: Path
-) -> None:
-    """One broken text doesn't hide the next."""
-    yaml = SURVEY.replace("Hi {{ name }}", '"Hi {{ name"').replace("Thanks", '"{% endif %}"')
-    message = campaign(yaml).messages[0]
-    with pytest.raises(TemplateProblemError) as caught:
-        MessageRenderer(message, TextCompiler(tmp_path))
-    assert [problem.line for problem in caught.value.diagnostics] == [7, 19]
 
 
 VALUES = st.one_of(TEXTS, st.integers(-3, 3), st.booleans(), st.sampled_from(["1", "True", "None", 1.0]))

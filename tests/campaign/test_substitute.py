@@ -50,11 +50,6 @@ def test_what_a_word_processor_leaves_has_a_plain_neighbour() -> None:
         )
 
 
-def test_letters_of_other_scripts_have_none() -> None:
-    """What GSM-7 cannot say at all is said to be so, not dropped."""
-    assert [find_substitute(character) for character in "日жωא"] == [None] * 4
-
-
 def test_what_would_say_something_else_has_none() -> None:
     """A sign that is struck through, or a figure that would run into others, is not replaced by half of it."""
     for character in "≯≮≰₂½²ⁿ①‰∦\u0338\u20e0\u0941\u2064˗¨":
@@ -107,11 +102,6 @@ def test_a_plain_text_takes_no_more_segments(text: str) -> None:
     before, after = count_segments(text), count_segments(write_plainly(text))
     assert after.encoding == "GSM-7" or not text.replace("😀", "").strip()
     assert after.segments <= before.segments
-
-
-def test_what_has_no_substitute_stays() -> None:
-    """A text of another script keeps its letters, and stays UCS-2."""
-    assert write_plainly("“日”") == '"日"'
 
 
 def test_an_accent_that_gsm_7_has_on_its_letter_is_kept() -> None:

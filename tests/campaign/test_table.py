@@ -8,7 +8,6 @@ import io
 import re
 from typing import TYPE_CHECKING
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,13 +99,6 @@ def test_the_byte_that_is_not_utf_8_is_found(tmp_path: Path, text: str, offset: 
     found = read_foreign(str(file))
     assert found is not None
     assert found.place == BytePlace(len(lines), len(lines[-1]) + 1, 0xEB)
-
-
-def test_a_missing_file_is_a_problem(tmp_path: Path) -> None:
-    """A file that is gone by the time it is read is refused with a reason."""
-    with pytest.raises(TableProblemError) as caught, open_table(tmp_path / "gone.csv"):
-        pass
-    assert caught.value.diagnostic.message == "this file cannot be read: No such file or directory"
 
 
 @given(st.binary(max_size=60))

@@ -363,17 +363,6 @@ def test_texts_together_read_as_each_alone(
     assert render_texts(compiled, variables) == alone
 
 
-def test_names_are_those_of_included_files_too(
-    tmp_path: Path, compiler: TextCompiler, text: Callable[[str], TemplateText]
-) -> None:
-    """A text knows the variables that it refers to, directly or through what it includes."""
-    (tmp_path / "footer.j2").write_text("{{ company }} {% set x = 1 %}{{ x }}", encoding="utf-8")
-    compiled = compiler.compile(
-        text("{{ name }}{% for a in range(2) %}{{ a }}{% endfor %}{% include 'footer.j2' %}")
-    )
-    assert compiled.names == {"name", "company"}
-
-
 def test_outlines_show_what_is_each_recipients_own(
     compiler: TextCompiler, text: Callable[[str], TemplateText]
 ) -> None:
@@ -391,7 +380,6 @@ CELLS_COMPARE_AS_WHAT_THEY_SAY: list[tuple[str, dict[str, str], bool]] = [
     ("points in [1, 20]", {"points": "20"}, True),
     ("1 < points < 3", {"points": "2"}, True),
     ("points < best", {"points": "99", "best": "100"}, True),
-    ("points > '100'", {"points": "99"}, False),
     ("name < 'M'", {"name": "Ada"}, True),
     ("vip | is_yes", {"vip": "Ja"}, True),
     ("vip | is_yes", {"vip": "FALSE"}, False),

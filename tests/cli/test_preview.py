@@ -139,6 +139,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "on": "valid",
             "answers": ["Bad"],
+            "taken": None,
             "part": "question",
             "question_tag": "why",
             "skipped": 0,
@@ -146,6 +147,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "on": "conclude_on",
             "answers": ["Good"],
+            "taken": None,
             "part": "conclusion",
             "question_tag": None,
             "skipped": 1,
@@ -153,6 +155,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "on": "invalid",
             "answers": [],
+            "taken": None,
             "part": "question",
             "question_tag": "how",
             "skipped": 0,

@@ -30,12 +30,6 @@ def test_the_question_is_found_by_tag_or_text(tag: str, text: str, offered: tupl
     assert find_offered({"questions": [ENDING, ASKED, OPEN]}, tag, text) == offered
 
 
-def test_of_questions_with_one_tag_the_text_decides() -> None:
-    """Several questions may share a tag."""
-    twin = {**ASKED, "text": "Really?", "responses": ["Quit"]}
-    assert find_offered({"questions": [ASKED, twin]}, "keep", "Really?") == ("Quit",)
-
-
 @pytest.mark.parametrize(
     "definition",
     [

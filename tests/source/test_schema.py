@@ -51,24 +51,3 @@ def test_missing_keys_are_found_whatever_the_validator_says(monkeypatch: pytest.
         (6, "`not_before` in `schedule` needs `timezone` beside it"),
         (6, "`expires` in `schedule` needs `timezone` beside it"),
     ]
-
-
-EMPTY_KEY = """\
-version: 1
-"": 1
-limitz: {recipients: 0}
-recipients: [{phone: "+14155550101"}]
-messages: [{id: ask, text: Hello}]
-schedule: {"": x, send_betwen: ["09:00", "20:00"]}
-"""
-
-
-def test_an_empty_key_hides_no_other_mistake() -> None:
-    """Keys beside it are told as everywhere."""
-    found = find_problems(read_yaml(EMPTY_KEY, Path("campaign.yaml")), "campaign")
-    assert [(problem.line, problem.message) for problem in found] == [
-        (2, "`` is not a key"),
-        (3, "`limitz` is not a key: did you mean `limits`?"),
-        (6, "`` is not a key in `schedule`"),
-        (6, "`send_betwen` is not a key in `schedule`: did you mean `send_between`?"),
-    ]

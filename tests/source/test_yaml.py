@@ -168,11 +168,6 @@ def test_plain_scalars_mean_what_a_reader_sees() -> None:
         assert (found, type(found)) == (meant, type(meant))
 
 
-def test_merge_keys_are_plain_keys() -> None:
-    """`<<` merges nothing: what a mapping holds is what stands in it."""
-    assert read_yaml("a: &a {x: 1}\nb: {<<: *a, y: 2}\n", FILE).data["b"] == {"<<": {"x": 1}, "y": 2}
-
-
 def nest(levels: int, width: int) -> str:
     lines = ["a0: &a0 [" + ", ".join("x" * width) + "]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * width)}]" for n in range(1, levels)]

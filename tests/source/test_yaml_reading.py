@@ -35,13 +35,6 @@ def test_the_collector_is_left_as_it_was(text: str, is_enabled: bool) -> None:  
     assert gc.isenabled() == is_enabled
 
 
-def test_a_quoted_key_does_not_make_a_number_a_key() -> None:
-    """A key is judged as it is written, also when the same characters stood in quotes before."""
-    document = read_yaml('- {"1": a}\n- {"1": a}\n- {1: a}\n', FILE)
-    assert document.data == [{"1": "a"}, {"1": "a"}, {}]
-    assert [(found.line, found.message) for found in document.problems] == [(3, "the key 1 is not text")]
-
-
 def test_a_tag_on_a_known_key_is_refused() -> None:
     """A key that stood before without a tag is still refused with one."""
     with pytest.raises(YamlProblemError, match=r"^the tag !!str is not allowed$"):

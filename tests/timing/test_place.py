@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.timing.legal_hours import check_region, locate, zones_of_place
+from runner.timing.legal_hours import check_region, locate
 from runner.timing.zone import NameProblem, load_zone, read_country_names, read_country_zones
 
 NEW_YORK, MIAMI, PENSACOLA, TORONTO = "+12125550101", "+13055550101", "+18505550101", "+14165550101"
@@ -107,43 +107,12 @@ def test_region_and_number_tell_together_where_people_are() -> None:
         assert locate(phone, None, region) == (zones, places)
 
 
-def test_a_time_zone_that_is_given_stays() -> None:
-    """A column of time zones says what the clock shows; the law is the region's all the same."""
-    assert locate(NEW_YORK, "America/Chicago", "US-FL") == (("America/Chicago",), ("US-FL",))
-    assert locate(NEW_YORK, "America/Chicago", None) == (("America/Chicago",), ("US-NY",))
-
-
 def test_somewhere_in_a_country_with_states_is_under_the_rules_of_all_of_them() -> None:
     """A German number in the United States: any state, and any of their time zones."""
     zones, places = locate(COLOGNE, None, "US")
     assert {"US-FL", "US-HI", "US-DC"} <= set(places)
     assert len(places) == 51
     assert {"America/New_York", "Pacific/Honolulu"} <= set(zones)
-
-
-def test_states_have_all_of_their_time_zones() -> None:
-    """At least those that the time zone database and state law give them."""
-    known = {
-        "US-FL": {"New_York", "Chicago"},
-        "US-TN": {"New_York", "Chicago"},
-        "US-KY": {"New_York", "Chicago"},
-        "US-IN": {"New_York", "Chicago"},
-        "US-MI": {"New_York", "Chicago"},
-        "US-TX": {"Chicago", "Denver"},
-        "US-KS": {"Chicago", "Denver"},
-        "US-NE": {"Chicago", "Denver"},
-        "US-ND": {"Chicago", "Denver"},
-        "US-SD": {"Chicago", "Denver"},
-        "US-OR": {"Los_Angeles", "Denver"},
-        "US-ID": {"Los_Angeles", "Boise"},
-        "US-AK": {"Anchorage", "Adak"},
-        "CA-ON": {"Toronto", "Winnipeg"},
-        "CA-QC": {"Toronto", "Halifax"},
-    }
-    for place, cities in known.items():
-        assert {f"America/{city}" for city in cities} <= set(zones_of_place(place)), place
-    for place in ("US-NY", "US-CA", "US-LA", "US-CO", "US-WA", "US-HI", "CA-AB", "CA-NS", "CA-MB"):
-        assert len(zones_of_place(place)) == 1, place
 
 
 def test_the_zones_of_all_countries_are_there() -> None:

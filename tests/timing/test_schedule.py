@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from runner.timing.schedule import Schedule, read_schedule
-from runner.timing.window import WHOLE_WEEK
 
 DESIGN = {
     "not_before": "2026-12-01T09:00",
@@ -24,12 +23,6 @@ def test_the_design_s_schedule_is_read() -> None:
     assert schedule.expires == datetime(2026, 12, 5, 23, tzinfo=UTC)
     assert schedule.timezone == "America/New_York"
     assert schedule.window.days == (((540, 1200),),) * 5 + ((), ())
-
-
-def test_what_is_not_said_limits_nothing() -> None:
-    """Without keys, a campaign may send at any time; up to midnight is written 24:00."""
-    assert read_schedule({}) == Schedule(window=WHOLE_WEEK)
-    assert read_schedule({"send_between": ["00:00", "24:00"]}) == Schedule()
 
 
 def test_of_a_time_that_comes_twice_the_careful_one_is_meant() -> None:
