@@ -1,7 +1,8 @@
 """Suppressions that other machines have recorded on a git remote, before a run and while it sends.
 
 Pauses, opt-outs entered by hand, decisions and forgotten people are carried by git alone: the service knows
-nothing of them. They are on the state remote, and on branches; a clone that was not updated lacks them.
+nothing of them. They are on the state remote, and on the default branch; a clone that was not updated lacks
+them.
 """
 
 from __future__ import annotations
@@ -35,18 +36,18 @@ _TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class RecordRemote:
-    """A target's suppressions on its state remote and a remote's branches.
+    """A target's suppressions on its state remote and a remote's default branch.
 
     Attributes:
         workspace: that of the run.
-        name: the remote whose default branch is read, and the current one; None for none.
+        name: the remote whose default branch is read; None for none.
     """
 
     workspace: Workspace
     name: str | None
     _git: Git = field(init=False)
     _root: Path = field(init=False)
-    _seen: set[str | None] = field(default_factory=lambda: {None}, init=False)
+    _seen: str | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._root = repository_root(Path.cwd())
@@ -89,7 +90,7 @@ class RecordRemote:
         try:
             added = {} if state is None or is_first else state.read_added()
             texts = [BookText(file, text) for file, text in added.items()]
-            texts += self._read_branches()
+            texts += self._read_branch()
         except GitError as error:
             raise _describe_failure(str(self.name), error) from None
         for text in texts:
@@ -115,40 +116,32 @@ class RecordRemote:
             ended.set()
             thread.join()
 
-    def _read_branches(self) -> Iterator[BookText]:
-        """Yield the texts of files in commits that were not read before."""
-        if self.name is None:
+    def _read_branch(self) -> Iterator[BookText]:
+        """Yield the texts of files in the default branch's tip, if it was not read before."""
+        tip = self._find_tip()
+        if self.name is None or tip is None or tip == self._seen:
             return
         paths = [(Path.cwd() / place).resolve() for place in self.workspace.files.places]
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
         state = self.workspace.state
         objects = ObjectReader(self._git) if state is None else state.ref.objects
-        # Its process starts if there is a file to read, as git would write it into the work tree.
-        files = ObjectReader(self._git, is_filtered=True)
-        for ref, commit in self._list_tips().items():
-            if commit in self._seen or commit is None:
-                continue
-            if objects.list_folder(commit) is None:
-                answer = self._git.fetch(self.name, ref)
-                if answer.status and objects.list_folder(commit) is None:
-                    raise GitError(answer.reason)
-            for path in map(Path.as_posix, paths):
-                blob = objects.find(commit, path)
-                text = None if blob is None else files.load(blob, path)
-                if text is not None:
-                    yield BookText(Path(f"{self.name}:{ref}", path), text)
-            self._seen.add(commit)
+        if objects.list_folder(tip) is None:
+            answer = self._git.fetch(self.name, "HEAD")
+            if answer.status:
+                raise GitError(answer.reason)
+        for path in map(Path.as_posix, paths):
+            blob = objects.find(tip, path)
+            text = None if blob is None else objects.load(blob)
+            if text is not None:
+                yield BookText(Path(f"{self.name}:HEAD", path), text)
+        self._seen = tip
 
-    def _list_tips(self) -> dict[str, str | None]:
-        """Return the commits of the branches that may have the record, by ref."""
+    def _find_tip(self) -> str | None:
         state = self.workspace.state
         if state is not None and state.ref.remote == self.name:
             # Looked for together with the ref, just now.
-            return {"HEAD": state.ref.head}
-        branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
-        refs = dict.fromkeys(["HEAD", *([branch] if branch else [])])
-        found = self._git.list_refs(str(self.name), *refs)
-        return {ref: commit for ref, commit in found.items() if ref in refs}
+            return state.ref.head
+        return None if self.name is None else self._git.list_refs(self.name, "HEAD").get("HEAD")
 
 
 def _describe_failure(name: str, error: GitError) -> GitError:
