@@ -1,8 +1,7 @@
 """Suppressions that other machines have recorded on a git remote, before a run and while it sends.
 
 Pauses, opt-outs entered by hand, decisions and forgotten people are carried by git alone: the service knows
-nothing of them. They are on the state remote, and on the default branch; a clone that was not updated lacks
-them.
+nothing of them. They are on the state remote, and on branches; a clone that was not updated lacks them.
 """
 
 from __future__ import annotations
@@ -36,18 +35,18 @@ _TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class RecordRemote:
-    """A target's suppressions on its state remote and a remote's default branch.
+    """A target's suppressions on its state remote and a remote's branches.
 
     Attributes:
         workspace: that of the run.
-        name: the remote whose default branch is read; None for none.
+        name: the remote whose default branch is read, and the current one; None for none.
     """
 
     workspace: Workspace
     name: str | None
     _git: Git = field(init=False)
     _root: Path = field(init=False)
-    _seen: str | None = field(default=None, init=False)
+    _seen: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._root = repository_root(Path.cwd())
@@ -90,7 +89,7 @@ class RecordRemote:
         try:
             added = {} if state is None or is_first else state.read_added()
             texts = [BookText(file, text) for file, text in added.items()]
-            texts += self._read_branch()
+            texts += self._read_branches()
         except GitError as error:
             raise _describe_failure(str(self.name), error) from None
         for text in texts:
@@ -116,32 +115,37 @@ class RecordRemote:
             ended.set()
             thread.join()
 
-    def _read_branch(self) -> Iterator[BookText]:
-        """Yield the texts of files in the default branch's tip, if it was not read before."""
-        tip = self._find_tip()
-        if self.name is None or tip is None or tip == self._seen:
+    def _read_branches(self) -> Iterator[BookText]:
+        """Yield the texts of files in commits that were not read before."""
+        if self.name is None:
             return
         paths = [(Path.cwd() / place).resolve() for place in self.workspace.files.places]
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
         state = self.workspace.state
         objects = ObjectReader(self._git) if state is None else state.ref.objects
-        if objects.list_folder(tip) is None:
-            answer = self._git.fetch(self.name, "HEAD")
-            if answer.status:
-                raise GitError(answer.reason)
-        for path in map(Path.as_posix, paths):
-            blob = objects.find(tip, path)
-            text = None if blob is None else objects.load(blob)
-            if text is not None:
-                yield BookText(Path(f"{self.name}:HEAD", path), text)
-        self._seen = tip
+        for ref, tip in self._list_tips(self.name).items():
+            if tip in self._seen:
+                continue
+            if objects.list_folder(tip) is None:
+                answer = self._git.fetch(self.name, ref)
+                if answer.status and objects.list_folder(tip) is None:
+                    raise GitError(answer.reason)
+            for path in map(Path.as_posix, paths):
+                blob = objects.find(tip, path)
+                text = None if blob is None else objects.load(blob)
+                if text is not None:
+                    yield BookText(Path(f"{self.name}:{ref}", path), text)
+            self._seen.add(tip)
 
-    def _find_tip(self) -> str | None:
+    def _list_tips(self, name: str) -> dict[str, str]:
+        """Return the commits of the branches that may have the record, by ref."""
         state = self.workspace.state
-        if state is not None and state.ref.remote == self.name:
+        if state is not None and state.ref.remote == name:
             # Looked for together with the ref, just now.
-            return state.ref.head
-        return None if self.name is None else self._git.list_refs(self.name, "HEAD").get("HEAD")
+            return {} if state.ref.head is None else {"HEAD": state.ref.head}
+        branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
+        refs = ["HEAD", branch] if branch else ["HEAD"]
+        return {ref: tip for ref, tip in self._git.list_refs(name, *refs).items() if ref in refs}
 
 
 def _describe_failure(name: str, error: GitError) -> GitError:
