@@ -63,9 +63,8 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
 ) -> Project:
     """Return a project; nothing is read yet.
 
-    Parameters beat the environment, which beats `targets.yaml`, as on the command line; what each setting
-    means, and its variable, are in docs/reference/settings.md. Relative paths, and the default ledger, start
-    from the current folder.
+    Parameters beat the environment, which beats `targets.yaml`; docs/reference/settings.md says more of each.
+    Relative paths, and the default ledger, start from the current folder.
 
     Args:
         campaigns: campaign files, and folders of them.
@@ -77,8 +76,7 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
         state_remote: a git remote by which machines share their record.
         record_remote: a git remote where `apply` looks for pauses and opt-outs.
         allowed: further folders, and prefixes of URLs, that campaigns may read from.
-        environ: the environment variables, such as credentials and the state key; None for none, since
-            `os.environ` is only read if it is given here.
+        environ: the environment variables, such as credentials and the state key; None for none.
         observer: receives notes, warnings and progress; None for the one of `observing`, if any.
         verbose: tell the observer more.
     """
@@ -86,20 +84,10 @@ def open(  # noqa: A001  read as `runner.open`, like `gzip.open`
     if not paths:
         # Without paths a scope is of the whole folder: far more than an empty list names.
         raise UsageError("no campaign is named", hint="leave `campaigns` out for the folder campaigns/")
-    given = {
-        "paths": paths,
-        "allowed": tuple(_list(allowed)),
-        "target": target,
-        "ledger": ledger,
-        "state_remote": state_remote,
-        "record_remote": record_remote,
-        "cluster": cluster,
-        "insecure_cluster": insecure_cluster,
-        "scratch": scratch,
-        "verbose": verbose,
-    }
-    scope = Scope.read(given, {} if environ is None else environ)
-    return Project(scope, observer)
+    remotes = {"ledger": ledger, "state_remote": state_remote, "record_remote": record_remote}
+    workers = {"cluster": cluster, "insecure_cluster": insecure_cluster, "scratch": scratch}
+    given = {"paths": paths, "target": target, "allowed": tuple(_list(allowed)), "verbose": verbose}
+    return Project(Scope.read({**given, **remotes, **workers}, environ or {}), observer)
 
 
 def _list(given: str | Path | Iterable[str | Path]) -> Iterable[str | Path]:
@@ -200,33 +188,23 @@ class Project:
 
         Raises:
             PlanChangedError: the plan no longer holds.
-            LimitError: the only campaign breaks a limit, or waits for replies to be read or for approval.
-            PausedError: the only campaign is paused.
-            UnclearNameError: the only campaign, or the target, may have had another name.
-            RunLockedError: another run is sending the only campaign.
+            RunnerError: nothing of it can be sent, or the run could not go on; what was sent is recorded.
         """
-        if not isinstance(plan, (ProjectPlan, SavedPlan)):
-            # A missing plan would mean to plan now, and to send what nobody has seen.
-            raise UsageError(
-                f"`apply` takes a plan, not {type(plan).__name__}",
-                hint="pass what `plan()` or `read_plan(path)` returns",
-            )
         _check_number("concurrency", concurrency, 1, MOST_CONCURRENT)
         _check_number("lock_timeout_s", lock_timeout_s, 0)
-        window_s = self._choose_window(settle_window_s)
         if isinstance(plan, ProjectPlan) and not plan:
             return ApplyResult(failures=plan.failures, exit_code=plan.failures.find_exit_code(None))
+        if require_approval is None:
+            require_approval = bool(REQUIRE_APPROVAL.read(self.scope.environ))
+        options = ApplyOptions(
+            saved=_approve_plan(plan),
+            expect_digest=expect_digest,
+            require_approval=require_approval,
+            concurrency=concurrency,
+            settle_window_s=self._choose_window(settle_window_s),
+            lock_timeout_s=lock_timeout_s,
+        )
         with self._observed():
-            options = ApplyOptions(
-                saved=plan.approve() if isinstance(plan, ProjectPlan) else plan,
-                expect_digest=expect_digest,
-                require_approval=REQUIRE_APPROVAL.read(self.scope.environ)
-                if require_approval is None
-                else require_approval,
-                concurrency=concurrency,
-                settle_window_s=window_s,
-                lock_timeout_s=lock_timeout_s,
-            )
             return apply_campaigns(replace(self.scope, paths=()), options, _approve)
 
     def settle(self, *, settle_window_s: float | None = None, lock_timeout_s: float = 0.0) -> ApplyResult:
@@ -390,3 +368,19 @@ class Project:
 
 def _approve(_: object) -> None:
     """Approve without asking: the call itself is the approval."""
+
+
+def _approve_plan(plan: ProjectPlan | SavedPlan) -> SavedPlan:
+    """Return a plan in the form that is sent.
+
+    Raises:
+        UsageError: it is none: a missing plan would mean to plan now, and to send what nobody has seen.
+    """
+    if isinstance(plan, ProjectPlan):
+        return plan.approve()
+    if isinstance(plan, SavedPlan):
+        return plan
+    raise UsageError(
+        f"`apply` takes a plan, not {type(plan).__name__}",
+        hint="pass what `plan()` or `read_plan(path)` returns",
+    )

@@ -89,8 +89,7 @@ TARGET = _NAMED["target"]
 REQUIRE_APPROVAL = _NAMED["require_approval"]
 SETTLE_WINDOW = _NAMED["settle_window_s"]
 SHOW_REPLIES = _NAMED["show_replies"]
-LOG_FORMAT = _NAMED["log_format"]
-COMMON = tuple(one for one in SETTINGS if one.option and not one.command and one not in {TARGET, LOG_FORMAT})
+COMMON = tuple(one for one in SETTINGS if one.option and not one.command and one is not TARGET)
 """Settings that all commands take, and `runner.open`; with TARGET they are read into a scope."""
 
 

@@ -62,8 +62,6 @@ _BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 
 _ENDPOINTS = tuple(f"OTEL_EXPORTER_OTLP{part}_ENDPOINT" for part in ("", "_TRACES", "_METRICS"))
 _PATIENCE_S = 2.0
 """Seconds to wait for the last export."""
-_ended: list[Any] = []
-"""The span that ended last: the command's, when its error is told."""
 _mask = lru_cache(hide_phones)
 
 
@@ -119,7 +117,6 @@ def span(name: str, *, within: str | None = None, **labels: Label) -> Iterator[C
                 current.set_status(api.StatusCode.ERROR)
         raise
     finally:
-        _ended[:] = [current]
         with suppress(Exception):
             if current is not None:
                 opening.__exit__(None, None, None)
@@ -140,15 +137,6 @@ def command_span(command: str, *, within: str | None = None) -> Iterator[Callabl
                 add(exit_code=codes[-1])
     finally:
         measure("sms_campaign.command.runs", 1, command=command, exit_code=codes[-1])
-
-
-def describe_current() -> dict[str, str]:
-    """Return `trace_id` and `span_id` of the current span, else of the last command's, if there is any."""
-    with suppress(Exception):
-        for one in (_find_api().get_current_span(), *_ended):
-            if (context := one.get_span_context()).is_valid:
-                return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}
-    return {}
 
 
 @cache

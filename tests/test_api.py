@@ -454,6 +454,12 @@ def test_what_notebooks_show_is_escaped(project: Project) -> None:
     project.simulate(response_rate=1.0)
     project.reconcile()
     assert "<bdi>pulse</bdi></th><td><bdi>ask</bdi></td>" in project.status()._repr_html_()
+    shown = (project.preview(), project.status(), project.report())
+    assert [str(one).splitlines()[0] for one in shown] == [
+        "**pulse, worst cases first**",
+        "**Target: sandbox**",
+        "# pulse",
+    ]
     page = project.report()._repr_html_()
     assert page.count("<iframe sandbox ") == 1
     assert "<script>" not in page

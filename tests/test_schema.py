@@ -220,7 +220,7 @@ def test_names_that_scripts_rely_on_stay() -> None:
 @given(st.lists(st.sampled_from("wdhms"), unique=True, min_size=1), st.data())
 def test_a_duration_that_the_schema_allows_is_read(units: list[str], data: st.DataObject) -> None:
     """Durations that fit the schema can be read, and end within the calendar."""
-    counts = {unit: data.draw(st.integers(0, 99_999)) for unit in sorted(units, key="wdhms".index)}
+    counts = {unit: data.draw(st.integers(0, 9_999)) for unit in sorted(units, key="wdhms".index)}
     written = "".join(f"{count}{unit}" for unit, count in counts.items())
     assert find_errors(SCHEMA["$defs"]["duration"], written) == []
     assert (datetime(2100, 1, 1, tzinfo=UTC) + parse_duration(written)).year < MAXYEAR

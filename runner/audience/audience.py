@@ -185,30 +185,6 @@ def iterate_audience(
             yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
 
 
-def list_invalid(campaign: Campaign) -> Iterator[Diagnostic]:
-    """Yield every problem of each row that cannot be read, whether refused or left out."""
-    found = _Found()
-    for _ in iterate_audience(campaign, frozenset(), found, AudienceTally()):
-        yield from found.take()
-    yield from found.take()
-
-
-class _Found(Problems):
-    """Problems of rows, kept until they are taken, without a limit."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._waiting: list[Diagnostic] = []
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        if diagnostic.code in _ROW_CODES:
-            self._waiting.append(diagnostic)
-
-    def take(self) -> list[Diagnostic]:
-        taken, self._waiting = self._waiting, []
-        return taken
-
-
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:
     """Return the phones, in E.164 form, that the campaign never texts.
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from runner.audience.findings import MOST_WORDS
 from runner.audience.phone import mask_written
 from runner.campaign.model import FileRecipients
 from runner.source.diagnostic import Diagnostic, Position, Problems
@@ -65,9 +64,6 @@ _SAYS_YES = re.compile(
 _ZERO = re.compile(r"[+-]?0+(?:[.,]0+)?")
 """Zero, also as `0.0`: data frames with an empty cell write columns of 0 and 1 so."""
 _DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
-_ISO_LIKE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2})?(?:Z|[+-]\d{2}:\d{2})?)?")
-_HINT = "write year, month and day, as in 2026-03-01: elsewhere 3/1/2026 is the third of January"
-_MISSING_HINT = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
 _ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
 _NO, _YES, _LATER = "no consent", "consent", "consent from a day to come"
 
@@ -140,14 +136,9 @@ def find_date_problem(written: str, place: Position) -> Diagnostic | None:
     day = _read_day(written)
     if day is not None and day >= _FIRST_SMS:
         return None
-    if day is not None:
-        words = f"the date of consent {written!r} is before the first SMS was sent, on {_FIRST_SMS}"
-        hint = _MISSING_HINT
-    elif _ISO_LIKE.fullmatch(written):
-        words, hint = f"the date of consent {written!r} does not exist", _MISSING_HINT
-    else:
-        shown = written if _DATE_LIKE.fullmatch(written) else mask_written(written)
-        words, hint = f"the date of consent {shown!r} is not an ISO 8601 date", _HINT
+    shown = written if _DATE_LIKE.fullmatch(written) or day is not None else mask_written(written)
+    words = f"the date of consent {shown!r} is no ISO 8601 date since the first SMS, {_FIRST_SMS}"
+    hint = "look up when the person agreed, and write year, month and day, as in 2026-03-01"
     return place.problem("recipient-consent-date", words, hint)
 
 
@@ -176,17 +167,12 @@ class ConsentRecord:
     problems: Problems
     findings: Findings
     yes: frozenset[str] = frozenset()
-    _known: dict[str, Reading] = field(default_factory=dict)
 
     def read(self, cells: list[str], line: int) -> RowConsent:
         """Return the consent of one row; report a wrong date."""
         written = None if self.date is None else cells[self.date].strip()
         word = cells[self.source]
-        reading = self._known.get(word)
-        if reading is None:
-            reading = read_word(word, self.yes)
-            if len(self._known) < MOST_WORDS:
-                self._known[word] = reading
+        reading = read_word(word, self.yes)
         self.findings.add_word(word.strip(), reading, line)
         consent = _date_consent(written) if reading == "consent" else NO_CONSENT
         if written and consent.day is None:

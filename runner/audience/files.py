@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import glob
-import unicodedata
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.model import FileRecipients
 from runner.errors import write_install_hint
+from runner.source.normalize import suggest
 from runner.source.storage import HIDDEN, is_below, is_file, is_hidden_below, is_readable_below, list_matching
 
 if TYPE_CHECKING:
@@ -79,9 +77,8 @@ def _check_paths(source: FileRecipients, roots: tuple[Path, ...]) -> Iterator[Di
 
 
 def _missing(source: FileRecipients, written: Path) -> Diagnostic:
-    siblings = [other.name for other in source.path.parent.glob("*.csv")]
-    close = difflib.get_close_matches(source.path.name, siblings, n=1)
-    guess = f": did you mean {written.with_name(close[0])}?" if close else ""
+    siblings = [str(written.with_name(other.name)) for other in source.path.parent.glob("*.csv")]
+    guess = suggest(str(written), siblings, "{}")
     hint = "the path is relative to the campaign file"
     return source.position.problem("csv-not-found", f"there is no file {written}{guess}", hint)
 
@@ -111,24 +108,12 @@ def _list_urls(url: str) -> list[str]:
 def _list_paths(path: Path) -> list[Path]:
     """Return the files that match a path; an existing file is meant literally."""
     if not _is_pattern(str(path)) or _is_there(path.exists):
-        return [path if _is_there(path.exists) else _find_composed(path)]
+        return [path]
     try:
         found = glob.glob(str(path), recursive=True)  # noqa: PTH207  keeps `..` and `.` as they are written
     except (OSError, ValueError):
         return []
     return sorted(match for match in map(Path, found) if _is_there(match.is_file))
-
-
-def _find_composed(path: Path) -> Path:
-    """Return the file beside a missing one whose name is the same with its letters composed otherwise."""
-    wanted = unicodedata.normalize("NFC", path.name)
-    if wanted.isascii():
-        return path
-    with contextlib.suppress(OSError):
-        for other in path.parent.iterdir():
-            if unicodedata.normalize("NFC", other.name) == wanted:
-                return other
-    return path
 
 
 def _is_pattern(location: str) -> bool:

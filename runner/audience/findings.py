@@ -21,48 +21,36 @@ Finding = Damage | Literal["landline", "cell-blank", "cell-encoding", "cell-mark
 
 
 class _Words(NamedTuple):
-    """The words for a kind of finding: of one, several, with the consequence between them and lines."""
+    """The words for a kind of finding: what was found, in plural, what becomes of it, and a hint."""
 
-    severity: Severity
-    one: str
-    several: str
+    found: str
     consequence: str
     hint: str
 
 
 _WORDS: dict[Finding, _Words] = {
     "landline": _Words(
-        "warning",
-        "a phone is a landline, a pager, or a personal or universal number",
-        "phones are landlines, pagers, or personal or universal numbers",
+        "landlines, toll-free numbers, pagers, or personal or universal numbers",
         "no text may arrive there",
         "write their mobile numbers, or refuse such rows with `landlines: refuse` below `policy`",
     ),
     "cell-blank": _Words(
-        "warning",
-        "a cell holds a program's word for nothing, such as #N/A or NULL",
-        "cells hold a program's word for nothing, such as #N/A or NULL",
+        "cells with a program's word for nothing, such as #N/A or NULL",
         "read as blank",
         "clear such cells where the file comes from",
     ),
     "consent-unknown": _Words(
-        "warning",
-        "a word in the column of consent is not known",
-        "words in the column of consent are not known",
+        "unknown words in the column of consent",
         "read as no consent",
         "name those that are consent with `yes` below `consent`, as in `yes: [opted in]`",
     ),
     "cell-encoding": _Words(
-        "warning",
-        "a cell was read in a wrong encoding before, as in RenÃ© for René",
-        "cells were read in a wrong encoding before, as in RenÃ© for René",
+        "cells that were read in a wrong encoding before, as in RenÃ© for René",
         "texted as written",
         "export the file again as “CSV UTF-8” from where its letters are still right",
     ),
     "cell-markup": _Words(
-        "warning",
-        "a cell has HTML in it, such as &amp; or <b>",
-        "cells have HTML in them, such as &amp; or <b>",
+        "cells with HTML in them, such as &amp; or <b>",
         "texted as written",
         "write the characters themselves, without tags",
     ),
@@ -106,7 +94,7 @@ class Findings:
             yield Diagnostic("warning", "consent-words", message, file, 1, column, _YES_HINT)
         for finding, lines in self._lines.items():
             words = _WORDS.get(finding)
-            severity: Severity = "note" if words is None else words.severity
+            severity: Severity = "note" if words is None else "warning"
             hint = _REPAIR_HINT if words is None else words.hint
             code = finding if finding.startswith(("cell-", "consent-")) else f"phone-{finding}"
             message = self._describe(finding, lines)
@@ -124,18 +112,12 @@ class Findings:
 
     def _describe(self, finding: Finding, lines: list[int]) -> str:
         words, count = _WORDS.get(finding), self.counts[finding]
-        if count == 1:
-            if words is not None:
-                return f"{words.one}: {words.consequence}"
-            return f"a phone has {DAMAGE_WORDS[finding].format('it')}: it is repaired"  # type: ignore[index]
-        listed = [f"{line:,}" for line in lines]
-        if more := count - len(lines):
-            listed.append(f"{more:,} more")
-        places = f"lines {', '.join(listed[:-1])} and {listed[-1]}"
-        if words is not None:
-            return f"{count:,} {words.several}: {words.consequence}, {places}"
-        damage = DAMAGE_WORDS[finding].format("them")  # type: ignore[index]
-        return f"{count:,} phones have {damage}: repaired in {places}"
+        places = f"line{'s' if count > 1 else ''} {', '.join(f'{line:,}' for line in lines)}"
+        places += f" and more, {count:,} in all" if count > len(lines) else ""
+        if words is None:
+            damage = DAMAGE_WORDS[finding]  # type: ignore[index]
+            return f"repaired: {damage} of a phone, {places}"
+        return f"{words.found}: {words.consequence}, {places}"
 
 
 def _show_word(word: str) -> str:

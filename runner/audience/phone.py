@@ -41,15 +41,15 @@ _SERVICE_PATTERNS = ("premium_rate", "toll_free")
 
 Damage = Literal["invisible", "blanks", "formula", "apostrophe", "decimal", "thousands", "punctuation"]
 DAMAGE_WORDS: dict[Damage, str] = {
-    "invisible": "invisible characters in {}",
-    "blanks": "blanks around {}",
-    "formula": 'a formula, ="…", around {}',
-    "apostrophe": "an apostrophe or quotes around {}",
-    "decimal": "a decimal point and zeros behind {}",
-    "thousands": "separators of thousands in {}",
-    "punctuation": "stray punctuation around {}",
+    "invisible": "invisible characters",
+    "blanks": "blanks around the digits",
+    "formula": 'a formula, ="…"',
+    "apostrophe": "an apostrophe or quotes",
+    "decimal": "a decimal point and zeros",
+    "thousands": "separators of thousands",
+    "punctuation": "stray punctuation",
 }
-"""By kind of damage: completes "a phone has "; {} is for it or them."""
+"""What is removed from a phone, by kind of damage."""
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe0f\ufeff]"
 )
@@ -62,14 +62,9 @@ _THOUSANDS = re.compile(r"(?=(?:\D*\d){7})\+?\d{1,3}(?:,\d{3}){2,}|\d{1,3}(?:\.\
 _STRAY = ",;:.!?_<>[]{}|•·\\"
 _SCIENTIFIC = re.compile(r"\d(?:[.,]\d+)?[eE]\+?\d+")
 _LETTERS = re.compile(r"[^\W\d_]")
-_VANITY = re.compile(r"\+?[\d\s().-]{3,}[A-Za-z][A-Za-z\d\s().-]*")
 _SHORT = re.compile(r"[1-9]\d{2,5}")
 """Three to six digits, as emergency, information and premium services have them."""
 _PLUS = re.compile(r"[^\w+＋]*[+＋]")
-_BETWEEN = re.compile(r"\s*(?:[,;/|\n]|\bor\b|(?<=\d)\s+(?=\+))\s*")
-"""Between two phones in one cell."""
-_LEAST = 7
-"""The fewest digits of a phone beside another one."""
 _OPENING_WORD = re.compile(r"\W*[^\W\d_]")
 _SHOWN = 40
 _MOST_DIGITS = 15
@@ -80,6 +75,12 @@ _REASONS = {
     ValidationResult.INVALID_COUNTRY_CODE: "its country code does not exist",
     ValidationResult.IS_POSSIBLE_LOCAL_ONLY: "its area code is missing",
     ValidationResult.INVALID_LENGTH: "no number has this many digits",
+}
+_PARSE_REASONS = {
+    NumberParseException.INVALID_COUNTRY_CODE: "its country code does not exist",
+    NumberParseException.TOO_SHORT_NSN: "it has too few digits",
+    NumberParseException.TOO_SHORT_AFTER_IDD: "it has too few digits",
+    NumberParseException.TOO_LONG: "it has too many digits",
 }
 _MOBILE = frozenset((phonenumbers.PhoneNumberType.MOBILE, phonenumbers.PhoneNumberType.FIXED_LINE_OR_MOBILE))
 _NORTH_AMERICAN_DIGITS = 10
@@ -248,13 +249,11 @@ _ROUNDED_PROBLEM = PhoneProblem(
     "a spreadsheet has rounded it, its last digits are gone",
     "format the column as text in the spreadsheet, paste the numbers again, and export",
 )
-_VANITY_PROBLEM = PhoneProblem("letters stand for some of its digits", "write the digits that they stand for")
-_LETTERS_PROBLEM = PhoneProblem("it has letters in it", "write digits alone")
+_LETTERS_PROBLEM = PhoneProblem("it has letters in it", "write digits, also those that letters stand for")
 _SHORT_PROBLEM = PhoneProblem("a short number is a service, not a person's phone", "remove the row")
 _FORM_HINT = (
     "write it with +, or say what all digits without + are, with `phone_form: international` or `national`"
 )
-_TWO_PROBLEM = PhoneProblem("there are two phones in it", "keep one of them, or give each a row of its own")
 _EXTENSION_PROBLEM = PhoneProblem(
     "an extension cannot be texted", "write the number without it, if it is a mobile's"
 )
@@ -321,7 +320,7 @@ def read_mended(
     digits = phonenumbers.normalize_digits_only(text)
     if _PLUS.match(text) or not digits or digits[0] == "0" or (region is None and form != "international"):
         if isinstance(whole, PhoneProblem):
-            return _say_better(text, region, whole)
+            return _say_better(text, whole)
         abroad = region is not None and _read_dialling(region)[1]
         is_abroad = bool(_PLUS.match(text) or (abroad and abroad.match(digits)))
         return Readings(whole, is_certain=is_abroad)
@@ -337,7 +336,7 @@ def _find_wrong(text: str) -> PhoneProblem | None:
     if _EXTENSION.search(text):
         return _EXTENSION_PROBLEM
     if _LETTERS.search(text):
-        return _VANITY_PROBLEM if _VANITY.fullmatch(text) else _LETTERS_PROBLEM
+        return _LETTERS_PROBLEM
     return None
 
 
@@ -368,7 +367,7 @@ def _choose(
         hint = f"leave `phone_form` out, or write `phone_form: {other}` if all are"
         return PhoneProblem(f"it is no {form} number, as `phone_form` says", hint)
     if not found:
-        return Readings(whole) if isinstance(whole, str) else _say_better(text, region, whole)
+        return Readings(whole) if isinstance(whole, str) else _say_better(text, whole)
     chosen = wanted or _find_certain(found, digits, region)
     if chosen is None:
         doubt = doubt_readings(found, "its first digits may be a country code, or not", _FORM_HINT)
@@ -413,14 +412,9 @@ def is_written_whole(text: str, region: str) -> bool:
     return False
 
 
-def _say_better(text: str, region: str | None, problem: PhoneProblem) -> PhoneProblem:
-    """Return the problem of a short number, or of a cell with two phones, in place of a vaguer one."""
-    if _SHORT.fullmatch(text):
-        return _SHORT_PROBLEM
-    parts = [part for part in _BETWEEN.split(text) if len(phonenumbers.normalize_digits_only(part)) >= _LEAST]
-    if len(parts) < 2 or any(isinstance(_parse_digits(part, region), PhoneProblem) for part in parts):  # noqa: PLR2004
-        return problem
-    return _TWO_PROBLEM
+def _say_better(text: str, problem: PhoneProblem) -> PhoneProblem:
+    """Return the problem of a short number in place of a vaguer one."""
+    return _SHORT_PROBLEM if _SHORT.fullmatch(text) else problem
 
 
 def list_readings(digits: str) -> list[str]:
@@ -468,13 +462,8 @@ def _explain_parse(error: NumberParseException, *, is_national: bool, region: st
             "it does not start with + and a country code",
             "write it as in +14155550101, or say which country's numbers these are: `region`, or --region",
         )
-    if error.error_type == NumberParseException.INVALID_COUNTRY_CODE:
-        return PhoneProblem("its country code does not exist")
-    if error.error_type in (NumberParseException.TOO_SHORT_NSN, NumberParseException.TOO_SHORT_AFTER_IDD):
-        return PhoneProblem("it has too few digits")
-    if error.error_type == NumberParseException.TOO_LONG:
-        return PhoneProblem("it has too many digits")
-    return PhoneProblem("it is not a phone number", "write it as in +14155550101")
+    reason = _PARSE_REASONS.get(error.error_type, "it is not a phone number")
+    return PhoneProblem(reason, "write it as in +14155550101")
 
 
 def mask_written(written: str) -> str:

@@ -29,17 +29,9 @@ def _swap(start: str, old: str, new: str, rest: str) -> _Change:
     return _change(before, rf"{start}{new}\1", after, rf"{start}{old}\1")
 
 
+_RENAMED = "120=70 121=79 122=77 126=76 128=78 123=83 124=84 125=85 127=81 129=82 186=56 188=58 199=59"
 _VIETNAM = (
-    *(("120", "70"), ("121", "79"), ("122", "77"), ("126", "76"), ("128", "78"), ("123", "83")),
-    *(
-        ("124", "84"),
-        ("125", "85"),
-        ("127", "81"),
-        ("129", "82"),
-        ("186", "56"),
-        ("188", "58"),
-        ("199", "59"),
-    ),
+    *((old, new) for old, _, new in (pair.partition("=") for pair in _RENAMED.split())),
     *((f"16{digit}", f"3{digit}") for digit in "23456789"),
 )
 _CHANGES: dict[str, tuple[_Change, ...]] = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import phonenumbers
 
@@ -25,7 +24,7 @@ from runner.audience.phone import (
     read_country_code,
     read_mended,
 )
-from runner.audience.table import TableProblemError, name_columns, normalize_name, open_table
+from runner.audience.table import TableProblemError, name_columns, open_table
 from runner.campaign.model import ColumnKey, FileRecipients, InlineRecipient, Variables
 from runner.source.diagnostic import Diagnostic, Problems
 from runner.source.normalize import suggest
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from runner.campaign.model import Landlines, PhoneForm, RecipientSource
 
 
-_TITLE_ROWS = 20
-"""The most rows of titles above a header."""
 _MOST_KEPT = 10_000
 """The most names to keep; there are 600 zones, and a wrong column may have a million values."""
 _MOST_DIGITS = 4
@@ -61,16 +58,23 @@ Entry = tuple[str, int, Variables, str | None, str | None, RowConsent]
 """A phone as written, its line, variables, time zone, region, and consent."""
 
 
-_NumberKind = Literal["premium", "toll-free", "landline", "pager", "personal", "universal"]
-"""Kinds of numbers that are no person's mobile."""
-_KINDS: dict[int, _NumberKind] = {
-    phonenumbers.PhoneNumberType.PREMIUM_RATE: "premium",
-    phonenumbers.PhoneNumberType.TOLL_FREE: "toll-free",
-    phonenumbers.PhoneNumberType.FIXED_LINE: "landline",
-    phonenumbers.PhoneNumberType.PAGER: "pager",
-    phonenumbers.PhoneNumberType.PERSONAL_NUMBER: "personal",
-    phonenumbers.PhoneNumberType.UAN: "universal",
-}
+_NO_MOBILES = frozenset(
+    (
+        phonenumbers.PhoneNumberType.TOLL_FREE,
+        phonenumbers.PhoneNumberType.FIXED_LINE,
+        phonenumbers.PhoneNumberType.PAGER,
+        phonenumbers.PhoneNumberType.PERSONAL_NUMBER,
+        phonenumbers.PhoneNumberType.UAN,
+    )
+)
+"""Kinds of numbers that surely are no person's mobile."""
+_PREMIUM_PROBLEM = PhoneProblem(
+    "a premium number is a service that costs its callers, not a person's phone", "remove the row"
+)
+_LANDLINE_PROBLEM = PhoneProblem(
+    "a landline, or a number of such a kind, gets no texts, and `landlines: refuse` keeps it out",
+    "write their mobile number, or remove the row",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class PhoneColumn:
         region: ISO 3166-1 alpha-2 code for numbers in national form.
         code: of the problems.
         landlines: the rule for numbers that surely get no texts; None for a list of people not to text. Where
-            phones are texted premium numbers are refused, and toll-free ones warned of.
+            phones are texted premium numbers are refused.
         form: the form of digits without a prefix, where a person has said so.
     """
 
@@ -137,7 +141,8 @@ class PhoneColumn:
             self.findings.add(damage, line)
         if self.landlines is None:
             return (read.phone, *read.others)
-        self._note_kind(written, read.phone, line)
+        if self.landlines == "warn" and _find_kind(read.phone) in _NO_MOBILES:
+            self.findings.add("landline", line)
         return (read.phone,)
 
     def _read_by(
@@ -164,16 +169,9 @@ class PhoneColumn:
             words = f"its digits are {mask_phone(read.phone)}, and the row's time zone is elsewhere: {zone}"
             return PhoneProblem(words, "write it with + if it is right, or correct the time zone")
         kind = None if self.landlines is None else _find_kind(read.phone)
-        if kind == "premium" or (kind not in (None, "toll-free") and self.landlines == "refuse"):
-            return _refuse_kind(kind)
-        return None
-
-    def _note_kind(self, written: str, phone: str, line: int) -> None:
-        kind = _find_kind(phone)
-        if kind == "toll-free":
-            self.problems.add(self._warn_toll_free(written, line))
-        elif kind is not None and self.landlines == "warn":
-            self.findings.add("landline", line)
+        if kind == phonenumbers.PhoneNumberType.PREMIUM_RATE:
+            return _PREMIUM_PROBLEM
+        return _LANDLINE_PROBLEM if kind in _NO_MOBILES and self.landlines == "refuse" else None
 
     def _refuse(self, written: str, line: int, problem: PhoneProblem) -> Diagnostic:
         is_blank = not mend(written).text
@@ -182,27 +180,10 @@ class PhoneColumn:
         reason, hint = problem.reason, problem.hint
         return Diagnostic("error", self.code, message, self.file, line, self.column, hint, reason)
 
-    def _warn_toll_free(self, written: str, line: int) -> Diagnostic:
-        words = (
-            f"the phone {mask_written(written.strip())!r} is toll-free: a business, which seldom gets texts"
-        )
-        hint = "write the number of a person, or remove the row"
-        return Diagnostic("warning", "recipient-phone-toll-free", words, self.file, line, self.column, hint)
 
-
-def _refuse_kind(kind: _NumberKind | None) -> PhoneProblem:
-    """Return the problem of a number that is refused for its kind."""
-    if kind == "premium":
-        words = "a premium number is a service that costs its callers, not a person's phone"
-        return PhoneProblem(words, "remove the row")
-    words = f"a {kind}" if kind in ("landline", "pager") else f"a {kind} number"
-    hint = "write their mobile number, or remove the row"
-    return PhoneProblem(f"{words} gets no texts, and `landlines: refuse` keeps it out", hint)
-
-
-def _find_kind(phone: str) -> _NumberKind | None:
-    """Return the kind of an E.164 number that surely is no person's mobile; None if it may be one."""
-    return None if is_mobile(phone) else _KINDS.get(phonenumbers.number_type(phonenumbers.parse(phone, None)))
+def _find_kind(phone: str) -> int | None:
+    """Return the library's kind of an E.164 number; None for one that may be a person's mobile."""
+    return None if is_mobile(phone) else phonenumbers.number_type(phonenumbers.parse(phone, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,17 +349,4 @@ def _missing(key: ColumnKey, name: str, table: Table) -> Diagnostic:
     message = f"there is no column `{name}`{suggest(name, table.header)}"
     code, held = _MEANINGS[key]
     hint = f"name the column that {held} with `{key}`; the file has: {', '.join(table.header)}"
-    if (line := _find_header(name, table)) is not None:
-        message = f"there is no column `{name}` in this row: the header seems to be line {line:,}"
-        hint = f"remove what stands above line {line:,}: a file begins with the names of its columns"
     return Diagnostic("error", code, message, table.file, table.line, 1, hint)
-
-
-def _find_header(name: str, table: Table) -> int | None:
-    """Return the line of the first rows that has a column's name, as below a title; None if none has."""
-    wanted = normalize_name(name)
-    with contextlib.suppress(TableProblemError):
-        for line, cells in islice(table.rows, _TITLE_ROWS):
-            if any(normalize_name(cell) == wanted for cell in cells):
-                return line
-    return None

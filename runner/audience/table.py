@@ -31,8 +31,6 @@ _QUOTED = re.compile(r'"[^"]*"?')
 _SEPARATOR_LINE = re.compile(r'\ufeff?"?sep=([^\w"\s]|\t)"?[,;\t|]*\s*', re.IGNORECASE)
 _HEADER_LIMIT = 1 << 17
 """The most characters before a header's quotes close."""
-MAX_CELL = csv.field_size_limit()
-"""The most characters of a cell."""
 _ANEW_HINT = "export it again as “CSV UTF-8”"
 _ENCODING_HINT = "save it as “CSV UTF-8” in the spreadsheet"
 _MIXED_HINT = "rows of another file were added: save each file as “CSV UTF-8” before they are joined"
@@ -108,13 +106,6 @@ class Table:
         )
         kind = "long" if len(cells) > len(self.header) else "short"
         return Diagnostic("error", "csv-row-width", message, self.file, line, 1, hint, kind)
-
-
-def write_row(*cells: str | int) -> str:
-    """Return a row as a line of CSV."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()
 
 
 def normalize_name(name: str) -> str:
@@ -231,9 +222,9 @@ def _read_records(
         for cells in reader:
             yield line, cells
             line = first + reader.line_num
-    except csv.Error as error:
-        message, hint = _explain_syntax(str(error))
-        raise table_problem(file, line, "csv-syntax", message, hint) from None
+    except csv.Error:
+        message = "a quote in this row is out of place, or opens and never closes, or a cell is too long"
+        raise table_problem(file, line, "csv-syntax", message, _QUOTE_HINT) from None
     except UnicodeError:
         raise _not_readable(file, location, stream.encoding, line) from None
 
@@ -264,15 +255,6 @@ def _fit_rows(records: Iterable[tuple[int, list[str]]], header: list[str]) -> It
 
 def _is_blank(cells: Iterable[str]) -> bool:
     return not any(map(str.strip, cells))
-
-
-def _explain_syntax(error: str) -> tuple[str, str]:
-    if "unexpected end" in error:
-        return "a quote opens in this row and never closes", _QUOTE_HINT
-    if "field larger" in error:
-        message = f"a cell of this row is longer than {MAX_CELL:,} characters"
-        return message, "look for a quote that opens in this row and never closes"
-    return f"this row is not CSV: {error}", _QUOTE_HINT
 
 
 def check_header(file: Path, line: int, header: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -35,9 +34,7 @@ COMMAND_WORDS = frozenset(
 """Replies that carriers act on themselves (CTIA Messaging Principles and Best Practices 2023, 5.1.3), as
 `normalize_to_word` writes them: `Stop.` and `opt-out` opt out as well (47 CFR 64.1200(a)(10))."""
 
-_ENCODINGS = "utf-8 utf-16 windows-1250 windows-1251 windows-1252 iso-8859-2 gbk shift_jis".split()  # noqa: SIM905
 _NAME = re.compile(json.loads(schema_text("campaign"))["$defs"]["name"]["pattern"])
-_LONGEST = timedelta(days=3660)
 _LONGEST_STEM = 200
 """Bytes of a campaign file's name without its ending: its lockfile adds the target's name and more."""
 
@@ -58,7 +55,6 @@ def check_campaign(
     yield from _check_score(campaign, document)
     yield from _check_schedule(campaign, document)
     yield from _check_policy(campaign, document)
-    yield from _check_lengths(campaign, document)
     yield from _check_file_name(campaign)
     for key, sources in (("recipients", campaign.recipients), ("exclude", campaign.exclude)):
         for index, source in enumerate(sources):
@@ -163,9 +159,8 @@ def _check_region(source: RecipientSource, document: YamlDocument, path: list[Ke
 def _check_encoding(source: FileRecipients, document: YamlDocument, path: list[Key]) -> Iterator[Diagnostic]:
     name = source.encoding
     if name is not None and not is_text_encoding(name):
-        words = f"there is no encoding {name!r}{suggest(name.lower(), _ENCODINGS, '{!r}')}"
-        hint = f"one of {', '.join(_ENCODINGS)}, or another name that Python knows"
-        yield document.position(path).problem("encoding-unknown", words, hint)
+        hint = "write utf-8, windows-1252, or another name that Python knows"
+        yield document.position(path).problem("encoding-unknown", f"there is no encoding {name!r}", hint)
 
 
 def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterator[Diagnostic]:
@@ -176,36 +171,26 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
     place = after.position
     earlier = above.get(after.message)
     if earlier is None:
-        words, hint = _explain_after(campaign, message, list(above))
+        words = f"there is no message `{after.message}` above `{message.id}`{suggest(after.message, above)}"
+        hint = f"name one of: {', '.join(above)}" if above else f"move `{message.id}` below that message"
         yield place.problem("after-unknown", words, hint)
     elif message.to != "everyone" and not campaign.asks(earlier):
         words = f"`to: {message.to}` goes by answers, and the message `{earlier.id}` asks nothing"
         hint = "take `to` out, or give that message `questions`"
         yield place.problem("after-asks-nothing", words, hint)
     elif message.to != "answered" and not message.complete_existing_sessions and campaign.asks(earlier):
-        queues = campaign.policy.open_session == "queue"
-        words = f"`{message.id}` waits for those who have not ended the survey `{earlier.id}`: " + (
-            "at the service, until that expires, and then leaves at any hour"
-            if queues
-            else "it is sent when that has expired and `runner reconcile` has read so"
+        leaves = ", and then leaves at any hour" if campaign.policy.open_session == "queue" else ""
+        words = (
+            f"`{message.id}` waits until `{earlier.id}` has expired for those who have not ended it{leaves}"
         )
-        hint = "add `complete_existing_sessions: true`, which ends that survey for them"
-        if not campaign.asks(message):
-            hint = f"ask again: {_write_asking(earlier)}"
+        hint = "end that survey with `complete_existing_sessions`, and ask its `questions` again"
         yield place.problem("after-queued", words, hint, "warning")
     elif message.to == "unanswered" and message.complete_existing_sessions and not campaign.asks(message):
         words = (
             f"`{message.id}` ends the survey `{earlier.id}` for those it reminds: they can no longer answer"
         )
-        yield place.problem("after-ends-survey", words, f"ask again: {_write_asking(earlier)}", "warning")
-
-
-def _write_asking(earlier: Message) -> str:
-    """Return how a plain text becomes a message that asks what an earlier one asked."""
-    return (
-        "make its `text` the `introduction`, and write "
-        f"`complete_existing_sessions: true` and the `questions` of `{earlier.id}` beside it"
-    )
+        hint = f"write the `questions` of `{earlier.id}`, with its `text` as the `introduction`"
+        yield place.problem("after-ends-survey", words, hint, "warning")
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -220,10 +205,9 @@ def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
     ]
     scales = {question.scale for question in asked if question.tag == campaign.score}
     if not scales:
-        close = difflib.get_close_matches(campaign.score, [question.tag for question in asked], n=1)
-        hint = f"did you mean `{close[0]}`?" if close else "write the `tag` of a question"
-        words = f"no message asks a question tagged `{campaign.score}`"
-        yield place.problem("score-unknown", words, hint)
+        guess = suggest(campaign.score, [question.tag for question in asked])
+        words = f"no message asks a question tagged `{campaign.score}`{guess}"
+        yield place.problem("score-unknown", words, "write the `tag` of a question")
     elif len(scales) > 1:
         words = f"`{campaign.score}` is asked on several scales: {', '.join(sorted(scales))}"
         yield place.problem("score-scales", words, "give each of its questions the same `scale`")
@@ -231,17 +215,6 @@ def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
         words = f"`{campaign.score}` has `scale: {min(scales)}`, of which there is no score"
         hint = f"give its questions a `scale` that has one: {', '.join(sorted(SCORED))}"
         yield place.problem("score-none", words, hint)
-
-
-def _explain_after(campaign: Campaign, message: Message, above: list[str]) -> tuple[str, str]:
-    wanted = message.after.message if message.after else ""
-    if wanted == message.id:
-        return f"the message `{wanted}` cannot come after itself", "name a message further up"
-    if wanted in {other.id for other in campaign.messages}:
-        words = f"the message `{wanted}`, which `{message.id}` comes after, stands below it"
-        return words, f"move `{message.id}` down"
-    known = f"name a message further up: {', '.join(above)}" if above else "there is no message further up"
-    return f"there is no message `{wanted}`{suggest(wanted, above)}", known
 
 
 def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
@@ -286,8 +259,7 @@ def _check_waits(campaign: Campaign, length: timedelta) -> Iterator[Diagnostic]:
         if after is None:
             earliest[message.id] = timedelta()
             continue
-        # Overlong waits are reported on their own, and their sum would overflow.
-        due = earliest.get(after.message, timedelta()) + min(after.wait, _LONGEST)
+        due = earliest.get(after.message, timedelta()) + after.wait
         earliest[message.id] = due
         if due >= length:
             place = after.position
@@ -310,20 +282,3 @@ def _check_policy(campaign: Campaign, document: YamlDocument) -> Iterator[Diagno
             "`consent: required` would text nobody: no entry of `recipients` says where consent is on record",
             "add `consent` to the entries whose people agreed to be texted",
         )
-
-
-def _check_lengths(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
-    cap = campaign.policy.frequency_cap
-    lengths: list[tuple[timedelta, list[Key]]] = [
-        (message.after.wait, ["messages", index, "after", "wait"])
-        for index, message in enumerate(campaign.messages)
-        if message.after is not None
-    ]
-    lengths += [(cap.within, ["policy", "frequency_cap", "within"])] if cap is not None else []
-    lengths.append((campaign.policy.read_replies_within, ["policy", "read_replies_within"]))
-    for length, path in lengths:
-        if length > _LONGEST:
-            words = f"`{path[-1]}` is {length.days:,} days"
-            yield document.position(path).problem(
-                "duration-too-long", words, "ten years (3660d) are the most"
-            )

@@ -7,7 +7,6 @@ Schema rules for the whole document concern only its keys, so the rest fits, exc
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -61,9 +60,6 @@ if TYPE_CHECKING:
 _LISTS = ("recipients", "exclude", "messages")
 _NAME = "campaign"
 """Stands in for a refused name, so that none is made from the file's."""
-_NUMBER = re.compile(r"[-+]?[0-9][0-9_]*", re.ASCII)
-"""Whole numbers of YAML 1.1 (int) and 1.2 (10.3.2); this program reads some of them as text."""
-_ANCHOR = re.compile(r"^&\S+\s+")
 _PLAIN_KEYS = frozenset(("phone", "vars", "timezone"))
 """Keys of recipients that a loop can check; others go to the validator."""
 _FILE_URL = "file://"
@@ -94,7 +90,7 @@ def load_campaign(
         document = read_yaml(text, file)
     except YamlProblemError as error:
         return None, [error.diagnostic]
-    problems = [*document.problems, *_find_schema_problems(document), *_find_unquoted(document)]
+    problems = [*document.problems, *_find_schema_problems(document)]
     slips = list(find_slips(document))
     if not isinstance(document.data, dict):
         return None, problems
@@ -191,27 +187,6 @@ def _find_schema_problems(document: YamlDocument) -> Iterator[Diagnostic]:
         return
     shown, kept = _choose_shown(data)
     yield from find_problems(document, "campaign", shown, lambda path: _restore(path, kept))
-
-
-def _find_unquoted(document: YamlDocument) -> Iterator[Diagnostic]:
-    """Yield phones that are text here and numbers to other readers of YAML, which editors refuse."""
-    data = document.data if isinstance(document.data, dict) else {}
-    for key in ("recipients", "exclude"):
-        rows = data.get(key)
-        for index, row in enumerate(rows if isinstance(rows, list) else ()):
-            phone = row.get("phone") if isinstance(row, dict) else None
-            if not isinstance(phone, str) or not _NUMBER.fullmatch(phone):
-                continue
-            place = document.place(row, "phone")
-            if place is None or place.style:
-                continue
-            # An alias is quoted where its text is.
-            written = _ANCHOR.sub("", document.lines[place.line][place.column :])
-            if not written.startswith(phone):
-                continue
-            words = f"`{key}[{index + 1}].phone` must be in quotes: YAML takes it for a number without them"
-            hint = 'put it in quotes, as in "+14155550101": a number loses its + and leading zeros'
-            yield document.position_of(row, "phone").problem("phone-unquoted", words, hint)
 
 
 def _list_violations(data: dict[str, Any]) -> list[list[Key]]:
@@ -333,17 +308,11 @@ class _Reader:
             **_read_renaming(data),
             variants=self._variants(data["variants"]) if "variants" in data else None,
             schedule=_read_schedule(data.get("schedule", {})),
-            policy=self._policy(data.get("policy", {})),
+            policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
             score=data["score"]["question"] if "score" in data else None,
         )
-
-    def _policy(self, item: dict[str, Any]) -> Policy:
-        read = self._read_keys(item)
-        if "frequency_cap" in read:
-            read["frequency_cap"] = FrequencyCap(**self._read_keys(read["frequency_cap"]))
-        return Policy(**read)
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
         if "csv" in row:
@@ -419,6 +388,8 @@ class _Reader:
                 read[key] = self._text(item, key)
             elif key == "questions":
                 read[key] = tuple(map(self._question, value))
+            elif key == "frequency_cap":
+                read[key] = FrequencyCap(**self._read_keys(value))
             elif key in _READERS:
                 read[key] = _READERS[key](value)
             elif isinstance(value, list):

@@ -176,12 +176,14 @@ def find_scale_problem(
         found = _find_unclear(scale, responses, points)
     if found is None:
         return None
-    if scale != "nps":
-        points = read_points(scale, responses)
-        if len({value for value in values if value != NO_POINT}) < _LEAST_POINTS and has_values:
-            return ScaleProblem(*found, "give at least two of them values that differ")
+    if (
+        scale != "nps"
+        and has_values
+        and len({value for value in values if value != NO_POINT}) < _LEAST_POINTS
+    ):
+        return ScaleProblem(*found, "give at least two of them values that differ")
     left_out = frozenset(index for index, value in enumerate(values) if value == NO_POINT)
-    return ScaleProblem(*found, _fill_in(scale, responses, points, written, left_out))
+    return ScaleProblem(*found, _fill_in(scale, responses, left_out, written))
 
 
 def _find_nps_problem(
@@ -235,26 +237,18 @@ def _find_unclear(
 
 
 def _fill_in(
-    scale: Scale,
-    responses: Sequence[str],
-    points: Sequence[Fraction | None],
-    written: Sequence[str],
-    left_out: Collection[int],
+    scale: Scale, responses: Sequence[str], left_out: Collection[int], written: Sequence[str]
 ) -> str:
     """Return the remedy: the key `responses` with a value for each, for people to look over."""
+    points = read_points(scale, responses)
     is_numbered = len({point for point in points if point is not None}) > 1
-    known = [_weigh(response) is not None for response in responses]
-    has_direction = _find_direction([_weigh(response) for response in responses]) != 0
     placed = [
         index
         for index, response in enumerate(responses)
         if index not in left_out
         and not _is_no_point(response)
         and not (is_numbered and points[index] is None)
-        # Beside known words, what comes first or last may be on another page: "I was not there".
-        and not (has_direction and not is_numbered and not (any(known[: index + 1]) and any(known[index:])))
     ]
-    worths = [_weigh(responses[index]) for index in placed]
     if scale == "nps" and len(placed) != len(_NPS_POINTS):
         other = "choice" if None in points else "number"
         return f"or leave the Net Promoter Score out: `scale: {other}`"
@@ -263,22 +257,16 @@ def _fill_in(
         numbers = [points[index] for index in placed]
     else:
         lowest = 0 if scale == "nps" else 1
-        numbers = [Fraction(number) for number in range(lowest, lowest + len(placed))]
-        if None not in worths and _find_direction(worths) == 0:
+        if None not in (worths := [_weigh(responses[index]) for index in placed]) and not _find_direction(
+            worths
+        ):
             placed.sort(key=lambda index: _weigh(responses[index]) or 0)
-    worths = [_weigh(responses[index]) for index in placed]
-    course = _find_course(worths) if worths else 0
-    if scale in _LABELLED and course == -1:
+        numbers = [Fraction(number) for number in range(lowest, lowest + len(placed))]
+    if placed and scale in _LABELLED and _find_course([_weigh(responses[index]) for index in placed]) == -1:
         numbers.reverse()
     filled = dict(zip(placed, numbers, strict=True))
     mended = write_responses((text, filled.get(index)) for index, text in enumerate(written))
-    is_unknown = (
-        None in worths if not is_numbered else not course and _find_unknown_label(responses) is not None
-    )
-    if is_unknown and not _find_direction(worths):
-        end = "first" if scale in _LABELLED and course == -1 else "last"
-        return f"write what each counts as, the highest best; if the {end} is the highest: `{mended}`"
-    return f"write what each counts as, the highest best: `{mended}`"
+    return f"write what each counts as, the highest best; check the values in `{mended}`"
 
 
 def write_responses(responses: Iterable[tuple[str, Fraction | None]]) -> str:

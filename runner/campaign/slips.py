@@ -8,7 +8,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.source.diagnostic import Position
-from runner.source.yaml import write_quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +23,7 @@ _JINJA = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _HIDDEN = re.compile("[\u00ad\u200b\u2060\u2061-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LATIN, _FOREIGN = re.compile("[A-Za-z]"), re.compile("[\u0370-\u03ff\u0400-\u052f]")
-_OPENING, _CLOSING = "“”„‟«»‘‚‹›´`’", "”“»«’‘›‹´`"
-_DOUBLE = frozenset("“”„‟«»")
-_ESCAPE = re.compile(r"""\\(?:n|"|x[2-9A-Fa-f][\dA-Fa-f]|u(?!00[01]|[dD][89A-Fa-f])[\dA-Fa-f]{4})""")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class _Scalar(NamedTuple):
@@ -48,22 +45,22 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
     if not isinstance(document.data, dict):
         return
     has_comments = re.search(r"[ \t]#", document.text) is not None
-    is_plain = "\\" not in document.text and set(_OPENING).isdisjoint(document.text)
-    if is_plain and not has_comments and not document.unused:
+    if "\\" not in document.text and not has_comments and not document.unused:
         return
     for scalar in _iterate_texts(document, document.data, ""):
         if has_comments and not scalar.place.style:
             yield from _check_comment(document, scalar)
-        if not scalar.place.style and _is_wrapped(scalar.value):
-            words = "these are no quotes of YAML: they would be sent"
-            hint = f"write {_write_line(document, scalar, scalar.value[1:-1].strip())}"
-            yield scalar.place.at_value(document.file).problem("yaml-quotes", words, hint, "warning")
-        if scalar.place.style != '"' and (escape := _ESCAPE.search(_JINJA.sub("", scalar.value))):
-            yield _explain_escape(document, scalar, escape[0])
+        place = scalar.place.at_value(document.file)
+        if scalar.place.style != '"' and "\\n" in _JINJA.sub("", scalar.value):
+            words = "`\\n` stays two characters here: only text in double quotes has it for a new line"
+            hint = "break the line instead, or put the text in double quotes"
+            yield place.problem("yaml-escape", words, hint, "warning")
+        if control := _CONTROL.search(scalar.value):
+            words = f"U+{ord(control[0]):04X} in this text is no character to see, and would be sent"
+            yield place.problem("text-hidden", words, "remove it", "warning")
         if anchor := document.unused.get((scalar.place.line, scalar.place.column)):
             words = f"`&{anchor}` is an anchor to YAML, and no part of this text: no `*{anchor}` repeats it"
-            hint = f"write {_write_line(document, scalar, f'&{anchor} {scalar.value}')}, or leave it out"
-            yield scalar.place.at_value(document.file).problem("yaml-anchor", words, hint)
+            yield place.problem("yaml-anchor", words, "put the whole text in quotes, or leave it out")
 
 
 def _find_hidden(document: YamlDocument) -> Iterator[Diagnostic]:
@@ -117,41 +114,9 @@ def _check_comment(document: YamlDocument, scalar: _Scalar) -> Iterator[Diagnost
         is_text = found is not None and found[1][1:2].strip() != ""
         if found is not None and not rest and (is_text or scalar.is_sent):
             message = "`#` begins a comment to YAML: the rest of this line is no part of the text"
-            whole = f"{scalar.value}{line[found.start() :].rstrip()}"
-            hint = f"write {_write_line(document, scalar, whole)}, or the comment on a line of its own"
+            hint = "put the whole text in quotes, or the comment on a line of its own"
             if scalar.key in _OWN_NAMES:
                 hint = "names have no `#`; a comment has a blank behind it"
             at = Position(document.file, number + 1, start + found.start(1) + 1)
             yield at.problem("yaml-comment", message, hint, "error" if is_text else "warning")
         return
-
-
-def _explain_escape(document: YamlDocument, scalar: _Scalar, escape: str) -> Diagnostic:
-    place = scalar.place
-    meant = "a new line" if escape == r"\n" else _read_escape(escape)
-    count = "two characters" if len(escape) == len(r"\n") else f"{len(escape)} characters"
-    words = f"`{escape}` stays {count} here: only text in double quotes has it for {meant}"
-    hint = "break the line instead" if escape == r"\n" else f"write {meant} instead"
-    if place.style not in ("|", ">"):
-        mended = _ESCAPE.sub(lambda found: _read_escape(found[0]), scalar.value)
-        hint = f"write {_write_line(document, scalar, mended)}"
-    return place.at_value(document.file).problem("yaml-escape", words, hint, "warning")
-
-
-def _read_escape(escape: str) -> str:
-    return {"n": "\n", '"': '"'}.get(escape[1]) or chr(int(escape.lstrip("\\xu"), 16))
-
-
-def _is_wrapped(value: str) -> bool:
-    is_wrapped = len(value) > 1 and value[0] in _OPENING and value[-1] in _CLOSING
-    return is_wrapped and _DOUBLE.isdisjoint(value[1:-1])
-
-
-def _write_line(document: YamlDocument, scalar: _Scalar, text: str) -> str:
-    """Return a value's line, from its key on, with a text in quotes; a variable's value may be personal."""
-    if scalar.key == "vars":
-        return 'the value in "double quotes"'
-    before = document.lines[scalar.place.line][: scalar.place.column]
-    # In flow style, only what belongs to the value.
-    key = re.search(r"(?:[\w.-]+:|-)\s*$", before)
-    return f"`{key[0].rstrip() + ' ' if key else ''}{write_quoted(text.strip(' '))}`"

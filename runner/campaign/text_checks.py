@@ -11,7 +11,6 @@ from runner.audience.rows import read_header
 from runner.audience.table import normalize_name
 from runner.campaign.model import SCORED, FileRecipients
 from runner.campaign.scales import find_scale_problem
-from runner.source.json_schema import write_flow
 from runner.source.normalize import suggest
 from runner.source.quantity import read_leading_number
 from runner.text.cells import find_bare_conditions, iterate_literal_text
@@ -103,9 +102,10 @@ class _Checker:
         """Yield responses without a sure value on the scale, and numbers that stand at another's line."""
         if not question.responses or question.responses[0] in self._checked:
             return
-        if not all(self._is_shared(text) for text in question.responses):
+        names = (self._compiler.find_references(text).names for text in question.responses)
+        if not frozenset().union(*names) <= self._campaign.vars.keys():
             return
-        texts = [self._outline(text) for text in question.responses]
+        texts = [self._compiler.outline(text, self._campaign.vars) for text in question.responses]
         if question.scale in SCORED:
             written = [text.source for text in question.responses]
             problem = find_scale_problem(question.scale, texts, question.values, written)
@@ -126,7 +126,7 @@ class _Checker:
                     f"{texts[number - 1]!r}: the answer {number} may be taken for either"
                 )
                 place = question.responses[index].position
-                hint = _advise_on_lines(question, numbers)
+                hint = "put each number at its own line, or write words in their place"
                 yield place.problem("response-other-line", words, hint, "warning")
                 return
 
@@ -154,17 +154,6 @@ class _Checker:
                     hint = f"write {{{{ {found.name} }}}}{'' if found.is_sure else ' if it is to be one'}"
                     problem = template_diagnostic("template-foreign", words, text, line, hint=hint)
                     yield problem if found.is_sure else replace(problem, severity="warning")
-
-    def _is_shared(self, text: TemplateText) -> bool:
-        """Return whether a text reads the same for everybody."""
-        return (
-            "{" not in text.source or self._compiler.find_references(text).names <= self._campaign.vars.keys()
-        )
-
-    def _outline(self, text: TemplateText) -> str:
-        return (
-            self._compiler.outline(text, self._campaign.vars) if "{" in text.source else text.source.strip()
-        )
 
     def _refuse_personal(self, text: TemplateText, what: str, lost: str) -> Iterator[Diagnostic]:
         if "{" not in text.source or text in self._seen:
@@ -223,14 +212,3 @@ class _Checker:
     @cached_property
     def _known(self) -> list[str]:
         return [*self._campaign.vars, *self._given.values()]
-
-
-def _advise_on_lines(question: Question, numbers: Sequence[int]) -> str:
-    """Return how to put each number at its own line, or how to do without lines."""
-    if sorted(numbers) == list(range(1, len(numbers) + 1)) and not question.values:
-        order = [numbers.index(number) for number in range(1, len(numbers) + 1)]
-        texts = write_flow([question.responses[index].source for index in order])
-        return f"put each at its own line: `responses: {texts}`"
-    if question.scale in ("number", "choice") and question.conclude_on is None:
-        return "write words, or ask openly: `scale: number` without `responses` takes any number"
-    return "write words in the place of the numbers"

@@ -17,7 +17,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Analysis, Arm, Message, Variants
     from runner.source.diagnostic import Diagnostic
@@ -81,22 +81,6 @@ def find_problems(variants: Variants, messages: Sequence[Message]) -> Iterator[D
             "variants-weightless",
             "no arm has a weight above 0: nobody would get the message",
             "give at least one arm `weight: 1`",
-        )
-
-
-def find_small_arms(variants: Variants, people: Mapping[str, int]) -> Iterator[Diagnostic]:
-    """Yield a warning if arms have fewer people who can get the message than the verdict needs."""
-    analysis = variants.analysis
-    if analysis is None or analysis.per_arm is None:
-        return
-    fewest, least = min((people.get(arm.id, 0), arm.id) for arm in variants.arms)
-    if fewest < analysis.per_arm:
-        yield analysis.position.problem(
-            "variants-analysis-size",
-            f"`analysis.per_arm` is {analysis.per_arm:,}, and of this audience the arm {least!r} gets "
-            f"{fewest:,}: no verdict is taken unless the audience grows",
-            "before anything is sent, lower it, or fix a day: `at: 2026-12-15`",
-            "warning",
         )
 
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from runner import settings
-from runner.cli.console import log_as
 from runner.cli.encoding import print_text
-from runner.cli.log import FORMATS
-from runner.settings import DURATION_HINT, LOG_FORMAT, Setting
+from runner.settings import DURATION_HINT, Setting
 from runner.source.quantity import parse_duration
 
 if TYPE_CHECKING:
@@ -199,11 +197,6 @@ def _remember(ctx: Context, option: Parameter, value: Any) -> None:
         given[option.name] = (*before, *value) if isinstance(value, tuple) else value
 
 
-def _choose_log_format(ctx: Context, _option: Parameter, value: str | None) -> None:
-    if value is not None and not ctx.resilient_parsing:
-        log_as(value)
-
-
 def _show_full_page(ctx: Context, _option: Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         show_all(ctx)
@@ -232,13 +225,6 @@ COMMON_OPTIONS = (
         is_eager=True,
         callback=_show_full_page,
         help="Show special options and settings, too.",
-    ),
-    _keep_setting(
-        LOG_FORMAT,
-        type=click.Choice(FORMATS),
-        envvar=LOG_FORMAT.variable,
-        is_eager=True,
-        callback=_choose_log_format,
     ),
     *map(_keep_setting, settings.COMMON),
     # For tests of what a machine leaves behind: how long its hold on the state remote outlives it.

@@ -8,21 +8,19 @@ import shutil
 import sys
 import textwrap
 import time
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from runner.cli.encoding import fit_json, print_text
-from runner.cli.log import choose_format, is_json, log_record
 from runner.cli.signals import stop_on_signals
-from runner.telemetry import describe_current
 from runner.wording import count_words, printable
-from runner.workflow.observer import Observer, Progress, find_campaign, observe_everywhere
+from runner.workflow.observer import Observer, Progress
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
     from runner.document import Document
     from runner.errors import RunnerError
@@ -33,7 +31,6 @@ _WIDE = 120
 _NARROWEST = 20
 """Fewest characters that a line is folded to."""
 _LINE_EVERY_S = 5.0
-_LABELS = {"warning": ("Warning:", "yellow"), "error": ("Error:", "red")}
 _STYLED = re.compile(r"((?:\x1b\[\d+m)+([^\x1b]+)\x1b\[0m)")
 
 
@@ -65,7 +62,7 @@ def print_prose(text: str, *, err: bool = False) -> None:
 
 def print_next(step: str | None) -> None:
     """Write what a person can do next, to a person only: at a terminal."""
-    if step is not None and find_width(err=True) is not None and not is_json():
+    if step is not None and find_width(err=True) is not None:
         print_prose(f"Next: {step}.", err=True)
 
 
@@ -127,13 +124,9 @@ def print_table(
         print_prose("  ".join(kept), err=err)
 
 
-def say(level: str, message: str, *, hint: str | None = None, label: str = "", **fields: Any) -> None:
-    """Write a message to standard error: a line with the remedy below it, or a record with `fields`."""
-    if is_json():
-        log_record(level, message, hint=hint, **fields)
-        return
-    word, colour = _LABELS.get(level, ("", ""))
-    start = f"{click.style(label or word, fg=colour, bold=True)} " if word else ""
+def say(message: str, *, hint: str | None = None, label: str = "", colour: str = "red") -> None:
+    """Write a message to standard error, after a label, with the remedy below it."""
+    start = f"{click.style(label, fg=colour, bold=True)} " if label else ""
     print_prose(f"{start}{message}", err=True)
     if hint:
         print_prose(f"  {hint}", err=True)
@@ -151,38 +144,19 @@ class _Lines:
         if time.monotonic() - self._said >= _LINE_EVERY_S:
             self._said = time.monotonic()
             of = f" of {self._total:,}" if self._total else ""
-            words = self._title if is_json() else f"{self._title}: {self._done:,}{of}"
-            say("info", words, done=self._done, total=self._total)
-
-
-@contextmanager
-def _show_bar(title: str, total: int | None) -> Iterator[Progress]:
-    # Imported here: only commands with progress on a terminal pay for it.
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as RichProgress
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task(title, total=total)
-
-        class _Bar:
-            def advance(self, steps: int) -> None:
-                progress.advance(task, steps)
-
-        yield _Bar()
+            say(f"{self._title}: {self._done:,}{of}")
 
 
 class ConsoleObserver(Observer):
-    """An observer of use cases that writes lines or records to standard error."""
+    """An observer of use cases that writes to standard error."""
 
     def note(self, text: str) -> None:
         """Write one line."""
-        say("info", text)
+        say(text)
 
     def warn(self, text: str) -> None:
         """Write a warning."""
-        say("warning", text)
+        say(text, label="Warning:", colour="yellow")
 
     def hand_over(self, text: str) -> None:
         """Write Markdown to standard output."""
@@ -191,11 +165,8 @@ class ConsoleObserver(Observer):
     def show_problems(self, problems: Problems) -> None:
         """Write problems, each with its place and remedy; notes, which `validate` shows, are counted."""
         # Imported here, so that commands without problems don't pay for it.
-        from runner.cli.output.problems import human_lines, log_problems
+        from runner.cli.output.problems import human_lines
 
-        if is_json():
-            log_problems(problems)
-            return
         for line in human_lines(problems, with_notes=False):
             print_prose(line, err=True)
         if problems.note_count:
@@ -204,25 +175,12 @@ class ConsoleObserver(Observer):
 
     def leave_out(self, words: str, error: RunnerError) -> None:
         """Write the reason for leaving out a campaign, and the remedy."""
-        say("error", words, hint=error.hint, label="Left out:", exit_code=error.exit_code, left_out=True)
+        say(words, hint=error.hint, label="Left out:")
 
     def show_progress(self, title: str, total: int | None) -> AbstractContextManager[Progress]:
-        """Show a bar on a terminal, plain lines elsewhere."""
-        if sys.stderr.isatty() and not is_json():
-            return _show_bar(title, total)
+        """Write a line now and then."""
         return nullcontext(_Lines(title, total))
 
     def watch_for_stop(self, stop: threading.Event) -> AbstractContextManager[None]:
         """Let the first SIGINT or SIGTERM end the work in order, and a second one at once."""
         return stop_on_signals(stop)
-
-
-def log_as(name: str) -> None:
-    """Use one of the `FORMATS` for all that is written to standard error from now on."""
-    choose_format(name, _describe_moment)
-    observe_everywhere(ConsoleObserver())
-
-
-def _describe_moment() -> dict[str, str]:
-    campaign = find_campaign()
-    return describe_current() | ({} if campaign is None else {"campaign": campaign})

@@ -14,13 +14,12 @@ import click
 from click.shell_completion import shell_complete
 
 from runner.cli.command import Group, write_options
-from runner.cli.console import log_as, say
+from runner.cli.console import ConsoleObserver, say
 from runner.cli.encoding import open_closed_streams, print_text, replace_unencodable
-from runner.cli.log import FORMATS, is_json, log_record
 from runner.cli.signals import raise_on_signals, show_interrupt
 from runner.errors import RunnerError, UsageError
-from runner.settings import LOG_FORMAT
 from runner.version import describe_version
+from runner.workflow.observer import observe_everywhere
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +59,6 @@ GROUPS = {
         "explain": "Explain the code of a problem by an example.",
         "law": "Print the known legal sending hours with their sources.",
         "schema": "Print one of the program's JSON Schemas.",
-        "completion": "Print a script that completes commands in a shell.",
     },
 }
 """Commands with their help, in groups: here, so that `--help` imports none of them."""
@@ -137,9 +135,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     SIGINT and SIGTERM end it in order. With NO_COLOR it writes no colours. Without arguments, which exclude
     the program's name, it takes those of the process.
     """
-    wanted = os.environ.get(LOG_FORMAT.variable, "")
     open_closed_streams()
-    log_as(wanted if wanted in FORMATS else FORMATS[0])
+    observe_everywhere(ConsoleObserver())
     replace_unencodable()
     if asked := os.environ.get("_RUNNER_COMPLETE"):
         return shell_complete(cli, {}, "runner", "_RUNNER_COMPLETE", asked)
@@ -179,12 +176,9 @@ def show_failure(error: BaseException) -> int:
         return show_interrupt()
     if isinstance(error, click.ClickException):
         code = UsageError.exit_code if isinstance(error, click.UsageError) else RunnerError.exit_code
-        if is_json():
-            log_record("error", error.format_message(), exit_code=code)
-        else:
-            text = io.StringIO()
-            error.show(file=text)
-            print_text(text.getvalue(), nl=False, err=True)
+        text = io.StringIO()
+        error.show(file=text)
+        print_text(text.getvalue(), nl=False, err=True)
         return code
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else "writing the output: "
@@ -197,10 +191,10 @@ def show_failure(error: BaseException) -> int:
     place = f"{frame.filename.rpartition('/')[2]}:{frame.lineno} in {frame.name}"
     fault = f"{type(error).__name__} at {place}"
     advice = "This is a bug of runner; what was sent is recorded. Please report it with this line."
-    say("error", fault, hint=advice, label="Internal error:", exit_code=RunnerError.exit_code)
+    say(fault, hint=advice, label="Internal error:")
     return RunnerError.exit_code
 
 
 def show_error(error: RunnerError) -> None:
     """Write an error and its remedy to standard error."""
-    say("error", error.message, hint=error.hint, exit_code=error.exit_code)
+    say(error.message, hint=error.hint, label="Error:")

@@ -108,12 +108,6 @@ def format_option(*formats: str) -> Callable[[Callable[..., int]], Callable[...,
     )
 
 
-rejected_option = special_option(
-    "--rejected",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write all unreadable rows to a CSV file: file, line and problem.",
-)
 LOCK_TIMEOUT = special_option(
     "--lock-timeout",
     "lock_timeout_s",

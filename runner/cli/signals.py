@@ -8,15 +8,12 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.cli.log import format_record, is_json, log_record
 from runner.errors import InterruptedRunError
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator
     from types import FrameType
-
-    Handler = Callable[[int, FrameType | None], None]
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _STDERR = 2
@@ -29,32 +26,24 @@ def raise_on_signals() -> Iterator[None]:
 
     A process that ends at once loses nothing: an intent without an outcome counts as unknown.
     """
-    is_ending = False
-
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        nonlocal is_ending
-        if is_ending:
-            os._exit(InterruptedRunError.exit_code)
-        is_ending = True
-        raise KeyboardInterrupt
-
-    with _handling_signals(handle):
+    with _handling_signals(_raise):
         yield
+
+
+def _raise() -> None:
+    raise KeyboardInterrupt
 
 
 @contextmanager
 def stop_on_signals(stop: threading.Event) -> Iterator[None]:
     """Let SIGINT and SIGTERM set `stop`, and a second one end the process, as `raise_on_signals` does."""
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            os._exit(InterruptedRunError.exit_code)
+    def act() -> None:
         stop.set()
         # Not through the stream: the signal may have come amid a write to it, which cannot be begun twice.
-        line = format_record("warning", _STOPPING) if is_json() else f"{_STOPPING}\n"
-        os.write(_STDERR, line.encode())
+        os.write(_STDERR, f"{_STOPPING}\n".encode())
 
-    with _handling_signals(handle):
+    with _handling_signals(act):
         yield
 
 
@@ -66,16 +55,23 @@ def end_on_signals(code: int) -> None:
 
 def show_interrupt() -> int:
     """Write to standard error that the command was interrupted, and return its exit code."""
-    if is_json():
-        log_record("error", "Interrupted.", exit_code=InterruptedRunError.exit_code)
-        return InterruptedRunError.exit_code
     # A terminal has just shown ^C, and not ended its line.
     sys.stderr.write("\nInterrupted.\n" if sys.stderr.isatty() else "Interrupted.\n")
     return InterruptedRunError.exit_code
 
 
 @contextmanager
-def _handling_signals(handle: Handler) -> Iterator[None]:
+def _handling_signals(act: Callable[[], None]) -> Iterator[None]:
+    """Have the first signal act, and the second one end the process."""
+    is_ending = False
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        nonlocal is_ending
+        if is_ending:
+            os._exit(InterruptedRunError.exit_code)
+        is_ending = True
+        act()
+
     before = {number: signal.signal(number, handle) for number in _NUMBERS}
     try:
         yield

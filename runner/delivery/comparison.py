@@ -230,37 +230,6 @@ def _is_contested(launch: Unsettled, candidate: Candidate, claim: Claim, campaig
     return is_same(launch, candidate) or (claim.is_adopted and is_akin(launch, candidate))
 
 
-def find_misnamed(
-    launches: Sequence[Unsettled],
-    candidates: Sequence[Candidate],
-    claims: Mapping[str, Claim],
-    campaign_id: int,
-) -> dict[int, str]:
-    """Return the right guids of recorded launches that the service has named by an unsettled one's.
-
-    They are certain if the list shows none of the recorded people under the wrong guid, and exactly these
-    under another one that nobody has. The launches stay sent.
-    """
-    found: dict[int, str] = {}
-    unclaimed = [one for one in candidates if one.guid not in claims]
-    for wrong in (one for one in candidates if one.guid in claims):
-        claim = claims[wrong.guid]
-        if not _is_in_other_form(wrong, claim, campaign_id):
-            continue
-        meant = [launch for launch in launches if is_same(launch, wrong)]
-        right = [
-            one
-            for one in unclaimed
-            if one.recipients == claim.people
-            and is_same_definition(one.stat.project_definition, wrong.stat.project_definition)
-            and _list_tags(one.stat) == _list_tags(wrong.stat)
-            and not any(is_same(launch, one) for launch in launches)
-        ]
-        if len(right) == 1 and meant and not any(is_same(launch, c) for launch in meant for c in unclaimed):
-            found[claim.launch_id] = right[0].stat.project_launch_guid
-    return found
-
-
 def is_same_text(launch: Unsettled, candidate: Candidate) -> bool:
     """Return whether a listed launch has the text of an unsettled one."""
     listed = candidate.stat.project_definition

@@ -3,18 +3,14 @@
 Outcomes that came back and next intents are recorded in one transaction. During a run people opt out, and
 other campaigns text them, and somebody may pause the campaign. So the check runs in that transaction, with
 nothing in between.
-A launch may then wait long: for the pace, a `Retry-After`, its next try, or a free thread. So `OptOutMonitor`
-asks again right before each request, unless that was done less than `FRESH_S` ago. One reading serves all
-waiting launches, at most once in `FRESH_S`, and none is made while launches leave sooner than that.
-An opt-out or pause committed within `FRESH_S` before a request leaves, or while it connects, may be too late.
-Seconds when the machine sleeps do not count. The frequency cap is not counted again: the intent itself holds
-its place, and other runs count it.
+A launch may then wait long: for the pace, a `Retry-After`, its next try, or a free thread. So the sender
+asks again right before each request, unless it did a moment ago. The frequency cap is not counted again: the
+intent itself holds its place, and other runs count it.
 """
 
 from __future__ import annotations
 
 import json
-import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
@@ -22,9 +18,9 @@ from typing import TYPE_CHECKING, Self
 from runner.delivery.order import InFlightLaunch
 from runner.ledger.database import exclude_others
 from runner.ledger.model import Intent, Outcome, format_moment
+from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.open_sessions import OpenSessions
 from runner.ledger.people.opt_outs import find_suppressed
-from runner.ledger.people.recent import read_open_sessions, read_recent
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
 from runner.ledger.record.entry import add_intents
@@ -34,7 +30,7 @@ from runner.service.model import SendReply
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign, FrequencyCap
@@ -46,10 +42,6 @@ if TYPE_CHECKING:
     from runner.ledger.people.suppressions import Pause
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
-
-
-FRESH_S = 1.0
-"""Seconds for which a finding of no opt-outs in a launch is valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,71 +158,6 @@ def _may_queue(launch: PlannedLaunch) -> bool:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """A waiting launch, and the latest finding about it."""
-
-    phones: tuple[str, ...]
-    asked_at: float
-    has_opted_out: bool = False
-
-
-class OptOutMonitor:
-    """A monitor of opt-outs among waiting launches, and of a pause, exact to `FRESH_S`, for any thread.
-
-    `clock` returns seconds that never go back. `pause` is the one that was found at the last reading.
-    """
-
-    def __init__(self, ledger: Ledger, eligibility: EligibilityCheck, clock: Callable[[], float]) -> None:
-        self._ledger = ledger
-        self._eligibility = eligibility
-        self._clock = clock
-        self._turn = threading.Lock()
-        self._waiting: dict[int, _Waiting] = {}
-        self.pause: Pause | None = None
-
-    def enter(self, departing: Iterable[InFlightLaunch], asked_at: float) -> None:
-        """Monitor launches from now on, none of whose recipients had opted out.
-
-        `asked_at` is the time of that reading on the clock, or a moment before.
-        """
-        with self._turn:
-            for in_flight in departing:
-                self._waiting[in_flight.launch_id] = _Waiting(in_flight.launch.phones, asked_at)
-
-    def leave(self, departing: Iterable[InFlightLaunch]) -> None:
-        """Stop monitoring launches."""
-        with self._turn:
-            for in_flight in departing:
-                self._waiting.pop(in_flight.launch_id, None)
-
-    def has_opted_out(self, in_flight: InFlightLaunch) -> bool:
-        """Return whether a recipient of a monitored launch has opted out, or may have.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
-        waiting = self._waiting[in_flight.launch_id]
-        if not self._is_fresh(waiting):
-            with self._turn:
-                # Another thread may have read for all meanwhile.
-                if not self._is_fresh(waiting):
-                    self._read()
-        return waiting.has_opted_out
-
-    def _is_fresh(self, waiting: _Waiting) -> bool:
-        return self._clock() - waiting.asked_at < FRESH_S
-
-    def _read(self) -> None:
-        asked_at, everybody = self._clock(), list(self._waiting.values())
-        with self._ledger.reading() as connection:
-            self.pause = self._eligibility.find_pause(connection)
-            found = self._eligibility.find_opted_out(connection, (p for one in everybody for p in one.phones))
-        for waiting in everybody:
-            waiting.has_opted_out = not found.isdisjoint(waiting.phones)
-            waiting.asked_at = asked_at
-
-
-@dataclass(slots=True)
 class IntentLog:
     """The records of one campaign's launches, under its lock, after the check for eligibility.
 
@@ -248,10 +175,11 @@ class IntentLog:
         replies: Sequence[tuple[InFlightLaunch, SendReply]],
         due: Sequence[PlannedLaunch],
         now: datetime,
+        asked_at: float,
     ) -> tuple[list[InFlightLaunch], Admission]:
         """Make outcomes and intents durable, together; return the launches that may leave, and the admission.
 
-        `now` is any aware time.
+        `now` is any aware time, `asked_at` the same on the run's clock.
 
         Raises:
             RunnerError: nothing of it is recorded.
@@ -272,7 +200,7 @@ class IntentLog:
         # Only once it is durable.
         self._is_run_entered = self._is_run_entered or bool(intents)
         return [
-            InFlightLaunch(*each) for each in zip(ids, intents, admission.launches, strict=True)
+            InFlightLaunch(*each, asked_at) for each in zip(ids, intents, admission.launches, strict=True)
         ], admission
 
 

@@ -28,11 +28,15 @@ _LETS_ON = ("sent", "rejected")
 
 @dataclass(frozen=True, slots=True)
 class InFlightLaunch:
-    """A launch whose intent is durable, with the ledger's number of it."""
+    """A launch whose intent is durable, with the ledger's number of it.
+
+    None of its recipients had opted out at `asked_at`, on the run's clock.
+    """
 
     launch_id: int
     intent: Intent
     launch: PlannedLaunch
+    asked_at: float
 
 
 class MessageOrder:

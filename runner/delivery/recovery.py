@@ -24,7 +24,6 @@ from runner.delivery.comparison import (
     Candidate,
     Offered,
     digest_definition,
-    find_misnamed,
     is_akin,
     is_tagged,
     judge_launches,
@@ -38,7 +37,6 @@ from runner.ledger.record.entry import add_recipients, enter_adopted
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
 from runner.ledger.record.unsettled import (
     adopt_launch,
-    correct_guids,
     drop_unexplained,
     list_adopted,
     list_claimed,
@@ -226,12 +224,6 @@ class Recovery:
         guids = [one.stat.project_launch_guid for one in recorded]
         with campaign.ledger.reading() as connection:
             claims = read_claims(connection, campaign.target, guids)
-        misnamed = find_misnamed(launches, candidates, claims, campaign.campaign_id)
-        if misnamed:
-            with campaign.ledger.writing() as connection:
-                campaign.lock.require_held(connection)
-                correct_guids(connection, campaign.campaign_id, misnamed)
-                claims = read_claims(connection, campaign.target, [*guids, *misnamed.values()])
         return judge_launches(launches, candidates, claims, campaign.campaign_id)
 
     def _adopt(self, verdicts: Sequence[Verdict]) -> dict[str, str]:

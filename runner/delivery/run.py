@@ -22,11 +22,11 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, SendingReport
-from runner.delivery.intent_log import Guids, IntentLog, OptOutMonitor
+from runner.delivery.intent_log import Guids, IntentLog
 from runner.delivery.order import InFlightLaunch, MessageOrder
 from runner.delivery.pace import Breaker, Margin
 from runner.errors import RunnerError
-from runner.ledger.locks.campaign_lock import RunLock, Unlocked
+from runner.ledger.locks.campaign_lock import RunLock
 from runner.service.model import SendReply
 from runner.telemetry import measure, measure_request
 
@@ -153,6 +153,11 @@ class Retrier:
         return True
 
 
+FRESH_S = 1.0
+"""Seconds for which a finding of no opt-outs in a launch is valid; when the machine sleeps they do not count.
+
+An opt-out or pause committed within them before a request leaves, or while it connects, may be too late.
+"""
 ENDED = "the run ended before its turn"
 _AHEAD = 2
 """Launches that may have an intent, for each that may be in flight: itself, and one to take next."""
@@ -242,7 +247,7 @@ class Delivery:
     concurrency: int
     now: Callable[[], datetime]
     observe: ObserveOutcome = lambda *_: None
-    lock: RunLock = field(default_factory=Unlocked)
+    lock: RunLock = field(default_factory=RunLock)
     report: SendingReport = field(default_factory=SendingReport)
     eligibility: EligibilityCheck | None = None
     policy: RetryPolicy = DEFAULT_POLICY
@@ -253,7 +258,6 @@ class Delivery:
     order: MessageOrder = field(default_factory=MessageOrder)
     unclear: list[PlannedLaunch] = field(default_factory=list, init=False)
     _intents: IntentLog = field(init=False)
-    _monitor: OptOutMonitor | None = field(default=None, init=False)
     _guids: Guids = field(default_factory=Guids, init=False)
     _margin: Margin = field(init=False)
     _labels: dict[str, str] = field(init=False)
@@ -272,8 +276,6 @@ class Delivery:
         ref = self.campaign
         self._labels = {"campaign": ref.campaign, "target": ref.target}
         self._intents = IntentLog(ref, self.lock, self.eligibility, self.provenance)
-        if self.eligibility is not None:
-            self._monitor = OptOutMonitor(ref.ledger, self.eligibility, self.pace.now)
         self._margin = Margin(self.settle_margin)
         self._breaker = self.breaker or Breaker.for_concurrency(self.concurrency)
         self._pool = SenderPool(self.concurrency, self._send_launch, self.pace.now)
@@ -352,9 +354,8 @@ class Delivery:
         recorded, self._unrecorded = self._unrecorded, []
         if not recorded and not due:
             return []
-        asked_at = self.pace.now()
         try:
-            departing, admission = self._intents.commit(recorded, due, self.now())
+            departing, admission = self._intents.commit(recorded, due, self.now(), self.pace.now())
         except RunnerError:
             self._unrecorded = recorded
             raise
@@ -364,8 +365,6 @@ class Delivery:
         self.report.capped += admission.capped
         self.report.open_session += len(admission.open_session)
         self.order.turn_back(admission.find_left_out(due), admission.open_session)
-        if self._monitor is not None:
-            self._monitor.enter(departing, asked_at)
         return departing
 
     def _conclude_recorded(self) -> None:
@@ -424,13 +423,15 @@ class Delivery:
         """Raise if a launch must no longer be sent, or not to all of its recipients."""
         if self._is_late(in_flight.launch):
             raise WithheldError(TOO_LATE)
-        if self._monitor is None:
+        if self.eligibility is None or self.pace.now() - in_flight.asked_at < FRESH_S:
             return
-        has_opted_out = self._monitor.has_opted_out(in_flight)
-        if self._monitor.pause is not None:
-            self.report.pause = self._monitor.pause
+        with self.campaign.ledger.reading() as connection:
+            pause = self.eligibility.find_pause(connection)
+            opted_out = self.eligibility.find_opted_out(connection, in_flight.launch.phones)
+        if pause is not None:
+            self.report.pause = pause
             raise WithheldError(PAUSED)
-        if has_opted_out:
+        if opted_out:
             raise WithheldError(OPTED_OUT)
 
     def _note_end(self, number: int, reply: SendReply) -> None:
@@ -450,8 +451,6 @@ class Delivery:
 
     def _collect(self) -> None:
         taken = self._pool.take_back()
-        if self._monitor is not None:
-            self._monitor.leave(in_flight for in_flight, _ in taken)
         for in_flight, answer in taken:
             reply = self._guids.judge(answer)
             comes_again = reply.detail == OPTED_OUT

@@ -15,7 +15,7 @@ import msgspec
 from runner.github.rest import RefusedError, UnavailableError, look_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from runner.github.rest import Repository
 
@@ -62,9 +62,6 @@ GitHub says "maximum is 65536 characters" and was seen to take 262,144 bytes of 
 """
 # None of these may end the enclosing HTML comment, mention a person, or refer to an issue.
 _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&@#"}
-TRIES = 4
-_FIRST_PAUSE_S = 2.0
-_LONGEST_PAUSE_S = 60.0
 
 _Result = TypeVar("_Result")
 
@@ -76,12 +73,10 @@ class Kept:
     Attributes:
         action: `overtaken` if the pull request has moved on to another commit, whose job comments.
         url: the comment's page; empty if there is none.
-        removed: number of deleted duplicates.
     """
 
     action: Literal["created", "updated", "unchanged", "overtaken"]
     url: str = ""
-    removed: int = 0
 
 
 def write_marker(target: str, name: str | None = None, kind: str = "") -> str:
@@ -119,49 +114,24 @@ def keep_comment(repository: Repository, number: int, marker: str, body: str, he
         return Kept("overtaken")
     login = repository.find_login()
     found = list_comments(repository, number)
-    own = [one for one in found if one.author == login and begins_with(one.body, marker)]
-    if not own:
+    # The oldest: links lead to it.
+    own = next((one for one in found if one.author == login and begins_with(one.body, marker)), None)
+    if own is None:
         made = repository.ask("POST", f"issues/{number}/comments", {"body": body})
-        return Kept("created", _read_comment(made.data).url)
-    # The oldest stays: links lead to it.
-    first, *others = sorted(own, key=lambda comment: comment.id)
-    for comment in others:
-        repository.ask("DELETE", f"issues/comments/{comment.id}")
-    if is_same_body(first.body, body):
-        return Kept("unchanged", first.url, len(others))
-    edited = repository.ask("PATCH", f"issues/comments/{first.id}", {"body": body})
-    return Kept("updated", _read_comment(edited.data).url, len(others))
+        return Kept("created", _read_comment(made).url)
+    if is_same_body(own.body, body):
+        return Kept("unchanged", own.url)
+    repository.ask("PATCH", f"issues/comments/{own.id}", {"body": body})
+    return Kept("updated", own.url)
 
 
 def _find_head(repository: Repository, number: int) -> str | None:
     """Return a pull request's head commit; None for an issue, or if the token lacks the right."""
     try:
-        head = look_up(repository.ask("GET", f"pulls/{number}").data, "head", "sha")
+        head = look_up(repository.ask("GET", f"pulls/{number}"), "head", "sha")
     except RefusedError:
         return None
     return head if isinstance(head, str) else None
-
-
-def keep_trying(work: Callable[[], _Result], pause: Callable[[float], None]) -> _Result:
-    """Return the result of work on GitHub, repeated some times while GitHub is unavailable.
-
-    Each try has to look anew: an unanswered request may have been carried out. `pause` waits for some
-    seconds.
-
-    Raises:
-        UnavailableError: GitHub cannot be asked, after some tries.
-    """
-    wait_s = _FIRST_PAUSE_S
-    for _ in range(TRIES - 1):
-        try:
-            return work()
-        except UnavailableError as error:
-            asked_s = error.wait_s or 0.0
-            if asked_s > _LONGEST_PAUSE_S:
-                raise
-            pause(max(wait_s, asked_s))
-            wait_s *= 2
-    return work()
 
 
 def write_hidden(kind: str, data: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
@@ -46,12 +47,10 @@ class KeptIssue:
     Attributes:
         action: `opened` also if it was opened again; `left closed` if a person closed it and nothing is new.
         url: the issue's page; empty if there is none.
-        refusal: the reason for a missing comment; None if nothing was refused.
     """
 
     action: Literal["opened", "updated", "unchanged", "closed", "left closed", "nothing"]
     url: str = ""
-    refusal: RefusedError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,51 +84,39 @@ def keep_issue(
         RefusedError: the token lacks the right.
         UnavailableError: GitHub cannot be asked; a part may have been done.
     """
-    own = list(_list_own(repository, marker))
-    for other in own[1:]:
-        if other.is_open:
-            # Two jobs have opened one at once.
-            _comment(repository, other, f"#{own[0].number} goes on.", "duplicate")
-            _edit(repository, other, state="closed", state_reason="not_planned")
-    if own:
-        return _update(repository, marker, own[0], compose(own[0].state))
+    own = next(_list_own(repository, marker), None)
+    if own is not None:
+        return _update(repository, marker, own, compose(own.state))
     report = compose({})
     if not report.is_open:
         return KeptIssue("nothing")
     body = {"title": report.title, "body": _write(marker, report, 0), "labels": [LABEL]}
-    return KeptIssue("opened", _read(repository.ask("POST", "issues", body).data).url)
+    return KeptIssue("opened", _read(repository.ask("POST", "issues", body)).url)
 
 
 def _update(repository: Repository, marker: str, issue: _Issue, report: Report) -> KeptIssue:
     # A person who closed it has read it: it is opened again for what is new.
     is_open = report.is_open and (issue.is_open or bool(report.news))
-    change, refusal = issue.change, None
+    change = issue.change
     if report.news and (is_open or issue.is_open):
         change += 1
-        refusal = _comment(repository, issue, report.news, f"change={change}")
+        name = f"<!-- change={change} -->"
+        # A locked issue takes none.
+        with suppress(RefusedError):
+            keep_comment(repository, issue.number, name, f"{name}\n{report.news}")
     body = _write(marker, report, change)
     is_new = issue.title != report.title or not is_same_body(issue.body, body)
     if is_open != issue.is_open:
         state = {"state": "open"} if is_open else {"state": "closed", "state_reason": "completed"}
         _edit(repository, issue, title=report.title, body=body, **state)
-        return KeptIssue("opened" if is_open else "closed", issue.url, refusal)
+        return KeptIssue("opened" if is_open else "closed", issue.url)
     if not is_open and {**report.state, _CHANGE: change} == issue.state:
         is_new = False
     if is_new:
         _edit(repository, issue, title=report.title, body=body)
     if is_open:
-        return KeptIssue("updated" if is_new else "unchanged", issue.url, refusal)
+        return KeptIssue("updated" if is_new else "unchanged", issue.url)
     return KeptIssue("left closed", issue.url) if report.is_open else KeptIssue("nothing")
-
-
-def _comment(repository: Repository, issue: _Issue, text: str, name: str) -> RefusedError | None:
-    """Write a comment once, over all tries; return the refusal if the issue is locked."""
-    marker = f"<!-- {name} -->"
-    try:
-        keep_comment(repository, issue.number, marker, f"{marker}\n{text}")
-    except RefusedError as error:
-        return error
-    return None
 
 
 def _edit(repository: Repository, issue: _Issue, **changes: str) -> None:

@@ -173,7 +173,7 @@ def has_reviewers(repository: Repository) -> bool:
         if error.status == HTTPStatus.NOT_FOUND:
             return False
         raise
-    rules = look_up(answer.data, "protection_rules")
+    rules = look_up(answer, "protection_rules")
     return isinstance(rules, list) and any(
         look_up(rule, "type") == "required_reviewers" and look_up(rule, "reviewers") for rule in rules
     )
@@ -203,12 +203,12 @@ def find_waiting_run(repository: Repository, digest: str, own: str) -> str | Non
         RefusedError: the token lacks the right.
         UnavailableError: GitHub cannot be asked.
     """
-    runs = look_up(repository.ask("GET", "actions/runs?status=waiting&per_page=100").data, "workflow_runs")
+    runs = look_up(repository.ask("GET", "actions/runs?status=waiting&per_page=100"), "workflow_runs")
     for run in runs if isinstance(runs, list) else ():
         number = str(look_up(run, "id"))
         if number == own:
             continue
-        jobs = look_up(repository.ask("GET", f"actions/runs/{number}/jobs?per_page=100").data, "jobs")
+        jobs = look_up(repository.ask("GET", f"actions/runs/{number}/jobs?per_page=100"), "jobs")
         for job in jobs if isinstance(jobs, list) else ():
             if look_up(job, "status") == "waiting" and digest in str(look_up(job, "name")):
                 return str(look_up(run, "html_url") or number)
@@ -244,7 +244,7 @@ def list_reviewers(repository: Repository, pull: MergedPullRequest) -> tuple[str
 
 def _may_push(repository: Repository, login: str) -> bool:
     answer = repository.ask("GET", f"collaborators/{login}/permission")
-    return look_up(answer.data, "permission") in _MAY_PUSH
+    return look_up(answer, "permission") in _MAY_PUSH
 
 
 def _read_person(data: Any) -> str:

@@ -24,11 +24,11 @@ _SERVER = "postgresql"
 _LOOKED_UP = 10_000
 """The number of values in one lookup on PostgreSQL: some hundred KiB, and less than a second."""
 
-_SET = "SELECT set_config(name, %(setting)s, true) FROM unnest(%(names)s::text[]) AS ours (name)"
-"""Sets a server's settings for the transaction."""
 # Without statistics, as right after a send, the server would go through a whole table for each row.
-_OF_SETS = ["enable_hashjoin", "enable_mergejoin", "enable_seqscan"]
-_OF_LOOPS = ["enable_nestloop"]
+_SET = (
+    "SELECT set_config(name, %(setting)s, true) "
+    "FROM unnest('{enable_hashjoin,enable_mergejoin,enable_seqscan}'::text[]) AS ours (name)"
+)
 
 
 def divide(items: Iterable[_Item], size: int = 1000) -> Iterator[list[_Item]]:
@@ -47,25 +47,18 @@ def iterate_rows(
     """
     is_server = connection.dialect.name == _SERVER
     if values is None:
-        yield from _execute_without(connection, _OF_LOOPS, query) if is_server else connection.execute(query)
+        yield from connection.execute(query)
     elif is_server:
         each = _look_up_each(query, by)
         # In order, neighbours of an index are read one after the other.
         for group in divide(sorted(set(values)), _LOOKED_UP):
-            yield from _execute_without(connection, _OF_SETS, each, {"asked": group})
+            connection.exec_driver_sql(_SET, {"setting": "off"})
+            found = connection.execute(each, {"asked": group})
+            connection.exec_driver_sql(_SET, {"setting": "on"})
+            yield from found
     else:
         for group in divide(dict.fromkeys(values)):
             yield from connection.execute(query.where(by.in_(group)))
-
-
-def _execute_without(
-    connection: Connection, joins: list[str], query: Select[Any], values: dict[str, Any] | None = None
-) -> Iterable[Row[Any]]:
-    """Run a query for which PostgreSQL makes no use of some ways to join."""
-    connection.exec_driver_sql(_SET, {"names": joins, "setting": "off"})
-    found = connection.execute(query, values)
-    connection.exec_driver_sql(_SET, {"names": joins, "setting": "on"})
-    return found
 
 
 def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:
@@ -88,9 +81,7 @@ class BulkStatement:
     """
 
     def __init__(
-        self,
-        compose: Callable[[Connection], Insert | Update | Delete],
-        columns: Sequence[str] | None = None,
+        self, compose: Callable[[Connection], Insert | Update | Delete], columns: Sequence[str] | None = None
     ) -> None:
         self._compose = compose
         self._columns = columns

@@ -107,11 +107,6 @@ class FingerprintSet:
         stop = bisect_right(self._high, high, start, len(self._high))
         return sum(self._low[index] == low for index in range(start, stop))
 
-    @property
-    def size(self) -> int:
-        """The memory in use, in bytes."""
-        return self._high.itemsize * len(self._high) + self._low.itemsize * len(self._low)
-
 
 def _read(fingerprint: str) -> int:
     return int(fingerprint.ljust(_DIGITS, "0"), 16)
@@ -145,19 +140,8 @@ class PeopleTally:
         both._sum = (self._sum + other._sum) & _MASK
         return both
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PeopleTally):
-            return NotImplemented
-        return (self.recipients, self._sum) == (other.recipients, other._sum)
-
-    def __hash__(self) -> int:
-        raise TypeError("a tally changes while it is counted")
-
     def __bool__(self) -> bool:
         return self.recipients > 0
-
-    def __repr__(self) -> str:
-        return f"<PeopleTally of {self.recipients}, {self.digest}>"
 
 
 def _hash(fingerprint: str) -> int:

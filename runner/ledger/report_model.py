@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from runner.document import Count, Part, Positive, build
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import Run
 
-
-_SHOWN = 20
 
 Problem = Literal["more_counted", "unreadable_results", "uncounted", "unlisted", "unreadable"]
 """The kinds of differences in the service's data about a launch's answers."""
@@ -108,16 +106,6 @@ class OpenDifferences:
     first: tuple[LaunchDifference, ...]
     hidden: int = 0
 
-    def add(self, other: OpenDifferences) -> OpenDifferences:
-        """Return the sum with the differences of the same message under another id."""
-        first = sorted((*self.first, *other.first), key=lambda one: (one.accepted_at is not None, one.since))
-        return OpenDifferences(
-            self.waiting + other.waiting,
-            self.accepted + other.accepted,
-            tuple(first[:_SHOWN]),
-            self.hidden + other.hidden,
-        )
-
     def __str__(self) -> str:
         """Describe the number that wait, at least one, and the oldest, without a full stop."""
         launches = "launch" if self.waiting == 1 else f"{self.waiting:,} launches, first"
@@ -130,10 +118,6 @@ class PartialCount:
 
     count: int
     launches: int
-
-    def add(self, other: PartialCount) -> PartialCount:
-        """Return the count over these launches and others."""
-        return PartialCount(self.count + other.count, self.launches + other.launches)
 
 
 class NamedCount(Part, frozen=True):
@@ -208,31 +192,7 @@ class MessageTotals:
         """Return a count of the ledger if it covers only some launches."""
         return PartialCount(count, self.reconciled) if self.unread and self.reconciled else None
 
-    def add(self, other: MessageTotals) -> MessageTotals:
-        """Return the sum with the counts of the same message under another id."""
-        summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in _SUMMED}
-        parts = {}
-        for name in COUNTED:
-            own, more = self._list_part(name), other._list_part(name)
-            both = PartialCount(own.count + more.count, own.launches + more.launches)
-            summed[name] = both.count if both.launches == summed["launches"] else None
-            if 0 < both.launches < summed["launches"]:
-                parts[name] = both
-        times: dict[str, Any] = {
-            name: choose(known, default=None)
-            for name, choose in (("first_sent_at", min), ("last_sent_at", max), ("reconciled_at", min))
-            for known in [[at for at in (getattr(self, name), getattr(other, name)) if at is not None]]
-        }
-        return MessageTotals(self.message, **summed, **times, partly_known=parts)
 
-    def _list_part(self, name: str) -> PartialCount:
-        whole = getattr(self, name)
-        if whole is not None:
-            return PartialCount(whole, self.launches)
-        return self.partly_known.get(name, PartialCount(0, 0))
-
-
-_SUMMED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int"]
 COUNTED = [name for name, kind in MessageTotals.__annotations__.items() if kind == "int | None"]
 """The service's own counts."""
 

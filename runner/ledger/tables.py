@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
     Boolean,
@@ -15,12 +15,18 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    case,
     false,
     text,
     true,
 )
 
 from runner.ledger.model import COUNTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sqlalchemy import Label
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -150,7 +156,7 @@ launch_readings = _table(
     _number("held"),  # results in the ledger at the beginning
     *(
         Column(name, Boolean, nullable=False, server_default=false())
-        for name in ("is_listed", "is_unreadable", "is_unscreened")
+        for name in ("is_listed", "is_unreadable")
     ),
     *(Column(name, Integer) for name in COUNTS),
     Column("definition", LedgerText),  # the service's, if the ledger has none
@@ -239,9 +245,7 @@ dismissed_launches = _table("dismissed_launches", _campaign_key(), _key("project
 
 # A random mark for each revision of the results: after restoring a backup, revisions repeat with other marks.
 result_revisions = _table(
-    "result_revisions",
-    Column("revision", Integer, primary_key=True, autoincrement=False),
-    _text("mark"),
+    "result_revisions", Column("revision", Integer, primary_key=True, autoincrement=False), _text("mark")
 )
 
 # The latest decision to pause or resume each campaign.
@@ -251,3 +255,11 @@ campaign_pauses = _table(
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
 )
+
+
+def label_message(
+    message_ids: Mapping[str, str] | None, column: Column[str] = launches.c.message
+) -> Label[Any]:
+    """Return a message's current id, as `current_id`; `message_ids` maps former ids to current ones."""
+    renames = {old: new for old, new in (message_ids or {}).items() if old != new}
+    return (case(renames, value=column, else_=column) if renames else column).label("current_id")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from runner.campaign.model import FileRecipients
@@ -33,8 +34,9 @@ PRIME = 65_521
 """The largest prime below 2¹⁶: numbers at any constant step are spread over all shards."""
 SHIFT = 16 - 9
 _DIGEST_BYTES = 16
-_MESSAGE_BYTES = 4
-_ENTRY_BYTES = _MESSAGE_BYTES + _DIGEST_BYTES + 8
+_ENTRY = Struct(">I16sQ")
+"""A delivery: message, digest, phone."""
+_pack = _ENTRY.pack
 
 
 def shard_of(number: int) -> int:
@@ -59,14 +61,9 @@ class DeliveryDigest:
         self._extend = [one.extend for one in entries]
 
     def add(self, phone: str, message: int, digest: str) -> None:
-        """Add a delivery to a phone (E.164), of a message by its place; `digest` has 128 bits in hexadecimal.
-
-        Raises:
-            ValueError, OverflowError: the arguments are not a delivery.
-        """
+        """Add a delivery to a phone (E.164), of a message by its place, with the hexadecimal digest."""
         number = int(phone)
-        entry = b"%b%b%b" % (message.to_bytes(_MESSAGE_BYTES), bytes.fromhex(digest), number.to_bytes(8))
-        self._extend[number % PRIME >> SHIFT](entry)
+        self._extend[number % PRIME >> SHIFT](_pack(message, bytes.fromhex(digest), number))
 
     def finish(self) -> dict[int, bytes]:
         """Return the digests of the shards that have deliveries."""
@@ -76,7 +73,7 @@ class DeliveryDigest:
 def _digest_sorted(entries: bytearray) -> bytes:
     # Entries of one length cannot be confused with each other.
     whole = bytes(entries)
-    ordered = sorted([whole[start : start + _ENTRY_BYTES] for start in range(0, len(whole), _ENTRY_BYTES)])
+    ordered = sorted([whole[start : start + _ENTRY.size] for start in range(0, len(whole), _ENTRY.size)])
     return hashlib.blake2b(b"".join(ordered), digest_size=_DIGEST_BYTES).digest()
 
 

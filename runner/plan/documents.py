@@ -72,57 +72,6 @@ class AskedApproval(Part, frozen=True):
     seal: Digest | UnsetType | None = UNSET
 
 
-class SentNow(Part, frozen=True):
-    """The messages that a plan sends.
-
-    Attributes:
-        people: each once, however many messages they get.
-        recipients: of all messages.
-        launches: sends.
-        segments: SMS segments: the most if every question is asked once.
-        renders: the most if everybody answers everything validly at once.
-    """
-
-    people: Count
-    recipients: Count
-    launches: Count
-    segments: Span
-    renders: Span
-
-
-class SentLater(Part, frozen=True):
-    """The messages that later runs send, by what is known now.
-
-    Attributes:
-        people: who get nothing now, each once.
-        recipients: of all messages.
-        launches: sends, in however many runs.
-        segments: SMS segments: the most if every question is asked once; None if a text is not known.
-        renders: the most if everybody answers everything validly at once.
-    """
-
-    people: Span
-    recipients: Span
-    launches: Span
-    segments: Span | None
-    renders: Span
-
-
-class CampaignOutlook(Part, frozen=True):
-    """The messages that a campaign sends, now and later.
-
-    Attributes:
-        now: what this plan sends.
-        later: what later runs send, by what is known now.
-        asks_again: whether a question has choices: each reply that is none of them costs one render beyond
-            the most, and the segments of its question.
-    """
-
-    now: SentNow
-    later: SentLater
-    asks_again: bool
-
-
 class CountedReason(Part, frozen=True):
     """Why recipients are not texted now.
 
@@ -268,7 +217,8 @@ class PlannedCampaign(Part, frozen=True):
             sent meanwhile.
         unread_replies: replies on the target that texts of this campaign wait for; None if it waits for none.
         refusals: the safety limits that the plan breaks; apply sends nothing if there is one.
-        coming: what the campaign brings, now and later.
+        people: who get something now, each once, however many messages they get.
+        people_later: who get nothing now, and something later, by what is known now.
         messages: one entry a message.
         approval: what people are asked to approve, and whether they have.
         launches: with --launches: each launch.
@@ -283,7 +233,8 @@ class PlannedCampaign(Part, frozen=True):
     pause: Pause | None
     unread_replies: UnreadReplies | None
     refusals: tuple[str, ...]
-    coming: CampaignOutlook
+    people: Count
+    people_later: Span
     messages: tuple[PlannedMessage, ...]
     approval: AskedApproval | UnsetType = UNSET
     launches: tuple[ShownLaunch, ...] | UnsetType = UNSET

@@ -234,11 +234,6 @@ class MessagePlan(MessageCounts, frozen=True):
         return self.already_sent + self.pending
 
     @property
-    def pending_by_arm(self) -> Counter[str]:
-        """The recipients who get an experiment's message now, or may later, by arm."""
-        return sum((Counter(one.arms) for one in self.coming), Counter(self.arms))
-
-    @property
     def most_segments(self) -> int | None:
         """SMS segments of the largest text that is sent now or later; None if no text is known."""
         return max(self.largest, default=None)

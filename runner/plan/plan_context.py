@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.people.earlier import EarlierMessage
+    from runner.ledger.people.history import RecentDeliveries
     from runner.ledger.people.opt_outs import Suppressions
-    from runner.ledger.people.recent import RecentDeliveries
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
     from runner.plan.decisions import Assigned

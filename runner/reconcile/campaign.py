@@ -3,8 +3,7 @@
 It is incremental: counts are read for every launch, results only of launches that lack some by their counts.
 Counts that agree mean that nothing is missing as long as the service deletes no result. A full reading also
 finds edited results, and deletions made up for by new results.
-Results in the ledger have no phone. So launches with replies from before opt-outs were kept, or before the
-present rules, are read once more.
+Results in the ledger have no phone. So with new rules or opt-out words, all results are read once more.
 What the service says waits in the ledger (`readings`), so memory does not grow with the launches.
 """
 
@@ -14,33 +13,165 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from runner.document import Count, Part
 from runner.errors import LedgerError
-from runner.ledger.people.replies import (
-    count_replied,
-    is_screened,
-    iterate_answers,
-    list_waiting,
-    mark_screened,
-)
+from runner.ledger.people.replies import count_replied, is_screened, list_waiting, mark_screened
+from runner.ledger.report_model import LaunchDifference
 from runner.ledger.results.differences import accept_silence, list_differences, read_agreed, store_differences
 from runner.ledger.results.readings import Reading
 from runner.ledger.results.result_feed import read_version
-from runner.optout.non_answer import find_non_answer
-from runner.optout.reply import classify
 from runner.reconcile.ingest import leave_out_strangers
 from runner.reconcile.launches import LaunchReader
 from runner.reconcile.result_reading import ResultReading
-from runner.reconcile.summary import find_difference, summarise
+from runner.service.model import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from runner.ledger.people.replies import HeldAnswer
-    from runner.ledger.report_model import LaunchDifference
+    from runner.ledger.report_model import Problem
     from runner.ledger.results.readings import UnevenLaunch
+    from runner.ledger.results.reconciled import Removed
     from runner.ledger.target_key import LedgerConnection
     from runner.reconcile.launches import ReconcileContext
-    from runner.reconcile.summary import ReconcileSummary
+
+
+_SUMMED = {
+    "queued": "num_queued_sessions",
+    "active": "num_active_sessions",
+    "complete": "num_complete_sessions",
+    "expected_results": "num_results",
+}
+
+
+class ReconcileCounts(Part, frozen=True, kw_only=True):
+    """The findings about a campaign. Launches are `project_launch_guid`s.
+
+    Attributes:
+        recorded_launches: launches on record.
+        launches: of these, those that the service lists.
+        whole_launches: of these, those of which the service says every count.
+        missing_launches: launches on record that the service doesn't list.
+        unread_launches: launches of which a count, the whole record or some result could not be read, or that
+            are not listed and were never read: the exit code is 3, or 1 if no launch could be read.
+        sessions: by state; each is null unless it is known of every launch on record.
+        results: results in the ledger now.
+        new_results: of these, those that came with this run.
+        expected_results: what the service's own counts say; None unless known of every launch on record.
+        forgotten_results: expected results that the ledger does not keep: their participants were forgotten.
+        opted_out: opt-outs that this run has found.
+        doubtful: replies on the target, to any campaign, that may opt out and wait for a decision: see
+            `runner optouts`.
+        short_launches: launches of which the service lists fewer results than it counts.
+        unlisted_results: results in the ledger that the service does not list any more, as far as was looked.
+            The ledger keeps them until `runner reconcile --drop-unlisted`.
+        unlisted_launches: the launches that have such results.
+        renamed_results: results that the service lists under another guid now: same launch, participant,
+            question, time and words. The ledger has them once, under the new one.
+        dropped_results: results that `--drop-unlisted` removed from the ledger.
+        unreadable_results: results that the service lists and that cannot be read.
+        unreadable: the first of these, and every launch that cannot be read.
+    """
+
+    recorded_launches: Count
+    launches: Count
+    whole_launches: Count
+    missing_launches: list[str]
+    unread_launches: list[str]
+    sessions: dict[str, Count | None]
+    results: Count
+    new_results: int
+    expected_results: Count | None
+    forgotten_results: Count
+    opted_out: Count
+    doubtful: Count
+    short_launches: list[str]
+    unlisted_results: Count
+    unlisted_launches: list[str]
+    renamed_results: Count
+    dropped_results: Count
+    unreadable_results: Count
+    unreadable: list[Unreadable]
+
+
+class ReconcileSummary(ReconcileCounts, frozen=True, kw_only=True):
+    """The findings of reconciling one campaign.
+
+    Attributes:
+        differences: launches about whose answers the service contradicts itself, or tells nothing.
+    """
+
+    differences: list[LaunchDifference]
+
+    @property
+    def is_complete(self) -> bool:
+        """True if the ledger holds all that the service counts, without forgotten results."""
+        is_even = self.results + self.forgotten_results == self.expected_results
+        return is_even and not self.short_launches and not self.unreadable
+
+
+def _find_difference(row: UnevenLaunch, at: str, *, is_anybodys: bool) -> LaunchDifference | None:
+    """Return the service's contradiction about an uneven launch of a reading, if there is one.
+
+    `is_anybodys`: some unreadable results name no launch, so any launch may lack these.
+    """
+    found: tuple[Problem, int | None, int | None]
+    if not row.is_listed:
+        found = "unreadable" if row.is_unreadable else "unlisted", None, None
+    elif row.most > row.listed and (row.lost or is_anybodys):
+        found = "unreadable_results", row.most, row.listed
+    elif row.num_results is None:
+        found = "uncounted", None, row.listed
+    elif row.most > row.listed:
+        found = "more_counted", row.most, row.listed
+    else:
+        return None
+    problem, counted, listed = found
+    return LaunchDifference(row.launch_id, row.project_launch_guid, problem, counted, listed, at)
+
+
+def _summarise(
+    sums: Mapping[str, int],
+    uneven: Sequence[UnevenLaunch],
+    differences: Sequence[LaunchDifference],
+    removed: Removed,
+) -> ReconcileSummary:
+    """Return the summary of a reading.
+
+    What belongs to no launch, or to none for certain, is left to the caller: opt-outs and unreadable results.
+    """
+    launches = sums["recorded_launches"]
+    whole = {
+        name: sums[count] if sums[f"of_{count}"] == launches else None for name, count in _SUMMED.items()
+    }
+    missing = {row.project_launch_guid for row in uneven if not row.is_listed and not row.is_unreadable}
+    unread = {
+        row.project_launch_guid for row in uneven if row.is_unreadable or (row.is_listed and row.lacks_count)
+    }
+    unread |= {one.project_launch_guid for one in differences if one.agreed_at is None} & missing
+    unread |= {one.project_launch_guid for one in differences if one.hides_answers}
+    expected = whole.pop("expected_results")
+    return ReconcileSummary(
+        recorded_launches=launches,
+        launches=sums["launches"],
+        whole_launches=sums["whole_launches"],
+        missing_launches=sorted(missing),
+        unread_launches=sorted(unread),
+        sessions=whole,
+        results=sums["results"],
+        new_results=sums["results"] - sums["before"] + removed.dropped,
+        expected_results=expected,
+        forgotten_results=sums["forgotten_results"],
+        opted_out=0,
+        doubtful=0,
+        short_launches=[row.project_launch_guid for row in uneven if row.is_short],
+        differences=list(differences),
+        unlisted_results=sum(row.surplus for row in uneven if row.surplus > 0),
+        unlisted_launches=[row.project_launch_guid for row in uneven if row.surplus > 0],
+        renamed_results=removed.renamed,
+        dropped_results=removed.dropped,
+        unreadable_results=0,
+        unreadable=[],
+    )
 
 
 def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> ReconcileSummary:
@@ -56,8 +187,13 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
         reading = Reading.begin(connection, context.campaign_id, context.at)
         replied = count_replied(connection, context.key.target)
         revision = read_version(connection).revision
+        campaign, words = context.campaign_id, context.opt_out_words
+        is_unscreened = reading.has_results(connection) and not is_screened(connection, campaign, words)
+        if not is_unscreened:
+            mark_screened(connection, campaign, words)
+    context = replace(context, full=context.full or is_unscreened)
     try:
-        return _Reconciliation(context, reading, replied, revision).run(accept=accept)
+        return _Reconciliation(context, reading, replied, revision, is_unscreened).run(accept=accept)
     finally:
         with suppress(LedgerError), context.ledger.writing() as connection:
             reading.end(connection)
@@ -67,13 +203,15 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
 class _Reconciliation:
     """The reconciliation of one campaign.
 
-    `replied` is the number of opt-outs by reply before it, `revision` that of the results.
+    `replied` is the number of opt-outs by reply before it, `revision` that of the results. If some
+    `is_unscreened`, results in the ledger were never read with the present rules and opt-out words.
     """
 
     context: ReconcileContext
     reading: Reading
     replied: int
     revision: int
+    is_unscreened: bool
     _launches: LaunchReader = field(init=False)
     _results: ResultReading = field(init=False)
 
@@ -83,23 +221,10 @@ class _Reconciliation:
 
     def run(self, *, accept: bool) -> ReconcileSummary:
         self._launches.read_all()
-        self._note_unscreened()
         self._results.read_all()
         leave_out_strangers(self.context, self.revision)
         # Last, and as of the start: a reconciled launch has all its answers known.
         return self._conclude(accept=accept)
-
-    def _note_unscreened(self) -> None:
-        """Note launches with replies in the ledger that may opt out and were never checked for that."""
-        words, ledger = self.context.opt_out_words, self.context.ledger
-        with ledger.reading() as connection:
-            if is_screened(connection, self.context.campaign_id, words):
-                return
-            # The offered responses are not checked: an unneeded reading of a launch does no harm.
-            answers = iterate_answers(connection, self.context.campaign_id)
-            found = {answer.launch_id for answer in answers if _may_differ(answer, words)}
-        with ledger.writing() as connection:
-            self.reading.note_unscreened(connection, sorted(found))
 
     def _conclude(self, *, accept: bool) -> ReconcileSummary:
         """Record what the service counts, and return what was found."""
@@ -108,11 +233,11 @@ class _Reconciliation:
             uneven = reading.list_uneven(connection)
             differences = self._keep_differences(connection, uneven, accept=accept)
             sums = reading.sum_up(connection)
-            if reading.is_screened(connection):
+            if self.is_unscreened and reading.is_read_whole(connection):
                 mark_screened(connection, context.campaign_id, context.opt_out_words)
             opted_out = count_replied(connection, context.key.target) - self.replied
             doubtful = len(list_waiting(connection, context.key.target))
-        return summarise(sums, uneven, differences, self._results.removed).replace(
+        return _summarise(sums, uneven, differences, self._results.removed).replace(
             opted_out=opted_out,
             doubtful=doubtful,
             unreadable_results=self._results.lost,
@@ -131,7 +256,7 @@ class _Reconciliation:
         before = {one.launch_id: one for one in list_differences(connection, self.context.campaign_id)}
         # Unreadable results that name no launch may be of any.
         is_anybodys = self._results.lost > sum(row.lost for row in uneven)
-        found = [one for row in uneven if (one := find_difference(row, at, is_anybodys=is_anybodys))]
+        found = [one for row in uneven if (one := _find_difference(row, at, is_anybodys=is_anybodys))]
         agreed = read_agreed(connection, [one.launch_id for one in found])
         differences = [
             _follow_up(
@@ -156,12 +281,3 @@ def _follow_up(before: LaunchDifference | None, found: LaunchDifference, *, acce
     if before is not None and (before.accepted_at is None or is_known):
         found = replace(found, since=before.since)
     return replace(found, accepted_at=accepted_at)
-
-
-def _may_differ(answer: HeldAnswer, words: tuple[str, ...]) -> bool:
-    """Return whether an answer may opt out, or answer nothing."""
-    read = (classify(text, words=words).kind for text in answer.texts)
-    return (
-        any(kind != "answer" for kind in read)
-        or find_non_answer(answer.texts[0], answer.texts[0]) is not None
-    )

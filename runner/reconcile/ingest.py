@@ -22,10 +22,10 @@ from runner.optout.non_answer import find_non_answer
 from runner.optout.reply import find_offered
 from runner.reconcile.replies import ReplyScreen, read_replies
 from runner.service.model import StatRecord, Unreadable
-from runner.source.normalize import normalize, normalize_guid
+from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from runner.ledger.database import Ledger
     from runner.ledger.people.replies import Owner
@@ -38,9 +38,7 @@ _KEPT = 64
 """Launches whose texts are held in memory."""
 _KNOWN = 20_000
 """Guids of launches whose owners are held in memory."""
-_UNCERTAIN = (
-    "a result of the service does not tell for certain whose answer it is, or which question it answers"
-)
+_UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
 
 ResultName: TypeAlias = tuple[str, str]
 """A launch's `project_launch_guid`, as on record, and the `result_guid`."""
@@ -210,12 +208,11 @@ class ResultIngest:
 
     def _make_result(self, record: ResultRecord) -> StoredResult | None:
         """Return a result as it is stored; None if its question is not certain."""
-        if not names_its_question(record):
+        if not record.question_tag:
+            # A reply to a plain text answers no question; the service's own copy may lack the questions.
             definition, is_own = self._read_definition(record)
-            placed = place_result(record, definition, is_own=is_own)
-            if placed is None:
+            if definition.get("questions") or not is_own:
                 return None
-            record = placed
         order = record.question_display_order
         return StoredResult(
             launch_id=self._numbers[record.project_launch_guid],
@@ -280,50 +277,3 @@ def _note_names(
         elif (row.launch_id, row.result_guid) not in held:
             result.new.add(name)
         result.names.add(name)
-
-
-def names_its_question(result: ResultRecord) -> bool:
-    """Return whether a result itself names its question."""
-    return bool(result.question_tag) and result.question_display_order is not None
-
-
-def place_result(result: ResultRecord, definition: Mapping[str, Any], *, is_own: bool) -> ResultRecord | None:
-    """Return a result with its question's tag and order; None if its question is not certain.
-
-    `definition` is the send body of its launch. `is_own` is true if that is on record: the service's own copy
-    may lack the questions.
-    """
-    listed = definition.get("questions")
-    questions = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    place = _find_place(result, questions)
-    tag = result.question_tag or (str(questions[place].get("tag") or "") if place is not None else "")
-    if not tag and (questions or not is_own):
-        return None
-    order = result.question_display_order
-    if order is None:
-        order = ORDER_UNKNOWN if place is None else place
-    return replace(result, question_tag=tag, question_display_order=order)
-
-
-def _find_place(result: ResultRecord, questions: Sequence[dict[str, Any]]) -> int | None:
-    if result.question_tag:
-        found = {place for place, one in enumerate(questions) if one.get("tag") == result.question_tag}
-    else:
-        found = _find_worded(result.question_text, questions) & _find_ordered(result, len(questions))
-    return found.pop() if len(found) == 1 else None
-
-
-def _find_worded(text: str, questions: Sequence[dict[str, Any]]) -> set[int]:
-    """Return the places of the questions with a text; all if the result has none."""
-    folded = normalize(text)
-    return {
-        place
-        for place, one in enumerate(questions)
-        if not folded or normalize(str(one.get("text"))) == folded
-    }
-
-
-def _find_ordered(result: ResultRecord, count: int) -> set[int]:
-    """Return the places that a result's order may mean: services count from 0 or from 1."""
-    order = result.question_display_order
-    return set(range(count)) if order is None else {order, order - 1}.intersection(range(count))

@@ -178,23 +178,9 @@ class ReplyScreen:
             if not found and len(ending := written.lstrip("0")) >= _FEWEST_DIGITS:
                 found = [phone for phone in self._list_people(record)[0] if phone.endswith(ending)]
         else:
-            found = self._find_same_participant(record)
-            if not found:
-                phones, is_whole = self._list_people(record)
-                found = list(phones) if is_whole else []
+            phones, is_whole = self._list_people(record)
+            found = phones if is_whole else []
         return found[0] if len(found) == 1 else None
-
-    def _find_same_participant(self, record: ResultRecord) -> list[str]:
-        """Return the phones that other results of a result's participant have."""
-        if not record.participant_guid:
-            return []
-        page = self.client.read_results({"participant_guid": record.participant_guid}, 0)
-        phones = {
-            one.participant_phone_number
-            for one in page.records
-            if one.participant_guid == record.participant_guid
-        }
-        return sorted(phone for phone in phones if phone.startswith("+"))
 
     def _list_people(self, record: ResultRecord) -> tuple[list[str], bool]:
         """Return the people whom the service lists for a result's launch, and whether that is all of them."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from runner.campaign.model import SCORED
 from runner.ledger.model import ENDED
+from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
 from runner.ledger.report_model import MessageTotals
 from runner.ledger.results import sendings
@@ -147,7 +148,7 @@ def gather_facts(
             for one in outlines
         },
         sessions=_gather_sessions(connection, campaign_id, ids, refusals),
-        forgotten=sendings.count_forgotten_people(connection, campaign_id),
+        forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
         differences=read_differences(connection, campaign_id, ids),

@@ -29,18 +29,6 @@ class SendRequest:
     phones: tuple[str, ...] = field(repr=False)
 
 
-class _Problems(list[str]):
-    """The problems of a body: the first hundred in words, the others counted."""
-
-    more = 0
-
-    def append(self, problem: str) -> None:
-        if len(self) < _PROBLEMS_MAX:
-            super().append(problem)
-        else:
-            self.more += 1
-
-
 def read_send(raw: bytes) -> SendRequest:
     """Read the body of `POST /api/send`, also in the further forms that public clients send.
 
@@ -50,13 +38,12 @@ def read_send(raw: bytes) -> SendRequest:
         RefusalError: 400, with every problem of the body.
     """
     body = _parse_object(raw)
-    problems = _Problems()
+    problems: list[str] = []
     phones = _read_phones(body.get("phone"), problems)
     definition = _read_definition(body, problems)
     if problems:
         message = "The send request is not valid; nobody was texted."
-        rest = [f"and {problems.more:,} more"] if problems.more else []
-        raise RefusalError(400, "invalid_send", message, [*problems, *rest])
+        raise RefusalError(400, "invalid_send", message, problems[:_PROBLEMS_MAX])
     return SendRequest(definition, phones)
 
 
@@ -66,7 +53,7 @@ def load_definition(document: str) -> Definition:
 
 
 def _load(document: str) -> Definition:
-    return _read_definition(json.loads(document), _Problems())
+    return _read_definition(json.loads(document), [])
 
 
 _load_kept = lru_cache(maxsize=512)(_load)
@@ -121,7 +108,7 @@ def _read_float(written: str) -> float:
     return value
 
 
-def _read_phones(value: object, problems: _Problems) -> tuple[str, ...]:
+def _read_phones(value: object, problems: list[str]) -> tuple[str, ...]:
     # Some public clients send one phone without an array around it.
     written = [value] if _write_number(value) is not None else value
     if written is None:
@@ -156,7 +143,7 @@ def _write_number(phone: object) -> str | None:
     return str(int(phone)) if phone > 0 and phone == int(phone) else ""
 
 
-def _read_definition(body: dict[str, Any], problems: _Problems) -> Definition:
+def _read_definition(body: dict[str, Any], problems: list[str]) -> Definition:
     # Empty questions, or an empty text beside questions, count as absent: stats return surveys with one.
     has_questions = body.get("questions") not in (None, [])
     text = _read_text(body, "text", problems, may_be_empty=has_questions)
@@ -181,7 +168,7 @@ def _read_definition(body: dict[str, Any], problems: _Problems) -> Definition:
     )
 
 
-def _read_questions(value: object, problems: _Problems) -> tuple[ServiceQuestion, ...]:
+def _read_questions(value: object, problems: list[str]) -> tuple[ServiceQuestion, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -190,7 +177,7 @@ def _read_questions(value: object, problems: _Problems) -> tuple[ServiceQuestion
     return tuple(_read_question(item, f"questions[{index}]", problems) for index, item in enumerate(value))
 
 
-def _read_question(item: object, path: str, problems: _Problems) -> ServiceQuestion:
+def _read_question(item: object, path: str, problems: list[str]) -> ServiceQuestion:
     if not isinstance(item, dict):
         problems.append(f"{path}: must be an object")
         return ServiceQuestion("")
@@ -206,7 +193,7 @@ def _read_question(item: object, path: str, problems: _Problems) -> ServiceQuest
     )
 
 
-def _read_responses(value: object, path: str, problems: _Problems) -> tuple[str, ...]:
+def _read_responses(value: object, path: str, problems: list[str]) -> tuple[str, ...]:
     if value is None:
         return ()
     if not isinstance(value, list):
@@ -222,7 +209,7 @@ def _read_responses(value: object, path: str, problems: _Problems) -> tuple[str,
     return tuple(response for response in value if isinstance(response, str))
 
 
-def _read_webhook(item: dict[str, Any], path: str, problems: _Problems) -> str | None:
+def _read_webhook(item: dict[str, Any], path: str, problems: list[str]) -> str | None:
     webhook = _read_text(item, "webhook", problems, path)
     if not webhook:
         return None
@@ -233,7 +220,7 @@ def _read_webhook(item: dict[str, Any], path: str, problems: _Problems) -> str |
 
 
 def _read_text(
-    fields: dict[str, Any], name: str, problems: _Problems, path: str = "", *, may_be_empty: bool = True
+    fields: dict[str, Any], name: str, problems: list[str], path: str = "", *, may_be_empty: bool = True
 ) -> str | None:
     value = fields.get(name)
     if value is None:
@@ -247,7 +234,7 @@ def _read_text(
     return value
 
 
-def _read_method(value: object, problems: _Problems) -> Method:
+def _read_method(value: object, problems: list[str]) -> Method:
     if value is None:
         return Method.SMS
     try:
@@ -257,7 +244,7 @@ def _read_method(value: object, problems: _Problems) -> Method:
         return Method.SMS
 
 
-def _read_flag(body: dict[str, Any], name: str, problems: _Problems) -> bool:
+def _read_flag(body: dict[str, Any], name: str, problems: list[str]) -> bool:
     value = body.get(name)
     if value is None or isinstance(value, bool):
         return bool(value)

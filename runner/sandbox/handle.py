@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _PAGE = 100
 _SHOWN = 20  # requests in a failure's message
 _PATIENCE_S = 30.0
+_AGAIN_S = 0.05
 _LONG_PATIENCE_S = 600.0
 
 
@@ -105,8 +107,17 @@ class MessagingService(ServiceAddress):
         Raises:
             SandboxError: the time is over; the message has the counts reached.
         """
-        query = {**counts, "timeout": f"{timeout_s:f}"}
-        return self._call("GET", "/_sandbox/wait", query=query, patience_s=timeout_s + _PATIENCE_S)
+        ends = time.monotonic() + timeout_s
+        while True:
+            state = self.state()
+            lacking = [
+                f"{name}: {state[name]} of {count}" for name, count in counts.items() if state[name] < count
+            ]
+            if not lacking:
+                return state
+            if time.monotonic() >= ends:
+                raise SandboxError(f"what was waited for did not come in time: {', '.join(lacking)}")
+            time.sleep(_AGAIN_S)
 
     def state(self) -> dict[str, Any]:
         """Return the service's time, its counts and its faults."""

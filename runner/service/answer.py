@@ -20,22 +20,17 @@ if TYPE_CHECKING:
     from urllib3 import BaseHTTPResponse
 
 MOST_BODY = 64 << 20
-"""Bytes of a body, decompressed; also of a whole answer on the wire."""
-MOST_HEAD = 64 << 10
-MOST_HEADERS = 90
-"""`http.client` itself reads fewer than 100."""
+"""Bytes of a body, decompressed; also of a whole answer on the wire. `http.client` bounds the head."""
 LATE = "it did not answer in time"
 UNREADABLE = "its answer cannot be read"
 NO_ANSWER = "the connection broke before an answer came"
 BROKE_OFF = "its answer broke off"
 TOO_LARGE = f"its answer is larger than {MOST_BODY >> 20} MiB"
-TOO_LARGE_HEAD = f"its answer's headers are larger than {MOST_HEAD >> 10} KiB"
-TOO_MANY_HEADERS = f"its answer has more than {MOST_HEADERS} headers"
 _ANY_ZLIB = 32 + zlib.MAX_WBITS
 """zlib's own word for either of its two containers, gzip's and deflate's."""
 _AS_IT_IS = ("", "identity")
 """The content codings that change nothing."""
-_PIECE = 1 << 16
+_PIECE = _HEAD = 1 << 16
 _FINAL = 200
 """The first status of an answer that is not merely interim."""
 _SWITCHING = 101
@@ -90,7 +85,6 @@ class WireAnswer(HTTPResponse):
             # Makes the loop of `begin` read another head.
             self.headers = self.msg = cast("Any", None)
             super().begin()
-        self._lines.end_head()
         try:
             assert_header_parsing(self.headers)
         except HeaderParsingError:
@@ -143,7 +137,7 @@ class _Wire(io.RawIOBase):
             raise BrokenAnswerError(self.describe_break()) from None
         self._count += size
         self.has_ended = not size
-        if self._count > MOST_BODY + MOST_HEAD:
+        if self._count > MOST_BODY + _HEAD:
             raise BrokenAnswerError(TOO_LARGE)
         return size
 
@@ -158,37 +152,20 @@ class _Wire(io.RawIOBase):
 
 
 class _Lines(io.BufferedReader):
-    """Lines and bytes of an answer; lines of the head are complete, few and short."""
+    """Lines and bytes of an answer; lines are complete."""
 
     def __init__(self, wire: _Wire) -> None:
         super().__init__(wire)
         self._wire = wire
-        self._is_head = True
-        self._head = self._headers = 0
         self.has_more = False
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """Read a line including its end."""
         line = super().readline(size)
-        if self._is_head:
-            self._count(line)
         # http.client asks for the maximum length of a line.
         if not line.endswith(b"\n") and len(line) != size:
             raise BrokenAnswerError(self._wire.describe_break())
         return line
-
-    def _count(self, line: bytes) -> None:
-        self._head += len(line)
-        # Includes the status line, and the lines of an interim answer after it.
-        self._headers = self._headers + 1 if line.strip() else 0
-        if self._head > MOST_HEAD:
-            raise BrokenAnswerError(TOO_LARGE_HEAD)
-        if self._headers > MOST_HEADERS + 1:
-            raise BrokenAnswerError(TOO_MANY_HEADERS)
-
-    def end_head(self) -> None:
-        """Treat everything that follows as the body."""
-        self._is_head = False
 
     def close(self) -> None:
         """Note whether bytes were left over, and release the socket."""

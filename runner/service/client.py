@@ -222,7 +222,7 @@ class ServiceClient:
     def read_results(self, filters: Mapping[str, str], offset: int) -> Page[ResultRecord]:
         """Return the page of results from `offset` on.
 
-        Filters are `project_launch_guid`, `project_tag`, `participant_guid` and `question_tag`.
+        Filters are `project_launch_guid` and `project_tag`.
 
         Raises:
             ServiceError: as for `read_stats`.

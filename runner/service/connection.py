@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPException
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode, urljoin
@@ -304,15 +303,9 @@ def _open_adapter(target: Target, verify: bool | str) -> ServiceAdapter:  # noqa
         return ServiceAdapter(url, proxies, context, target.concurrency + _SPARE)
     except (requests.RequestException, HTTPError, TypeError):
         # Their messages contain the proxy's password. requests raises TypeError for a proxy without a host.
-        if proxy.lower().startswith("socks"):
-            raise ConfigurationError(
-                f"the proxy for the target {target.name!r} is a SOCKS proxy, and only HTTP proxies can be "
-                "used",
-                hint="name one in https_proxy, as in http://HOST:PORT, or the service's host in no_proxy",
-            ) from None
         raise ConfigurationError(
             f"the proxy for the target {target.name!r} is not one that can be used",
-            hint="check http_proxy, https_proxy and all_proxy",
+            hint="check http_proxy, https_proxy and all_proxy: only HTTP proxies can be used",
         ) from None
 
 
@@ -322,9 +315,8 @@ def _make_tls_context(verify: bool | str) -> ssl.SSLContext:  # noqa: FBT001  as
         # The system's bundle for companies with their own; that of requests for systems without one.
         context.load_default_certs()
         verify = certifi.where()
-    is_folder = Path(verify).is_dir()
     try:
-        context.load_verify_locations(None if is_folder else verify, verify if is_folder else None)
+        context.load_verify_locations(verify)
     except OSError:
         raise ConfigurationError(
             f"the CA bundle {verify} cannot be read", hint="check REQUESTS_CA_BUNDLE and CURL_CA_BUNDLE"
@@ -351,7 +343,7 @@ class NetworkError(Exception):
 class Connection:
     """HTTP with one target, from any number of threads.
 
-    `verify` is a CA bundle (a file or a folder), or True for the system's and that of requests.
+    `verify` is a CA bundle, or True for the system's and that of requests.
 
     Raises:
         ConfigurationError: the target's host, its proxy or the CA bundle is invalid.

@@ -133,10 +133,7 @@ class PlanUsage:
 
 @dataclass(frozen=True, slots=True)
 class ResultRecord:
-    """One result; only the person and the answer are required.
-
-    `participant_guid` and `project_launch_participant_guid` name its author where the phone does not.
-    """
+    """One result; only the person and the answer are required."""
 
     kind: ClassVar[str] = "result"
 
@@ -151,8 +148,6 @@ class ResultRecord:
     result_response: Words
     created: Detail
     updated: Detail
-    participant_guid: Detail = ""
-    project_launch_participant_guid: Detail = ""
 
 
 @dataclass(frozen=True, slots=True)

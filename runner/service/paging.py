@@ -305,11 +305,6 @@ class _Search:
         for record in page.unreadable:
             self._seen.add(record.project_launch_guid or record.position)
             self.observe_unreadable(record)
-        if len(self._seen) > MOST_LAUNCHES:
-            raise UnusableListError(
-                f"the service lists more than {MOST_LAUNCHES:,} launches {self._where}: no more are read",
-                hint="give new messages a tag of their own (`tag`)",
-            )
         return len(self._seen) > before
 
 

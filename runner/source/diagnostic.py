@@ -55,7 +55,6 @@ class Position(NamedTuple):
 class Problems:
     """The first problems of each kind in each file, and the number of the rest, to bound memory."""
 
-    shown_of_a_kind: int = SHOWN_OF_A_KIND
     error_count: int = 0
     warning_count: int = 0
     note_count: int = 0
@@ -72,7 +71,7 @@ class Problems:
             self.note_count += 1
         kind = (diagnostic.code, diagnostic.file, diagnostic.kind)
         self._counts[kind] = self._counts.get(kind, 0) + 1
-        if self._counts[kind] <= self.shown_of_a_kind:
+        if self._counts[kind] <= SHOWN_OF_A_KIND:
             self._kept.append(diagnostic)
 
     def extend(self, diagnostics: Iterable[Diagnostic]) -> None:
@@ -82,17 +81,17 @@ class Problems:
 
     def merge(self, later: Problems) -> None:
         """Add the problems of later lines of the same files, as if read in one pass."""
-        room = {kind: self.shown_of_a_kind - count for kind, count in self._counts.items()}
+        room = {kind: SHOWN_OF_A_KIND - count for kind, count in self._counts.items()}
         for diagnostic in later._kept:
             kind = (diagnostic.code, diagnostic.file, diagnostic.kind)
-            room[kind] = room.get(kind, self.shown_of_a_kind) - 1
+            room[kind] = room.get(kind, SHOWN_OF_A_KIND) - 1
             if room[kind] >= 0:
                 self._kept.append(diagnostic)
         self._add_counts(later)
 
     def merge_mixed(self, parts: Iterable[Problems]) -> None:
         """Add the problems of parts with interleaved lines of the same files, as if read in one pass."""
-        mixed = Problems(self.shown_of_a_kind)
+        mixed = Problems()
         for part in parts:
             mixed._append(part)
         mixed._kept.sort(key=lambda diagnostic: (diagnostic.line, diagnostic.column))
@@ -118,6 +117,6 @@ class Problems:
         """Return code, file and number of the problems that were counted but not kept."""
         sums: dict[tuple[Path, str], int] = {}
         for (code, file, _), count in self._counts.items():
-            if count > self.shown_of_a_kind:
-                sums[file, code] = sums.get((file, code), 0) + count - self.shown_of_a_kind
+            if count > SHOWN_OF_A_KIND:
+                sums[file, code] = sums.get((file, code), 0) + count - SHOWN_OF_A_KIND
         return [(code, file, count) for (file, code), count in sorted(sums.items())]

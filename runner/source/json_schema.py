@@ -78,6 +78,11 @@ class _Violation(NamedTuple):
     unknown: Collection[str]
 
     @property
+    def value(self) -> Any:
+        """The value of the violated keyword."""
+        return self.error.validator_value
+
+    @property
     def found(self) -> Any:
         """The value that was found."""
         return self.error.instance
@@ -119,18 +124,18 @@ def _find_meaning(key: str, words: dict[str, str]) -> str | None:
 
 
 def _explain_missing(one: _Violation) -> Iterator[_Fault]:
-    for key in one.error.validator_value:
-        # A misspelt key is not missing.
-        if key not in one.found and not difflib.get_close_matches(key, one.unknown, n=1):
-            yield _Fault("key-missing", f"{one.name} has no `{key}`", _example_of(key, one.schema))
-
-
-def _explain_dependency(one: _Violation) -> Iterator[_Fault]:
-    for companion, needed in one.error.validator_value.items():
-        for key in needed if companion in one.found else ():
-            if key not in one.found and not difflib.get_close_matches(key, one.unknown, n=1):
+    value = one.value
+    for companion, needed in value.items() if isinstance(value, dict) else [("", value)]:
+        for key in needed if not companion or companion in one.found else ():
+            # A misspelt key is not missing.
+            if key in one.found or difflib.get_close_matches(key, one.unknown, n=1):
+                continue
+            hint = _example_of(key, one.schema)
+            if companion:
                 message = f"`{companion}` in {one.name} needs `{key}` beside it"
-                yield _Fault("key-missing", message, _example_of(key, one.schema), (companion,), at_key=True)
+                yield _Fault("key-missing", message, hint, (companion,), at_key=True)
+            else:
+                yield _Fault("key-missing", f"{one.name} has no `{key}`", hint)
 
 
 def _example_of(key: str, schema: dict[str, Any]) -> str | None:
@@ -139,7 +144,7 @@ def _example_of(key: str, schema: dict[str, Any]) -> str | None:
 
 
 def _explain_type(one: _Violation) -> Iterator[_Fault]:
-    value = one.error.validator_value
+    value = one.value
     wanted = value if isinstance(value, list) else [value]
     names = " or ".join(_TYPE_NAMES[name] for name in wanted)
     hint = one.words.get("hint")
@@ -158,7 +163,7 @@ def _explain_type(one: _Violation) -> Iterator[_Fault]:
 
 
 def _explain_enum(one: _Violation) -> Iterator[_Fault]:
-    folded = {str(each).casefold(): str(each) for each in one.error.validator_value}
+    folded = {str(each).casefold(): str(each) for each in one.value}
     close = difflib.get_close_matches(str(one.found).casefold(), folded, n=1, cutoff=0.6)
     guess = f": did you mean `{folded[close[0]]}`?" if close else ""
     message = f"{one.name} is {_shown(one.found)}{guess}"
@@ -166,12 +171,13 @@ def _explain_enum(one: _Violation) -> Iterator[_Fault]:
 
 
 def _explain_const(one: _Violation) -> Iterator[_Fault]:
-    message = f"{one.name} must be {_shown(one.error.validator_value)}, not {_shown(one.found)}"
-    yield _Fault("value-not-allowed", message)
+    message = f"{one.name} must be {_shown(one.value)}, not {_shown(one.found)}"
+    hint = f"write `{one.error.absolute_path[-1]}: {write_flow(one.value)}`"
+    yield _Fault("value-not-allowed", message, hint)
 
 
 def _explain_pattern(one: _Violation) -> Iterator[_Fault]:
-    rule = one.words.get("pattern-words", f"does not match {one.error.validator_value}")
+    rule = one.words.get("pattern-words", f"does not match {one.value}")
     shown = "" if "hide-value" in one.words else f" is {_shown(one.found)}"
     if "propertyNames" not in one.error.absolute_schema_path:
         yield _Fault("value-pattern", f"{one.name}{shown}: {rule}")
@@ -183,7 +189,7 @@ def _explain_pattern(one: _Violation) -> Iterator[_Fault]:
 
 
 def _explain_size(one: _Violation) -> Iterator[_Fault]:
-    keyword, bound = str(one.error.validator), one.error.validator_value
+    keyword, bound = str(one.error.validator), one.value
     is_empty = keyword in ("minItems", "minLength", "minProperties") and bound == 1
     words = "is empty" if is_empty else _SIZE_WORDS[keyword].format(bound=bound, found=one.found)
     yield _Fault("value-size", f"{one.name} {words}", one.words.get("hint"))
@@ -201,7 +207,7 @@ def _explain_choice(one: _Violation) -> Iterator[_Fault]:
     found, hint = one.found, one.words.get("choice-hint")
     if one.unknown or not isinstance(found, dict):
         return
-    forms: list[dict[str, Any]] = one.error.validator_value
+    forms: list[dict[str, Any]] = one.value
     form = next((form for form in forms if all(key in found for key in form["required"])), None)
     if form is None:
         names = " nor ".join(f"`{key}`" for each in forms for key in each["required"])
@@ -215,7 +221,7 @@ def _explain_choice(one: _Violation) -> Iterator[_Fault]:
 
 
 def _explain_refusal(one: _Violation) -> Iterator[_Fault]:
-    value = one.error.validator_value
+    value = one.value
     words = read_words(value) if isinstance(value, dict) else {}
     yield _Fault(
         words.get("refusal-code", "value-refused"),
@@ -235,7 +241,7 @@ _EXPLAINERS: dict[str, Callable[[_Violation], Iterator[_Fault]]] = {
     "uniqueItems": _explain_unique,
     "oneOf": _explain_choice,
     "anyOf": _explain_choice,
-    "dependentRequired": _explain_dependency,
+    "dependentRequired": _explain_missing,
 }
 
 
@@ -250,13 +256,10 @@ def _named(path: list[Key]) -> str:
 def _kind_of(value: Any) -> str:
     if value is None:
         return "nothing"
-    if isinstance(value, bool):
-        return f"{str(value).lower()}"
-    if isinstance(value, (int, float)):
-        return hide_phones(f"the number {value}")
-    if isinstance(value, str):
-        return f"the text {_shown(value)}"
-    return "a list" if isinstance(value, list) else "a mapping"
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a mapping"
+    kind = "the text " if isinstance(value, str) else "" if isinstance(value, bool) else "the number "
+    return f"{kind}{_shown(value)}"
 
 
 def _shown(value: Any) -> str:
@@ -297,8 +300,8 @@ def load_validator(name: str) -> Validator:
 
 
 def _list_unknown(error: ValidationError) -> list[str]:
-    known = cast("dict[str, Any]", error.schema).get("properties", {})
-    return [key for key in cast("dict[str, Any]", error.instance) if key not in known]
+    schema, found = cast("tuple[dict[str, Any], dict[str, Any]]", (error.schema, error.instance))
+    return [key for key in found if key not in schema.get("properties", {})]
 
 
 def find_problems(
@@ -317,9 +320,7 @@ def find_problems(
     """
     errors = list(load_validator(schema).iter_errors(document.data if data is None else data))
     unknown = {
-        tuple(error.absolute_path): [
-            key for key in error.instance if key not in error.schema.get("properties", {})
-        ]
+        tuple(error.absolute_path): _list_unknown(error)
         for error in errors
         if error.validator == "additionalProperties"
     }

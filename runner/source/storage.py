@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -16,17 +15,12 @@ from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from os import stat_result
 
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _BLOCK = 1 << 20
 _STAMPS = ("ETag", "etag", "md5", "mtime", "LastModified", "last_modified", "updated", "created")
 """Attributes by which file systems show that a file has changed; the first one present is used."""
-
-
-class MissingLibraryError(OSError):
-    """A location needs a library that is not installed."""
 
 
 def is_url(location: str) -> bool:
@@ -121,24 +115,11 @@ def reach(url: str) -> Iterator[tuple[Any, str]]:
         yield url_to_fs(url)
     except ImportError as error:
         words = str(error) if error.name != "fsspec" else "Install fsspec"
-        raise MissingLibraryError(0, words) from None
+        raise OSError(0, words) from None
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  each file system has errors of its own
         raise OSError(0, type(error).__name__) from None
-
-
-def find_readers(status: stat_result) -> str | None:
-    """Return who else can read a file of this status; None if nobody.
-
-    The rule is PostgreSQL's for keys: 0600 for a user's file, and 0640 for one of root, which is how
-    secrets are mounted for processes of a group.
-    """
-    mode = stat.S_IMODE(status.st_mode)
-    if mode & stat.S_IRWXO:
-        return "everybody on the machine"
-    is_shared = mode & (stat.S_IRWXG if status.st_uid else stat.S_IWGRP | stat.S_IXGRP)
-    return "its group" if is_shared else None
 
 
 HIDDEN = "begins with a dot, or stands in such a folder: files like that are never read"

@@ -23,7 +23,7 @@ from yaml import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, Se
 
 from runner.source.diagnostic import Diagnostic, Position
 from runner.source.stand_in import find_stand_in
-from runner.source.yaml_faults import explain_syntax, make_mark, read_line
+from runner.source.yaml_faults import explain_syntax, make_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,6 @@ MAX_DEPTH = 64
 """Levels of nesting; a campaign needs seven."""
 MAX_ALIASED_NODES = 10_000
 """Nodes that aliases may add in all; bounds "billion laughs"."""
-_TEXT_KEY = re.compile(r"\b(?:text|introduction|conclusion|conclude_on|tag):\s+$")
 _CONSTANTS: dict[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -95,14 +94,10 @@ class YamlDocument:
     problems: list[Diagnostic] = field(default_factory=list)
     unused: dict[tuple[int, int], str] = field(default_factory=dict)
     _places: Places = field(default_factory=dict)
-    _lines: list[str] = field(default_factory=list)
+    lines: list[str] = field(init=False)
 
-    @property
-    def lines(self) -> list[str]:
-        """The text's lines; split on first use, since most documents are read without them."""
-        if not self._lines:
-            self._lines = self.text.splitlines()
-        return self._lines
+    def __post_init__(self) -> None:
+        self.lines = self.text.splitlines()
 
     def place(self, container: dict[str, Any] | list[Any], key: Key) -> Place | None:
         """Return the place of the entry `key` of `container`, an object of this document."""
@@ -144,13 +139,6 @@ def read_plain(text: str) -> str | int | float | bool | None:
         if _DECIMAL.fullmatch(text) and repr(float(text)) == text:
             return float(text)
     return text
-
-
-def write_quoted(text: str) -> str:
-    """Return a text as YAML in quotes that need the fewest escapes."""
-    if '"' in text and "'" not in text and text.isprintable():
-        return f"'{text}'"
-    return json.dumps(text, ensure_ascii=False)
 
 
 @contextmanager
@@ -233,14 +221,6 @@ class _Builder:
             data = self._read(self._next())
         return data
 
-    def _advise_quotes(self, mark: yaml.Mark) -> str:
-        """Return how a value from a mark on is put in quotes; it is only shown if it is a text to be sent."""
-        line = read_line(mark, self._text)
-        key = _TEXT_KEY.search(line[: mark.column])
-        if key is None:
-            return "put text in quotes"
-        return f"put text in quotes: `{key[0]}{write_quoted(line[mark.column :].rstrip())}`"
-
     def _read(self, event: Any) -> Any:
         """Return the value that starts with an event."""
         self._nodes += 1
@@ -252,7 +232,7 @@ class _Builder:
                 "yaml-tag",
                 f"the tag {event.tag.replace('tag:yaml.org,2002:', '!!', 1)} is not allowed",
                 event.start_mark,
-                f"write plain values; {self._advise_quotes(event.start_mark)}",
+                "write plain values; put the whole text in quotes",
             )
         before = self._nodes
         if kind is ScalarEvent:
@@ -319,8 +299,7 @@ class _Builder:
                 "yaml-alias",
                 f"the alias *{event.anchor} stands for nothing before it",
                 event.start_mark,
-                f"write &{event.anchor} at the value that it repeats; "
-                f"{self._advise_quotes(event.start_mark)}",
+                f"put the whole text in quotes, or write &{event.anchor} at the value that it repeats",
             )
         self.unused.pop(event.anchor, None)
         value, nodes = self._anchors[event.anchor]

@@ -11,7 +11,7 @@ _QUOTES_WITHIN = {
     "'": """a `'` within the text ends it: write it twice, or the whole text in "double quotes\"""",
 }
 
-_GENERAL = "check the indentation, write `key: value` with a blank, and put text in quotes, or below a `|`"
+_GENERAL = "check the indentation and the blank behind each `key:`, and put text in quotes, or below a `|`"
 
 
 def explain_syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[yaml.Mark, str, str]:

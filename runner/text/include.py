@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from runner.source.normalize import suggest
 from runner.source.stand_in import find_stand_in
-from runner.source.storage import HIDDEN, is_hidden_below, is_readable_below
+from runner.source.storage import is_readable_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,22 +46,13 @@ def read_included(folder: Path, name: object) -> str | None:
 
 
 def explain_missing(folder: Path, name: object) -> tuple[str, str]:
-    """Return the reason why `read_included` found nothing, and a hint."""
-    relative = f"the name of an included file is relative to {folder.name}/"
-    if not isinstance(name, str) or not name.isprintable():
-        return "an included file's name is a text", relative
-    file = folder / name
-    if is_hidden_below(file, (folder,)):
-        return f"the included file {name} {HIDDEN}", "move it where no name begins with a dot"
-    if not is_readable_below(file, (folder,)):
-        return f"the included file {name} is outside {folder.name}/", (
-            f"texts include files below {folder.name}/ alone"
-        )
-    try:
-        stand_in = find_stand_in(file.read_bytes())
-    except OSError:
-        stand_in = None
-    if stand_in is not None:
-        return f"the included file {name}: {stand_in.message}", stand_in.hint
-    siblings = [str(other.relative_to(folder)) for other in file.parent.glob("*") if other.is_file()]
-    return f"there is no file {name} to include{suggest(name, siblings, '{}')}", relative
+    """Return the words that `read_included` found nothing, and a hint."""
+    file = folder / str(name)
+    with suppress(OSError, ValueError):
+        stand_in = find_stand_in(file.read_bytes()) if is_readable_below(file, (folder,)) else None
+        if stand_in is not None:
+            return f"the included file {name}: {stand_in.message}", stand_in.hint
+    others = [str(other.relative_to(folder)) for other in folder.rglob("*") if other.is_file()]
+    guess = suggest(str(name), [other for other in others if other != name], "{}")
+    hint = f"name a file below {folder.name}/, relative to it, in which no name begins with a dot"
+    return f"there is no file {name} to include{guess}", hint

@@ -7,7 +7,7 @@ launch. Problems of texts are reported once, those of rows row by row.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from runner.audience.audience import known_names
 from runner.audience.table import normalize_name
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from runner.source.diagnostic import Problems
     from runner.text.outgoing import Definition
 
-_MEMO_SIZE = 1024
-_CACHED = frozenset((str, type(None)))
-"""Types of the values by which messages are cached."""
 _TEXT_NAMES = ("text", "introduction", "conclusion")
 
 
@@ -81,8 +78,7 @@ class _Prepared:
 class MessageRenderer:
     """A renderer of one message for its recipients.
 
-    Texts without variables are rendered once. Whole messages are cached by the values of their variables, as
-    long as values repeat.
+    Texts without variables are rendered once.
 
     Attributes:
         names: the variables that its texts refer to.
@@ -97,10 +93,7 @@ class MessageRenderer:
         self.message = message
         self._compiled = _compile_texts(message, compiler)
         self.names = frozenset[str]().union(*(text.names for text in self._compiled.values()))
-        self._ordered_names = tuple(sorted(self.names))
         self._prepared: _Prepared | None = None
-        self._memo: dict[tuple[Any, ...], Payload] | None = {}
-        self._hits = 0
 
     @property
     def renders_min(self) -> int:
@@ -120,33 +113,6 @@ class MessageRenderer:
             MissingVariablesError: a text needs variables that are missing.
             TemplateProblemError: a text cannot be rendered, or comes out empty.
         """
-        if self._memo is None:
-            return self._render(variables)
-        key = tuple([variables.get(name) for name in self._ordered_names])
-        # Other values may be lists, or equal without being the same, as `1`, `1.0` and `True`.
-        if not _CACHED.issuperset(map(type, key)):
-            return self._render(variables)
-        payload = self._memo.get(key)
-        if payload is not None:
-            self._hits += 1
-            return payload
-        if len(self._memo) == _MEMO_SIZE and self._hits < _MEMO_SIZE:
-            self._memo = None
-            return self._render(variables)
-        if len(self._memo) == _MEMO_SIZE:
-            self._memo.clear()
-            self._hits = 0
-        payload = self._memo[key] = self._render(variables)
-        return payload
-
-    def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
-        missing: dict[str, TemplateText] = {}
-        for text in self._compiled.values():
-            for name in text.find_missing(variables):
-                missing.setdefault(name, text.text)
-        return tuple(missing.items())
-
-    def _render(self, variables: Variables) -> Payload:
         try:
             prepared = self._prepared or self._prepare(variables)
             texts = render_texts(prepared.personal, variables)
@@ -158,6 +124,13 @@ class MessageRenderer:
         for number, responses in prepared.choices.items():
             _require_distinct(definition["questions"][number]["responses"], responses)
         return Payload._make((definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts)))
+
+    def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
+        missing: dict[str, TemplateText] = {}
+        for text in self._compiled.values():
+            for name in text.find_missing(variables):
+                missing.setdefault(name, text.text)
+        return tuple(missing.items())
 
     def _prepare(self, variables: Variables) -> _Prepared:
         """Render the shared texts; raises the errors of their rendering."""
@@ -318,17 +291,12 @@ class RowReporter:
                     )
                 )
             else:
-                diagnostic = self._unknown(recipient, name, names, needed_by)
+                entry = self._campaign.recipients[source]
+                where = f"for the recipient in line {recipient.line}"
+                if isinstance(entry, FileRecipients):
+                    where = f"in {entry.path.name}"
+                diagnostic = describe_unknown(name, names, where, needed_by)
                 self._say_once(diagnostic, recipient, diagnostic)
-
-    def _unknown(self, recipient: Recipient, name: str, names: list[str], text: TemplateText) -> Diagnostic:
-        source = self._campaign.recipients[recipient.source]
-        where = (
-            f"in {source.path.name}"
-            if isinstance(source, FileRecipients)
-            else f"for the recipient in line {recipient.line}"
-        )
-        return describe_unknown(name, names, where, text)
 
     def _say_once(self, key: Diagnostic, recipient: Recipient | None, words: Diagnostic) -> None:
         if key not in self.said:

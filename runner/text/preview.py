@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from runner.document import Count, Part
 from runner.source.normalize import fold_answer
-from runner.source.quantity import read_leading_number
 from runner.text.outgoing import question_as_asked
 from runner.text.segment import Encoding, count_segments, find_substitute
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from runner.text.payload import MessageRenderer, Payload
 
 
-AnswerKind = Literal["valid", "conclude_on", "other_line", "invalid"]
+AnswerKind = Literal["valid", "conclude_on", "invalid"]
 PartKind = Literal["text", "introduction", "question", "conclusion"]
 CaseKind = Literal["longest_text", "most_segments"]
 _MEMO_SIZE = 1024
@@ -35,13 +34,11 @@ class Turn(Part, frozen=True):
     """The continuation after an answer.
 
     Attributes:
-        on: what is answered; `other_line` is a number that counts as the line of a response with another
-            number.
+        on: what is answered.
         answers: those that are meant; empty for any.
         part: what follows, the same question after an invalid answer; None at the end.
         question_tag: the tag of the question that follows; None for what is no question.
         skipped: questions that are left out.
-        taken: for `other_line`, the response that is recorded, else None.
     """
 
     on: AnswerKind
@@ -49,7 +46,6 @@ class Turn(Part, frozen=True):
     part: PartKind | None = None
     question_tag: str | None = None
     skipped: Count = 0
-    taken: str | None = None
 
 
 class Bubble(Part, frozen=True, kw_only=True):
@@ -118,20 +114,8 @@ def _iterate_turns(questions: Sequence[dict[str, Any]], *, has_conclusion: bool)
         yield Turn("valid", others, *then)
     if ending is not None:
         yield Turn("conclude_on", (ending,), conclusion, skipped=len(rest))
-    for line, response in _iterate_odd_lines(responses):
-        following = (conclusion, None) if _is_same(response, ending) else then
-        yield Turn("other_line", (line,), *following, taken=response)
     if responses:
         yield Turn("invalid", (), "question", question["tag"])
-
-
-def _iterate_odd_lines(responses: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the lines that are no response, of responses with another number: "4" for 3 of 0 to 3."""
-    said = set(map(fold_answer, responses))
-    for line, response in enumerate(responses, start=1):
-        number = read_leading_number(response)
-        if number is not None and number != line and str(line) not in said:
-            yield str(line), response
 
 
 def _is_same(answer: str, ending: str | None) -> bool:

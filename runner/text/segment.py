@@ -14,9 +14,9 @@ of these that GSM-7 can hold is taken:
   that look the same (as 3GPP TS 23.038, 6.2.1 does); currencies by their ISO 4217 codes;
 - nothing: invisible characters, combining accents, and pictures beside words;
 - compatibility decomposition without accents (NFKD: Unicode Standard Annex 15): accented, full-width and
-  styled letters, ligatures, blanks; fractions, powers and circled figures are set apart from other digits.
+  styled letters, ligatures, blanks.
 
-Letters of other scripts have no neighbour there, nor do struck-through signs, as ≯.
+Letters of other scripts have no neighbour there, nor do powers, fractions, circled figures, and ≯.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _GROUPS = {
     " ": "\t",
 }
 _PHRASES = (
-    "→=-> ←=<- ⇒==> ↔=<-> ≤=<= ≥=>= ≠=!= ±=+/- √=sqrt ©=(C) ®=(R) °=deg µ=u ™=(TM) ℠=(SM) №=No.",
+    "→=-> ←=<- ⇒==> ↔=<-> ≤=<= ≥=>= ≠=!= ±=+/- √=sqrt ©=(C) ®=(R) °=deg µ=u ª=a º=o ™=(TM) ℠=(SM) №=No.",
     "Ł=L ł=l Đ=D đ=d Ħ=H ħ=h Ŧ=T ŧ=t ı=i Ŋ=N ŋ=n Œ=OE œ=oe Ð=D ð=d Þ=TH þ=th ĸ=q ẞ=SS Ə=E ə=e ƒ=f",
     "Α=A Β=B Ε=E Ζ=Z Η=H Ι=I Κ=K Μ=M Ν=N Ο=O Ρ=P Τ=T Υ=Y Χ=X",
     "¢=c ₹=INR ₺=TRY ₽=RUB ₩=KRW ₪=ILS ₫=VND ₱=PHP ₴=UAH",
@@ -78,10 +78,8 @@ _SILENT_CATEGORIES = frozenset({"Cc", "Cf"})
 _OPERATORS = frozenset("\u2061\u2062\u2063\u2064")
 """Invisible characters with a meaning: as in 1, invisible plus, ½."""
 _PICTURE = "So"
-_FRACTION = re.compile("[¼-¾⅐-⅟↉]")
-_POWERS = frozenset("ⁿⁱ")
-_OVERLAY = 1
-"""Combining class of marks that strike through (Unicode Standard, 4.3)."""
+_SET_APART = frozenset(("<super>", "<sub>", "<circle>", "<fraction>"))
+"""Decompositions that change the meaning beside other figures: 5² is not 52."""
 _ACCENTED = {unicodedata.normalize("NFD", letter)[1]: letter for letter in "àéñäåÇ"}
 """Accents that GSM-7 has on some letter, each with such a letter."""
 
@@ -164,24 +162,13 @@ def _decompose(character: str) -> str | None:
     parts = unicodedata.normalize("NFKD", character)
     if parts == character:
         return " " if unicodedata.category(character) == "Zs" else None
-    if any(unicodedata.combining(part) == _OVERLAY for part in parts):
-        return None
     bare = [part for part in parts if not unicodedata.combining(part)]
-    if len(bare) < len(parts) and not all(map(str.isalpha, bare)):
+    is_accented = len(bare) < len(parts)
+    kind = unicodedata.decomposition(character).partition(" ")[0]
+    if kind in _SET_APART or (is_accented and not all(map(str.isalpha, bare))):
         return None
     written = [part if _is_plain(part) else _TABLE.get(part) for part in bare]
-    plain = None if None in written else "".join(filter(None, written))
-    return plain and _set_apart(character, plain)
-
-
-def _set_apart(character: str, plain: str) -> str | None:
-    """Return the decomposition of a figure, set apart from what is around it."""
-    kind = unicodedata.decomposition(character).partition(" ")[0]
-    if kind == "<super>" and (character in _POWERS or not plain.isalpha()):
-        return f"^{plain}"
-    if kind == "<circle>":
-        return f"({plain})"
-    return None if kind == "<sub>" and not plain.isalpha() else plain
+    return None if None in written else "".join(filter(None, written))
 
 
 def write_plainly(text: str) -> str:
@@ -190,15 +177,15 @@ def write_plainly(text: str) -> str:
         return text
     # Composed first (NFC): GSM-7 has é, but not e with a mark that combines.
     composed = unicodedata.normalize("NFC", text)
-    written = _write_all(composed)
+    plain = [(character, find_substitute(character)) for character in composed]
+    written = "".join(character if instead is None else instead for character, instead in plain)
     if not written.strip():  # a picture that is all there is, is what is said
         return text
     if _is_plain(written):
         return written
     # It stays UCS-2, where a longer substitute would only make the text longer.
     return "".join(
-        plain if (plain := find_substitute(character)) is not None and len(plain) <= 1 else character
-        for character in composed
+        character if instead is None or len(instead) > 1 else instead for character, instead in plain
     )
 
 
@@ -207,22 +194,6 @@ def write_choices_plainly(choices: Sequence[str]) -> list[str]:
     written = [write_plainly(choice) for choice in choices]
     folded = {choice.strip().casefold() for choice in written}
     return written if len(folded) == len(choices) else list(choices)
-
-
-def _write_all(text: str) -> str:
-    parts: list[str] = []
-    before = ""
-    for character, after in zip(text, (*text[1:], ""), strict=True):
-        plain = find_substitute(character)
-        if plain is None:
-            plain = character
-        elif _FRACTION.match(character):
-            plain = f"{' ' if before.isdecimal() else ''}{plain}{' ' if after.isdecimal() else ''}"
-        elif plain.startswith("^") and before and (find_substitute(before) or "").startswith("^"):
-            plain = plain[1:]  # one power of several figures
-        parts.append(plain)
-        before = character
-    return "".join(parts)
 
 
 def describe_character(character: str) -> str:
@@ -248,8 +219,7 @@ def describe_substitute(character: str) -> str:
             return "write a blank instead"
         case "\n":
             return "write a line break instead"
-    apart = ", behind a blank if a digit comes before" if _FRACTION.match(character) else ""
-    return f"write {plain} instead{apart}"
+    return f"write {plain} instead"
 
 
 def advise(character: str, recipients: int, segments: int, segments_without: int) -> str:

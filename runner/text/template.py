@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from runner.campaign.model import TemplateText, Variables
 
 
+_Place = tuple[str | None, int | None]
+"""An included file's name, None for the text itself, and a line from 1."""
 _BY_TYPE: tuple[tuple[type[Exception], str], ...] = (
     (RecursionError, "it includes itself without end"),
     (jinja2.TemplateNotFound, "an included file is no longer there"),
@@ -79,13 +81,6 @@ def variable_diagnostic(
     lines = text.source.split("\n")
     places = (n for sought in (mention, _INCLUDE) for n, line in enumerate(lines, 1) if sought.search(line))
     return template_diagnostic(code, message, text, next(places, None), hint=hint)
-
-
-def included_diagnostic(
-    code: str, message: str, file: Path, line: int | None, hint: str | None = None
-) -> Diagnostic:
-    """Return an error at a line, from 1, of an included file."""
-    return Diagnostic("error", code, message, file, line or 1, 1, hint)
 
 
 class References(NamedTuple):
@@ -157,13 +152,9 @@ class CompiledText:
         missing = self.find_missing(variables)
         if missing:
             return MissingVariablesError(tuple((name, self.text) for name in missing))
-        name, line = _failing_place(error.__traceback__)
         message = f"this text cannot be rendered: {describe_failure(error)}"
-        return TemplateProblemError(
-            included_diagnostic("template-failed", message, self._folder / name, line)
-            if name
-            else template_diagnostic("template-failed", message, self.text, line)
-        )
+        place = _failing_place(error.__traceback__)
+        return _make_error("template-failed", message, self.text, self._folder, place)
 
 
 def render_texts(texts: Sequence[CompiledText], variables: Variables) -> list[str]:
@@ -210,7 +201,6 @@ class TextCompiler:
             TemplateProblemError: it is invalid, or includes a file that cannot be read.
         """
         try:
-            self._environment.steps = 0
             names = frozenset[str]().union(*map(find_variables, self._read_whole(text)))
             strict = self._environment.from_string(text.source)
         except jinja2.TemplateSyntaxError as error:
@@ -218,12 +208,13 @@ class TextCompiler:
             line = "".join(source.split("\n")[error.lineno - 1 : error.lineno])
             fault, hint = explain_tag(line, text.inner_quote) or explain_syntax(error)
             message = f"this template is wrong: {fault}"
-            raise self._problem("template-syntax", message, text, error.name, error.lineno, hint) from None
+            place = error.name, error.lineno
+            raise self._refuse("template-syntax", message, text, place, hint) from None
         except _TOO_DEEP:
-            raise self._problem("template-syntax", _DEEP, text, None, None) from None
+            raise self._refuse("template-syntax", _DEEP, text) from None
         except _FAILURES as error:  # constant parts are worked out while compiling
             message = f"this template is wrong: {quote_library(error)}"
-            raise self._problem("template-syntax", message, text, None, None) from None
+            raise self._refuse("template-syntax", message, text) from None
         return CompiledText(text, names, strict, self._folder)
 
     def outline(self, text: TemplateText, variables: Variables) -> str:
@@ -236,10 +227,11 @@ class TextCompiler:
 
     def _read_whole(self, text: TemplateText) -> Iterator[nodes.Template]:
         """Yield a text and all that it includes, parsed; raises the errors of `compile`."""
+        self._environment.steps = 0
         size = len(text.source)
         if size > MAX_SOURCE:
             message = f"this text is longer than {MAX_SOURCE:,} characters"
-            raise self._problem("template-syntax", message, text, None, None)
+            raise self._refuse("template-syntax", message, text)
         waiting: list[tuple[str | None, str]] = [(None, text.source)]
         visited = set[str]()
         while waiting:
@@ -257,10 +249,10 @@ class TextCompiler:
                     waiting.append((wanted, included))
                 elif not include.ignore_missing:
                     message, hint = explain_missing(self._folder, wanted)
-                    raise self._problem("template-include", message, text, name, include.lineno, hint)
+                    raise self._refuse("template-include", message, text, (name, include.lineno), hint)
                 if size > MAX_SOURCE:
                     message = f"with {wanted}, this text is longer than {MAX_SOURCE:,} characters"
-                    raise self._problem("template-include", message, text, name, include.lineno)
+                    raise self._refuse("template-include", message, text, (name, include.lineno))
 
     def _parse(self, text: TemplateText, source: str, name: str | None) -> nodes.Template:
         try:
@@ -271,7 +263,7 @@ class TextCompiler:
             error.name = name  # Jinja2 calls what it looks for names in "<introspection>"
             raise
         except _TOO_DEEP:
-            raise self._problem("template-syntax", _DEEP, text, name, 1) from None
+            raise self._refuse("template-syntax", _DEEP, text, (name, 1)) from None
 
     def find_references(self, text: TemplateText) -> References:
         """Return the variables that a text refers to; none if it is invalid."""
@@ -295,22 +287,24 @@ class TextCompiler:
             self.included[name] = read_included(self._folder, name)
         return self.included[name]
 
-    def _problem(
+    def _refuse(
         self,
         code: str,
         message: str,
         text: TemplateText,
-        name: str | None,
-        line: int | None,
+        place: _Place = (None, None),
         hint: str | None = None,
     ) -> TemplateProblemError:
-        if name is not None:
-            return TemplateProblemError(included_diagnostic(code, message, self._folder / name, line, hint))
+        return _make_error(code, message, text, self._folder, place, hint)
+
+
+def _make_error(
+    code: str, message: str, text: TemplateText, folder: Path, place: _Place, hint: str | None = None
+) -> TemplateProblemError:
+    name, line = place
+    if name is None:
         return TemplateProblemError(template_diagnostic(code, message, text, line, hint=hint))
-
-
-def _environment_of(template: Template) -> CampaignEnvironment:
-    return cast("CampaignEnvironment", template.environment)
+    return TemplateProblemError(Diagnostic("error", code, message, folder / name, line or 1, 1, hint))
 
 
 def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:
@@ -319,7 +313,7 @@ def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:
 
 
 def _run(template: Template, context: Context) -> str:
-    _environment_of(template).steps = 0
+    cast("CampaignEnvironment", template.environment).steps = 0
     parts: list[str] = []
     length = 0
     for part in template.root_render_func(context):
@@ -330,8 +324,8 @@ def _run(template: Template, context: Context) -> str:
     return "".join(parts).strip()
 
 
-def _failing_place(traceback: TracebackType | None) -> tuple[str | None, int | None]:
-    """Return the name, None for the text itself, and the line of the innermost template that failed."""
+def _failing_place(traceback: TracebackType | None) -> _Place:
+    """Return the place in the innermost template that failed."""
     name, line = None, None
     while traceback is not None:
         template = traceback.tb_frame.f_globals.get("__jinja_template__")

@@ -61,8 +61,7 @@ def check_region(written: str, country: str | None = None) -> str | NameProblem:
     first, _, rest = words.partition(" ")
     within = "US" if first == "usa" else first.upper()
     if rest and within in _read_states() and words not in _list_countries():
-        found = _find_state(rest, within)
-        return found or (_refuse_state(rest, within) if _CODE.fullmatch(rest) else _refuse(written))
+        return _find_state(rest, within) or _refuse(written)
     if _WITH_STATE.fullmatch(words) and within in _read_countries():
         return f"{within}-{rest.upper()}"
     places = _list_meanings(words, country)
@@ -113,13 +112,6 @@ def _list_countries() -> dict[str, str]:
 def _read_countries() -> dict[str, str]:
     assigned: dict[str, str] = _read_places()["countries"]
     return read_country_names() | assigned
-
-
-def _refuse_state(code: str, country: str) -> NameProblem:
-    states = _read_states()[country]
-    return NameProblem(
-        f"{country} has no state {code.upper()}", f"the states of {country} are {', '.join(states)}"
-    )
 
 
 def _refuse(written: str) -> NameProblem:

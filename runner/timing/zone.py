@@ -1,8 +1,7 @@
 """Time zones of phones, by number or by a column of the audience.
 
-Governments change their clocks a few times a year, sometimes with weeks of notice, but Python prefers the
-system's time-zone data, however old. The newer of that and the `tzdata` package is used here; both name their
-release of the IANA database (`2026f`), and the names sort by age.
+The clocks are those of the `tzdata` package: Python would prefer the system's data, however old, and each
+machine would plan by its own.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import zoneinfo
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,8 +23,7 @@ from phonenumbers import COUNTRY_CODE_TO_REGION_CODE, is_number_geographical, pa
 from phonenumbers.tzdata import TIMEZONE_DATA, TIMEZONE_LONGEST_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from importlib.resources.abc import Traversable
+    from collections.abc import Iterable
 
 
 _CORRECTIONS = Path(__file__).with_name("zone_corrections.json")
@@ -36,27 +33,17 @@ _NORTH_AMERICA = "1"
 _THE_WORLD = "001"
 _EXCHANGE = len("1850234")
 """Digits of a prefix in North America that goes down to the exchange."""
-_MISLEADING = {
-    "EST": "America/New_York",
-    "MST": "America/Denver",
-    "HST": "Pacific/Honolulu",
-    "CST": "America/Chicago",
-    "PST": "America/Los_Angeles",
-    "CET": "Europe/Paris",
-    "EET": "Europe/Athens",
-    "MET": "Europe/Berlin",
-    "WET": "Europe/Lisbon",
-    "BST": "Europe/London",
-    "IST": "Asia/Kolkata",
-}
+_COMMON = (
+    "EST=America/New_York CST=America/Chicago MST=America/Denver PST=America/Los_Angeles "
+    "HST=Pacific/Honolulu CET=Europe/Paris EET=Europe/Athens MET=Europe/Berlin WET=Europe/Lisbon "
+    "BST=Europe/London IST=Asia/Kolkata"
+)
+_MISLEADING = dict(pair.split("=") for pair in _COMMON.split())
 """Abbreviations: several zones' names for their time, and some without summer time in the database."""
 _OFFSET = re.compile(r"(?:Etc/)?(?:GMT|UTC)? ?[+-]\d{1,2}(?::?\d\d)?", re.IGNORECASE)
 """`Etc/GMT+5`, too: it is a name, of the zone five hours *behind* UTC, which few who write it mean."""
 _NOT_PLACES = frozenset({"Factory", "localtime"})
 
-_RELEASE_FILES = ("tzdata.zi", "+VERSION")
-"""Files in which systems keep the release: Linux distributions' first line, macOS and the BSDs."""
-_FIRST_LINE = "# version "
 _PACKAGE = resources.files("tzdata") / "zoneinfo"
 
 
@@ -188,42 +175,16 @@ def _read_lengths(start: str) -> tuple[str, tuple[int, ...]]:
 
 @cache
 def _list_zones() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones()) - _NOT_PLACES
+    return frozenset((resources.files("tzdata") / "zones").read_text(encoding="utf-8").split()) - _NOT_PLACES
 
 
 def _find_similar(name: str) -> str | None:
     wanted = name.replace(" ", "_").casefold()
-    whole = {zone.casefold(): zone for zone in sorted(_list_zones())}
     # Places before aliases such as `US/Eastern`: the first name of a city is the one to suggest.
-    cities = {zone.rpartition("/")[2].casefold(): zone for zone in sorted(_list_zones(), reverse=True)}
-    for names in (whole, cities):
-        if wanted in names:
-            return names[wanted]
-    for names in (whole, cities):
-        if close := difflib.get_close_matches(wanted, names, n=1, cutoff=0.8):
-            return names[close[0]]
-    return None
-
-
-def order_folders(folders: Sequence[str], package: Traversable) -> list[Traversable]:
-    """Return the folders of zones, the newest first: the system's (the first that exists), the package's.
-
-    An unreadable release of the system may be any, so the package's counts as newer.
-    """
-    system = next((Path(folder) for folder in folders if Path(folder).is_dir()), None)
-    if system is None:
-        return [package]
-    is_newer = (_read_release(system) or "") >= (_read_release(package) or "0")
-    return [system, package] if is_newer else [package, system]
-
-
-def _read_release(folder: Traversable) -> str | None:
-    for name in _RELEASE_FILES:
-        with suppress(OSError, UnicodeDecodeError), folder.joinpath(name).open(encoding="utf-8") as file:
-            release = file.readline().removeprefix(_FIRST_LINE).strip()
-            if release[:4].isdecimal():
-                return release
-    return None
+    known = {zone.rpartition("/")[2].casefold(): zone for zone in sorted(_list_zones(), reverse=True)}
+    known |= {zone.casefold(): zone for zone in _list_zones()}
+    close = difflib.get_close_matches(wanted, known, n=1, cutoff=0.8)
+    return known[close[0]] if close else None
 
 
 @cache
@@ -265,27 +226,12 @@ def _read_table_of_files(name: str) -> list[list[str]]:
 
 
 @cache
-def _list_folders() -> list[Traversable]:
-    return order_folders(zoneinfo.TZPATH, _PACKAGE)
-
-
-@cache
 def load_zone(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name, from the newest data available.
+    """Return a time zone by its IANA name.
 
     Raises:
         ZoneInfoNotFoundError: there is no such zone.
     """
-    return read_zone(_list_folders(), name)
-
-
-def read_zone(folders: Iterable[Traversable], name: str) -> ZoneInfo:
-    """Return a time zone from the first folder that has it.
-
-    Raises:
-        ZoneInfoNotFoundError: there is no such zone.
-    """
-    for folder in folders:
-        with suppress(OSError, ValueError), folder.joinpath(*name.split("/")).open("rb") as data:
-            return ZoneInfo.from_file(data, key=name)
+    with suppress(OSError, ValueError), _PACKAGE.joinpath(*name.split("/")).open("rb") as data:
+        return ZoneInfo.from_file(data, key=name)
     raise ZoneInfoNotFoundError(f"no time zone {name}")

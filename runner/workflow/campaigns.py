@@ -81,24 +81,10 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
             found[path] = None
     if not found and not all(map(_is_home, given)):
         where = ", ".join(map(str, given))
-        hint = "`runner init` makes a project with a first campaign, `runner demo` shows one at work"
-        if not paths and (above := _find_above(Path.cwd())) is not None:
-            hint = (
-                f"there are some in {above / DEFAULT_FOLDER}: run the command in {above}, "
-                f"or as `runner -C {above} …`"
-            )
+        hint = "`runner init` makes a project with a first campaign; in another folder: `runner -C FOLDER …`"
         missing = f"campaign in {where}" if paths else f"folder {DEFAULT_FOLDER.absolute()}"
         raise RunnerError(f"there is no {missing}", hint=hint)
     return list(found)
-
-
-def _find_above(start: Path) -> Path | None:
-    """Return the way up to the nearest folder above with campaigns in `campaigns/`; None if there is none."""
-    for steps in range(1, len(start.parts)):
-        way = Path(*[".."] * steps)
-        if any((way / DEFAULT_FOLDER).glob("*.yaml")):
-            return way
-    return None
 
 
 def _is_home(path: Path) -> bool:

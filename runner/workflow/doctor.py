@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-import shutil
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 from runner.document import Document, Part
@@ -15,9 +12,7 @@ from runner.git.command import Git, GitError
 from runner.ledger.database import Ledger
 from runner.ledger.engine import show_url
 from runner.service.target import SANDBOX
-from runner.settings import SETTINGS
 from runner.source.diagnostic import Problems
-from runner.source.quantity import write_duration
 from runner.source.storage import repository_root
 from runner.version import describe_version
 from runner.wording import count_words
@@ -26,19 +21,15 @@ from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.workspace import Workspace, default_ledger_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from runner.service.target import Target
     from runner.workflow.scope import Scope
 
-FEW_BYTES = 200_000_000
-"""Free space below this is warned of: ledgers and reports need room."""
 FAR_S = 5.0
 """Clocks that differ by more than this are warned of: hours and waits are kept by this machine's."""
 
-_ALMOST = 0.9
-"""How alike two names of variables are that differ by a typing error."""
 State = Literal["ok", "warning", "error"]
 
 
@@ -81,14 +72,13 @@ class Examination(Document, frozen=True):
 
 
 def examine(scope: Scope) -> Examination:
-    """Look at campaigns, git, target, keys, ledger, disk and service; change nothing, send nothing.
+    """Look at campaigns, git, target, keys, ledger and service; change nothing, send nothing.
 
     What cannot be looked at is a check that failed, with the reason.
     """
     checks = [
         *_try("campaigns", lambda: _check_campaigns(scope)),
         *_try("git", _check_git),
-        _check_settings(scope.environ),
     ]
     try:
         workspace = Workspace.open(scope)
@@ -101,7 +91,6 @@ def examine(scope: Scope) -> Examination:
             *_try("ledger", lambda: _check_ledger(workspace)),
             *_try("service", lambda: _check_service(workspace)),
         ]
-    checks.append(_check_disk(state_folder()))
     return Examination(tuple(describe_version().splitlines()), tuple(checks))
 
 
@@ -139,17 +128,6 @@ def _check_git() -> list[Check]:
     except GitError as error:
         return [Check("git", "warning", error.message, "records in git, and `runner ci record`, need it")]
     return [Check("git", "ok", version.removeprefix("git version "))]
-
-
-def _check_settings(environ: Mapping[str, str]) -> Check:
-    """Name the settings in the environment, and variables that are almost named like one."""
-    names = {one.variable for one in SETTINGS}
-    for name in sorted(environ):
-        close = difflib.get_close_matches(name, names, n=1, cutoff=_ALMOST)
-        if name not in names and name.startswith("RUNNER_") and close:
-            return Check("settings", "warning", f"{name} is no setting", f"is {close[0]} meant?")
-    found = ", ".join(one.variable for one in SETTINGS if environ.get(one.variable))
-    return Check("settings", "ok", f"from the environment: {found or 'none'}")
 
 
 def _check_target(target: Target) -> Check:
@@ -200,16 +178,9 @@ def _check_service(workspace: Workspace) -> list[Check]:
         apart_s = service.measure_clock()
         elapsed_s = time.monotonic() - started
     answers = Check("service", "ok", f"answers in {elapsed_s * 1000:.0f} ms, and takes the credentials")
-    if workspace.target.name == SANDBOX:
-        return [answers, _describe_clock(workspace.ahead)]
-    return [answers] if apart_s is None else [answers, _check_clock(apart_s)]
-
-
-def _describe_clock(ahead: timedelta) -> Check:
-    rounded = timedelta(seconds=round(ahead.total_seconds()))
-    if rounded:
-        return Check("clock", "ok", f"the sandbox's, {write_duration(rounded)} ahead of this machine's")
-    return Check("clock", "ok", "the sandbox's, which is that of this machine")
+    if workspace.target.name == SANDBOX or apart_s is None:
+        return [answers]
+    return [answers, _check_clock(apart_s)]
 
 
 def _check_clock(apart_s: float) -> Check:
@@ -217,11 +188,3 @@ def _check_clock(apart_s: float) -> Check:
         hint = "set this machine's clock: hours and waits are kept by it"
         return Check("clock", "warning", f"{apart_s:.0f} s apart from the service's", hint)
     return Check("clock", "ok", f"agrees with the service's to {FAR_S:.0f} s")
-
-
-def _check_disk(folder: Path) -> Check:
-    free = shutil.disk_usage(_find_parent(folder)).free
-    said = f"{free / 1e9:,.1f} GB free"
-    if free < FEW_BYTES:
-        return Check("disk", "warning", said, "make room: a full disk stops a run")
-    return Check("disk", "ok", said)

@@ -9,17 +9,13 @@ from runner.document import UNSET, build
 from runner.ledger.model import format_moment
 from runner.plan.digest import plan_digest
 from runner.plan.documents import (
-    CampaignOutlook,
     CountedReason,
     ListedCharacter,
     PlanDocument,
     PlannedCampaign,
     PlannedMessage,
-    SentLater,
-    SentNow,
     ShownLaunch,
 )
-from runner.plan.model import Span, sum_spans
 from runner.text.segment import find_substitute
 from runner.timing.decision import count_due
 from runner.workflow.campaigns import show_path
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from runner.campaign.model import Message
-    from runner.plan.model import CampaignPlan, MessagePlan
+    from runner.plan.model import MessagePlan
     from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
 
@@ -75,7 +71,8 @@ def _describe_campaign(item: PlanResult, described: Mapping[str, Any]) -> Planne
         digests=described["digests"],
         key_fingerprint=name_key(item),
         unread_replies=plan.unread if plan.waiting_for_replies else None,
-        coming=_look_ahead(plan),
+        people=plan.recipients_to_send,
+        people_later=plan.recipients_later,
         messages=tuple(map(_describe_message, plan.messages)),
         approval=UNSET,
         launches=UNSET,
@@ -101,42 +98,6 @@ def _list_launches(item: PlanResult) -> Iterator[ShownLaunch]:
     for one in item.planner.iterate_launches():
         phones = tuple(map(mask_phone, one.phones))
         yield ShownLaunch(one.message.id, one.arm, one.payload.digest, one.payload.definition, phones)
-
-
-def asks_again(plan: CampaignPlan) -> bool:
-    """Return whether a message of the plan has a question with choices."""
-    planned = {message.id for message in plan.messages}
-    sent = [
-        one
-        for message in plan.campaign.messages
-        if message.id in planned
-        for one in (message, *plan.campaign.list_arms(message.id).values())
-    ]
-    return any(question.responses for message in sent for question in message.questions)
-
-
-def _look_ahead(plan: CampaignPlan) -> CampaignOutlook:
-    """Return a campaign's total deliveries, now and later."""
-    groups = [one for message in plan.messages for one in message.coming]
-    return CampaignOutlook(
-        now=SentNow(
-            people=plan.recipients_to_send,
-            recipients=sum(message.to_send for message in plan.messages),
-            launches=sum(message.launches for message in plan.messages),
-            segments=sum_spans(Span(one.segments_min, one.segments_max) for one in plan.messages),
-            renders=sum_spans(Span(one.renders_min, one.renders_max) for one in plan.messages),
-        ),
-        later=SentLater(
-            people=plan.recipients_later,
-            recipients=plan.texts_later,
-            launches=sum_spans(one.launches for one in groups),
-            segments=None
-            if any(one.segments is None for one in groups)
-            else sum_spans(one.segments for one in groups if one.segments is not None),
-            renders=sum_spans(one.renders for one in groups),
-        ),
-        asks_again=asks_again(plan),
-    )
 
 
 def list_notes(planned: Sequence[PlanResult]) -> list[str]:

@@ -22,7 +22,7 @@ from runner.workflow.campaigns import (
     refuse_errors,
     show_path,
 )
-from runner.workflow.observer import about_campaign, note, show_problems, tell_left_out, warn
+from runner.workflow.observer import note, show_problems, tell_left_out, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -153,8 +153,7 @@ class Failures:
     def attempt_file(self, file: Path, name: str | None, work: Callable[[], _Result]) -> _Result | None:
         """Run `work` for a campaign known only by its file or lockfile, like `attempt`."""
         try:
-            with about_campaign(name):
-                return work()
+            return work()
         except RunnerError as error:
             self.add(file, name, error)
             return None

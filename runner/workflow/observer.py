@@ -77,24 +77,6 @@ def observing(observer: Observer) -> Iterator[None]:
         _hearing.reset(token)
 
 
-_campaign: ContextVar[str | None] = ContextVar("campaign", default=None)
-
-
-@contextmanager
-def about_campaign(name: str | None) -> Iterator[None]:
-    """Have messages within this context be about one campaign."""
-    token = _campaign.set(name)
-    try:
-        yield
-    finally:
-        _campaign.reset(token)
-
-
-def find_campaign() -> str | None:
-    """Return the campaign that messages are about now; None for none, or several."""
-    return _campaign.get()
-
-
 def observe_everywhere(observer: Observer) -> None:
     """Use an observer in all threads of this process that have no other."""
     _everywhere[0] = observer

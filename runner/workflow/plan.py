@@ -60,7 +60,6 @@ class PlanWishes:
         limit: the most recipients to plan for now; None for all.
         now: the time to plan for; None for the present.
         out: the file to save the plan to; None to save none.
-        with_digests: describe the plan as JSON for sending it unchanged; slow.
         with_differences: compare campaigns with what was sent.
         with_launches: describe each launch with its payload.
         is_job: tell later steps of a job whether the plan needs an approval.
@@ -70,7 +69,6 @@ class PlanWishes:
     limit: int | None = None
     now: datetime | None = None
     out: str | None = None
-    with_digests: bool = True
     with_differences: bool = False
     with_launches: bool = False
     is_job: bool = False
@@ -100,23 +98,20 @@ class ProjectPlan(Described):
     Attributes:
         planned: the campaigns with their records and plans.
         failures: the campaigns that could not be planned.
-        options: the options of the plans.
         differences: from what was sent, if requested.
         changed: sent messages whose texts have changed since, unless differences were requested.
         coverages: the plans' approval states, if approvals are kept.
         asking: whether a job's reviewers are asked to approve it; None if that is not needed.
-        digest: of everything to be sent; empty if not requested.
+        document: the plan as a document.
     """
 
     planned: tuple[PlanResult, ...]
     failures: Failures
-    options: PlanOptions
+    document: PlanDocument = field(repr=False)
     differences: Differences = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     coverages: tuple[Coverage, ...] = ()
     asking: Asking | None = None
-    digest: str = ""
-    _document: PlanDocument | None = field(default=None, repr=False)
     _manifest: str = field(default="", repr=False)
 
     def __iter__(self) -> Iterator[CampaignPlan]:
@@ -136,15 +131,9 @@ class ProjectPlan(Described):
         return self.failures.found
 
     @property
-    def document(self) -> PlanDocument:
-        """The plan as a document.
-
-        Raises:
-            UsageError: it was made without digests.
-        """
-        if self._document is None:
-            raise UsageError("the plan was made without digests, so it has no document")
-        return self._document
+    def digest(self) -> str:
+        """The digest of everything to be sent."""
+        return self.document.plan_digest
 
     def leave_out_unsendable(self) -> Sequence[PlanResult]:
         """Return the plans that `apply` would send: within limits, not paused, replies read.
@@ -183,8 +172,7 @@ class ProjectPlan(Described):
     @property
     def _blocks(self) -> list[Block]:
         remarks = [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        remarks += [f"Plan digest: {self.digest}"] if self.digest else []
-        return [*self.show(), Items(remarks)]
+        return [*self.show(), Items([*remarks, f"Plan digest: {self.digest}"])]
 
 
 class DueMessage(NamedTuple):
@@ -215,7 +203,7 @@ def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | 
     if not DEFAULT_FOLDER.is_dir():
         return None
     own = {name: value for name, value in environ.items() if not name.startswith(_LIVE)}
-    plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes(with_digests=False))
+    plan = plan_project(Scope(target=SANDBOX, quiet=True, environ=own), PlanWishes())
     found = (
         DueMessage(one.first, item.campaign.name, message.id, one.recipients.most)
         for item in plan.planned
@@ -277,24 +265,19 @@ class _Planning:
             changed = list_changed(opened, planned) if self.settings is None and not is_compared else ()
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
-        is_described = wishes.with_digests or wishes.out is not None
-        document = describe_plans(planned, now=format_moment(self.moment)) if is_described else None
+        document = describe_plans(planned, now=format_moment(self.moment))
         document, coverages, asking = self._cover(planned, document)
-        manifest = dump_plan(document, self.options) if document else ""
+        manifest = dump_plan(document, self.options)
         self._save(planned, document, manifest)
-        if document:
-            document = show_more(document, planned, differences, with_launches=wishes.with_launches)
-            document = document.replace(failures=failures.describe())
+        document = show_more(document, planned, differences, with_launches=wishes.with_launches)
         return ProjectPlan(
             planned=tuple(planned),
             failures=failures,
-            options=self.options,
             differences=differences,
             changed=changed,
             coverages=tuple(coverages),
             asking=asking,
-            digest=document.plan_digest if document else "",
-            _document=document,
+            document=document.replace(failures=failures.describe()),
             _manifest=manifest,
         )
 
@@ -317,10 +300,10 @@ class _Planning:
             keeps_launches=False,
         ).begin
 
-    def _save(self, planned: Sequence[PlanResult], document: PlanDocument | None, manifest: str) -> None:
+    def _save(self, planned: Sequence[PlanResult], document: PlanDocument, manifest: str) -> None:
         """Save the plans if requested."""
         out = self.wishes.out
-        if out is None or document is None or (not planned and self.failures.total):
+        if out is None or (not planned and self.failures.total):
             return
         save_plan(manifest, out)
         if not self.scope.quiet:
@@ -328,30 +311,24 @@ class _Planning:
             note(f"Plan digest: {document.plan_digest}")
 
     def _cover(
-        self, planned: Sequence[PlanResult], document: PlanDocument | None
-    ) -> tuple[PlanDocument | None, Sequence[Coverage], Asking | None]:
-        """Return the document with the plans' approval states, and these, if requested.
+        self, planned: Sequence[PlanResult], document: PlanDocument
+    ) -> tuple[PlanDocument, Sequence[Coverage], Asking | None]:
+        """Return the document with the plans' approval states, and these, where approvals are used.
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
         store = ApprovalStore(self.workspace.target, self.workspace.state)
         is_job = self.wishes.is_job
-        is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
-        if not (document or is_told):
-            return document, [], None
         coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":
-            # Imported here: only jobs that ask for approvals need GitHub.
-            from runner.workflow.review.approving import add_growth
+            # Only jobs that ask for approvals need GitHub.
             from runner.workflow.review.reviewers import plan_asking
 
-            coverages = add_growth(coverages)
-            if document:
-                digest = document.plan_digest
-                asking = plan_asking(digest, store.find_denial(planned, digest))
-        if document:
-            earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
-            document = add_coverage(document, coverages).replace(earlier=earlier)
+            digest = document.plan_digest
+            asking = plan_asking(digest, store.find_denial(planned, digest))
+        earlier = UNSET if asking is None or asking.earlier is None else asking.earlier
+        document = add_coverage(document, coverages).replace(earlier=earlier)
+        is_told = is_job or store.is_used((item.campaign for item in planned), self.scope.environ)
         return document, (coverages if is_told else []), asking
 
 
@@ -361,14 +338,8 @@ def warn_of_known_tags(workspace: Workspace, ledger: Ledger | None, planned: Seq
     This takes one cheap request for each tag of campaigns with an empty record.
     """
     new = [item for item in planned if item.record.is_empty() and item.plan.recipients_to_send]
-    if not new or not workspace.may_know_launches:
-        return
-    if workspace.target.base_url is not None and workspace.target.credentials is None:
-        target = workspace.target
-        note(
-            f"Whether the service knows launches of {count_words(len(new), 'campaign')} with an empty record "
-            f"was not asked: {target.username_env} and {target.api_key_env} are not both set."
-        )
+    is_unasked = workspace.target.base_url is not None and workspace.target.credentials is None
+    if not new or not workspace.may_know_launches or is_unasked:
         return
     try:
         with workspace.open_service() as (client, _):

@@ -23,7 +23,10 @@ from runner.text.preview import (
     UnplainCharacter,
 )
 from runner.text.template import TextCompiler
+from runner.view.blocks import Sentence
+from runner.view.html import Shown
 from runner.workflow.campaigns import refuse_errors, show_path
+from runner.workflow.conversations import show_one, show_worst
 from runner.workflow.failures import find_audience_problems
 from runner.workflow.records.phones import parse_phones
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from runner.campaign.model import Campaign
+    from runner.view.blocks import Block
     from runner.workflow.scope import Scope
 
 CASES = 3
@@ -103,7 +107,7 @@ class PreviewDocument(Document, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Preview(Described):
+class Preview(Described, Shown):
     """A preview of a campaign, for one recipient or of the worst cases.
 
     `conversations` are those of the recipient, by message, and `why_not` is the reason if there are none;
@@ -128,6 +132,17 @@ class Preview(Described):
             tuple(describe(one) for _, cases in self.cases for one in cases),
             tuple(_remark(finder) for finder, _ in self.cases),
         )
+
+    def show(self) -> Iterator[Block]:
+        """Yield the conversations of one person, or the worst cases of each message."""
+        if self.cases:
+            yield Sentence(f"{self.campaign.name}, worst cases first", "strong")
+            yield from show_worst(self.campaign, self.cases)
+            return
+        yield Sentence(f"{self.campaign.name}, as {mask_phone(self.recipient.phone)} will see it", "strong")
+        if self.why_not:
+            yield Sentence(f"({self.why_not})")
+        yield from show_one(self.campaign, self.conversations)
 
 
 def preview_campaign(

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunLockedError, ServiceError
 from runner.ledger.people.replies import list_opt_ins
-from runner.ledger.report_model import ListedDifference, NamedCount, ServicePlan, list_differences, name_parts
+from runner.ledger.report_model import ListedDifference, ServicePlan, list_differences
 from runner.ledger.results.sendings import store_service_plan
 from runner.reconcile.account import AccountReading
-from runner.reconcile.campaign import reconcile_campaign
+from runner.reconcile.campaign import ReconcileCounts, reconcile_campaign
 from runner.reconcile.launches import ReconcileContext
-from runner.reconcile.summary import ReconcileCounts
 from runner.telemetry import measure, span
 from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
@@ -24,12 +23,12 @@ from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import CampaignRecord
-    from runner.reconcile.summary import ReconcileSummary
+    from runner.reconcile.campaign import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
@@ -85,22 +84,16 @@ class Reconciled:
         """
         if not self.summaries:
             return None
-        code = find_exit_code(self.summaries.values())
+        recorded = unread = whole = 0
+        for summary in self.summaries.values():
+            waiting = [one for one in summary.differences if not one.accepted_at]
+            recorded += summary.recorded_launches
+            unread += len(summary.unread_launches) + sum(one.problem == "more_counted" for one in waiting)
+            whole += summary.whole_launches
+        if recorded and not whole:
+            return 1
         is_read = self.account is None or self.account.lacking == 0
-        return code if is_read else code or _PARTLY
-
-
-def find_exit_code(summaries: Iterable[ReconcileSummary]) -> int:
-    """Return 3 if some launches could not be read, 1 if none could, else 0."""
-    recorded = unread = whole = 0
-    for summary in summaries:
-        recorded += summary.recorded_launches
-        short = [one for one in summary.differences if one.problem == "more_counted" and not one.accepted_at]
-        unread += len(summary.unread_launches) + len(short)
-        whole += summary.whole_launches
-    if recorded and not whole:
-        return 1
-    return _PARTLY if unread else 0
+        return _PARTLY if unread or not is_read else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +179,10 @@ class CampaignReconciliation(ReconcileCounts, frozen=True):
 
     Attributes:
         name: the campaign's name.
-        partly_known: of the counts that are None, those that are known of some launches: a sum that leaves
-            some out is no total.
         differences: launches about whose answers the service contradicts itself, or of which it says nothing.
     """
 
     name: str
-    partly_known: tuple[NamedCount, ...]
     differences: tuple[ListedDifference, ...]
 
 
@@ -254,7 +244,6 @@ class ReconcileResult(Described):
                 CampaignReconciliation,
                 one.summary,
                 name=one.name,
-                partly_known=name_parts(one.summary.partly_known),
                 differences=list_differences(one.summary.differences),
             )
             for one in self.campaigns
@@ -329,13 +318,9 @@ def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:
     if missing:
         launches = count_words(len(missing), "recorded launch is", "recorded launches are")
         warn(f"{name}: {launches} not listed by the service, first: {', '.join(missing[:3])}")
-    for unreadable in summary.unreadable[:_SHOWN]:
-        which = (
-            f"result {unreadable.guid}"
-            if unreadable.guid
-            else f"number {unreadable.position + 1} of its list"
-        )
-        warn(f"{name}: {unreadable.problem} ({which}, launch {unreadable.project_launch_guid or 'unknown'})")
+    for lost in summary.unreadable[:_SHOWN]:
+        which = f"result {lost.guid}" if lost.guid else f"number {lost.position + 1} of its list"
+        warn(f"{name}: {lost.problem} ({which}, launch {lost.project_launch_guid or 'unknown'})")
     if summary.unreadable_results:
         count = count_words(summary.unreadable_results, "result is", "results are")
         warn(f"{name}: {count} left out: the service's records of them cannot be read")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +13,6 @@ from runner.audience.audience import AudienceTally, find_named_column, iterate_a
 from runner.campaign.model import SCORED
 from runner.errors import CampaignError, ConfigurationError, UsageError
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.report_model import MessageTotals, ResultVersion
 from runner.ledger.results import sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles
@@ -21,7 +20,6 @@ from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_asked, load_members, load_reached
 from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
-from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline
 from runner.report.gathering import gather_facts, outline_messages, outline_score, read_refusals
 from runner.report.metrics import summarise
 from runner.report.model import SMALL_GROUP
@@ -43,6 +41,7 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.answer_files import FileFormat, Shape
     from runner.report.columns.engine import Engine
+    from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline
     from runner.report.model import CampaignReport
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
@@ -127,13 +126,11 @@ def make_report(
         workspace.target.state_key,
     )
     record = workspace.read_head(ledger, campaign)
-    if record.campaign_id is None:
-        _write_nothing(subject)
-        nothing = tuple((outline, MessageTotals(outline.id)) for outline in subject.outlines)
-        return summarise(CampaignFacts(campaign.name, subject.target, nothing), CampaignTally())
+    # A campaign that was never sent has no rows in the ledger.
+    campaign_id = record.campaign_id or 0
     with subject.open_copy().hold() as engine:
         with ledger.reading() as connection:
-            facts = _copy_results(engine, connection, subject, record.campaign_id)
+            facts = _copy_results(engine, connection, subject, campaign_id)
         if subject.needs_members:
             rows = _list_members(subject, record)
             load_members(engine, rows, len(subject.columns) + len(subject.exported))
@@ -159,17 +156,6 @@ def _copy_results(
     if subject.files:
         load_asked(engine, sendings.iterate_asked(connection, campaign_id, ids), refusals.people)
     return gather_facts(connection, campaign, subject.target, subject.outlines, campaign_id, refusals)
-
-
-def _write_nothing(subject: _Subject) -> None:
-    """Write the files of a campaign that was never sent: columns without rows."""
-    if subject.files:
-        copy = subject.open_copy()
-        with copy.hold() as engine:
-            copy.refresh(engine, ResultVersion("", 0), lambda _: (), lambda _: "")
-            load_members(engine, (), len(subject.exported))
-            load_asked(engine, (), ())
-            _count(engine, replace(subject, columns=()))
 
 
 def _count(engine: Engine, subject: _Subject) -> CampaignTally:
@@ -265,6 +251,10 @@ class ReportResult:
         """Return the report as in `schemas/report.schema.json`."""
         return describe_report(self.report).to_dict()
 
+    def __str__(self) -> str:
+        """Return the report as Markdown, for `print`."""
+        return self.write()
+
     def _repr_html_(self) -> str:
         """Return the whole page in a frame, for notebooks."""
         return embed_page(self.write("html"))
@@ -326,6 +316,10 @@ class ProjectReport:
             count = count_words(len(self.reports), "report")
             raise UsageError(f"there are {count}: each has a document of its own", hint="iterate over them")
         return self.reports[0]
+
+    def __str__(self) -> str:
+        """Return the reports as Markdown, for `print`."""
+        return "\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
         """Return the reports as HTML for notebooks."""

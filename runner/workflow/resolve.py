@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
 
-from runner.delivery.comparison import is_same_text
+from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
-from runner.document import Count, Described, Document, Part, build
+from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
 from runner.ledger.record.entry import adopt_in_part
 from runner.ledger.record.unexplained import dismiss_launches, list_unexplained
@@ -21,72 +23,16 @@ from runner.workflow.observer import note
 from runner.workflow.workspace.workspace import Workspace, utc_now
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from runner.campaign.model import Campaign
-    from runner.delivery.comparison import Candidate, Verdict
-    from runner.ledger.database import Ledger
+    from runner.delivery.comparison import Candidate
     from runner.ledger.record.unexplained import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
 
+UNKNOWN_OUTCOMES = 4
 _SAID = "a person said that it was not sent"
-
-
-@dataclass(frozen=True, slots=True)
-class UnexplainedGroup:
-    """Unexplained launches under one project tag, and the ids of the messages that they may have been."""
-
-    tag: str
-    messages: tuple[str, ...]
-    launches: tuple[UnexplainedLaunch, ...]
-
-    @property
-    def people(self) -> set[str]:
-        """The fingerprints of the people held because of them."""
-        return {fingerprint for launch in self.launches for fingerprint in launch.people}
-
-
-@dataclass(slots=True)
-class Case:
-    """One campaign's launches that may have reached people.
-
-    `verdicts` are launches of unknown outcome, with candidates in the service's list; `groups` are launches
-    under the campaign's tags without a record.
-    """
-
-    campaign: Campaign
-    verdicts: list[Verdict] = field(default_factory=list)
-    groups: list[UnexplainedGroup] = field(default_factory=list)
-
-    @property
-    def is_open(self) -> bool:
-        """True if anything is left to resolve."""
-        return bool(self.verdicts or self.groups)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved(Described):
-    """Unresolved launches; iterates over their campaigns.
-
-    `is_behind` is True if the state remote could not be updated completely.
-    """
-
-    cases: tuple[Case, ...]
-    is_behind: bool
-
-    def __iter__(self) -> Iterator[Case]:
-        return iter(self.cases)
-
-    def __len__(self) -> int:
-        return len(self.cases)
-
-    @property
-    def document(self) -> UnresolvedDocument:
-        """The launches as a document."""
-        launches = (_list_launch(case.campaign, one) for case in self for one in case.verdicts)
-        groups = (_list_group(case.campaign, one) for case in self for one in case.groups)
-        return UnresolvedDocument(tuple(launches), tuple(groups))
 
 
 class CandidateLaunch(Part, frozen=True):
@@ -171,10 +117,23 @@ class UnresolvedDocument(Document, frozen=True):
     Attributes:
         launches: launches of unknown outcome.
         unexplained: launches that the service lists under a campaign's tags and no record explains.
+        failures: campaigns that were left out, while the others were gone on with.
     """
 
     launches: tuple[UnknownLaunch, ...]
     unexplained: tuple[ListedGroup, ...]
+    failures: tuple[FailedCampaign, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unresolved(Described):
+    """The unresolved launches as a document; falsy if there are none."""
+
+    document: UnresolvedDocument
+    exit_code: int
+
+    def __len__(self) -> int:
+        return len(self.document.launches) + len(self.document.unexplained)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,192 +168,191 @@ class Word:
         if len(names) > 1:
             raise UsageError(f"{' and '.join(names)} contradict each other")
 
-    def is_meant(self, case: Case, verdict: Verdict) -> bool:
-        """Return whether the decision may be about a launch of unknown outcome."""
-        return self.key in (None, verdict.launch.key) and self._fits(case, [verdict.launch.message])
 
-    def _fits(self, case: Case, messages: Iterable[str]) -> bool:
-        current = case.campaign.message_ids
-        return self.message is None or self.message in {current.get(one, one) for one in messages}
+@dataclass(frozen=True, slots=True)
+class OpenLaunch:
+    """A launch of unknown outcome, with the list's verdict on it; or one that no record explains."""
 
-    def keep_meant(self, case: Case) -> Case:
-        """Return the part of a case about the decision's message."""
-        return Case(
-            case.campaign,
-            [verdict for verdict in case.verdicts if self._fits(case, [verdict.launch.message])],
-            [group for group in case.groups if self._fits(case, group.messages)],
-        )
+    campaign: Campaign
+    launch: Verdict | UnexplainedLaunch
+
+    @property
+    def key(self) -> str:
+        """Its key, or the service's guid."""
+        return self.launch.launch.key if isinstance(self.launch, Verdict) else self.launch.project_launch_guid
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """The present ids of the messages that it may have been."""
+        if not isinstance(self.launch, Verdict):
+            return tuple(sorted(self.launch.held))
+        message = self.launch.launch.message
+        return (self.campaign.message_ids.get(message, message),)
+
+    @property
+    def people(self) -> set[str]:
+        """The fingerprints of its people."""
+        return set(self.launch.launch.recipients if isinstance(self.launch, Verdict) else self.launch.people)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The service's launches that one of unknown outcome may be."""
+        return _list_candidates(self.launch) if isinstance(self.launch, Verdict) else ()
+
+    def is_meant(self, word: Word) -> bool:
+        """Return whether a decision may be about the launch."""
+        is_key = word.key is None or normalize_guid(word.key) == normalize_guid(self.key)
+        return is_key and word.message in (None, *self.messages)
+
+    def has_guid(self, guid: str) -> bool:
+        """Return whether it is, or may be, one of the service's launches."""
+        guids = [one.guid for one in self.candidates]
+        if not isinstance(self.launch, Verdict):
+            guids = [normalize_guid(self.launch.project_launch_guid)]
+        return normalize_guid(guid) in guids
+
+    def choose_message(self, message: str | None) -> str:
+        """Return the message that the launch is recorded as.
+
+        Raises:
+            UsageError: it may have been several, and the user names none of them.
+        """
+        if message is None and len(self.messages) > 1:
+            tag = "" if isinstance(self.launch, Verdict) else self.launch.tag
+            raise UsageError(
+                f"the texts under the tag {tag!r} may have been several messages: {', '.join(self.messages)}",
+                hint="say which one with --message",
+            )
+        return message or self.messages[0]
 
 
 def resolve_launches(scope: Scope, word: Word, approve: Callable[[str], None]) -> Unresolved:
     """Record a person's decision on launches that may have reached people; return the open ones.
 
     Those of campaigns whose files are gone are among them. For decisions on all launches, `approve` gets the
-    numbers of launches and people, and raises to refuse.
+    numbers of texts and people, and raises to refuse.
 
     Raises:
         UsageError: the decision contradicts itself, or fits several launches.
-        RunnerError: the launch does not exist, another run holds a campaign, or the service cannot be asked.
+        RunnerError: the launch does not exist, or nothing can be resolved.
     """
     word.require_one()
     workspace = Workspace.open(scope, asks_service=True)
-    failures = Failures(is_apart=False)
+    failures = Failures()
     campaigns = failures.load(scope)
-    with workspace.open_ledger() as opened, ApplySession(workspace, opened, scope) as held:
-        resolving = _Resolving(held, word)
-        cases = resolving.find_cases([*campaigns, *find_gone(workspace, scope, opened, failures.claimed)])
-        if word.guid is not None:
-            resolving.adopt_one(cases, word.guid)
-        elif word.not_sent:
-            resolving.release_one(cases)
-        elif word.adopt_all or word.not_sent_all:
-            approve(_describe_all(cases, word))
-            (resolving.adopt_all if word.adopt_all else resolving.release_all)(cases)
-        left = resolving.list_left(cases)
-    return Unresolved(cases=tuple(left), is_behind=held.remote_intents.is_behind)
+    with workspace.open_ledger() as opened, ApplySession(workspace, opened, scope) as session:
+        gone = find_gone(workspace, scope, opened, failures.claimed)
+        failures.total += len(gone)
+        resolving = _Resolving(session)
+        for campaign in (*campaigns, *gone):
+            failures.attempt(campaign, partial(resolving.enter, campaign))
+        resolving.decide(word, approve)
+        left = resolving.list_open()
+    code = UNKNOWN_OUTCOMES if left else int(session.remote_intents.is_behind)
+    document = _make_document(left, failures.describe())
+    return Unresolved(document=document, exit_code=failures.find_exit_code(code))
 
 
 @dataclass(frozen=True, slots=True)
 class _Resolving:
-    """Records decisions on launches, and removes the launches from the cases."""
+    """Records decisions on the launches of the campaigns that it has entered."""
 
     session: ApplySession
-    word: Word
+    _entered: list[tuple[Campaign, list[Verdict]]] = field(default_factory=list, init=False)
 
-    def find_cases(self, campaigns: Iterable[Campaign]) -> list[Case]:
-        """Lock campaigns, ask the service about them, and return the open cases."""
-        cases = [Case(one, self.session.judge(one), []) for one in campaigns]
-        for case in cases:
-            self._read_groups(case)
-        return [case for case in cases if case.is_open]
+    def enter(self, campaign: Campaign) -> None:
+        """Lock a campaign, and ask the service about its launches."""
+        self._entered.append((campaign, self.session.judge(campaign)))
 
-    def _read_groups(self, case: Case) -> None:
-        campaign_id, _ = self.session.record_of(case.campaign).require_entered()
-        case.groups = _group_unexplained(self.session.ledger, campaign_id, case.campaign.message_ids)
+    def list_open(self) -> list[OpenLaunch]:
+        """Return what is unresolved."""
+        found = []
+        for campaign, verdicts in self._entered:
+            unsettled = self.session.list_unsettled_keys(campaign)
+            found += [OpenLaunch(campaign, one) for one in verdicts if one.launch.key in unsettled]
+            campaign_id, _ = self.session.record_of(campaign).require_entered()
+            with self.session.ledger.reading() as connection:
+                unexplained = list_unexplained(connection, campaign_id, campaign.message_ids)
+            # A launch whose people another one holds gets its turn when that one is settled.
+            found += [OpenLaunch(campaign, one) for one in unexplained if one.held]
+        return found
 
-    def adopt_one(self, cases: Sequence[Case], guid: str) -> None:
-        """Record that the campaign sent one of the service's launches."""
-        unexplained = _find_unexplained(cases, guid) if self.word.key in (None, guid) else None
-        if unexplained is not None:
-            self._adopt_group(*unexplained)
-            return
-        wanted = normalize_guid(guid)
-        found = [
-            (case, verdict, candidate)
-            for case in cases
-            for verdict in case.verdicts
-            if self.word.is_meant(case, verdict)
-            for candidate in list_candidates(verdict)
-            if normalize_guid(candidate.stat.project_launch_guid) == wanted
-        ]
-        self._adopt(*_choose(found, f"the service's launch {guid} may be none of"))
+    def decide(self, word: Word, approve: Callable[[str], None]) -> None:
+        """Record a decision."""
+        meant = [one for one in self.list_open() if one.is_meant(word)]
+        if word.guid is not None:
+            found = [one for one in meant if one.has_guid(word.guid)]
+            found = [one for one in found if not isinstance(one.launch, Verdict)] or found
+            chosen = _choose(found, f"the service's launch {word.guid} may be none of")
+            guid = normalize_guid(word.guid)
+            candidates = [one for one in chosen.candidates if one.guid == guid]
+            self._adopt([(chosen, next(iter(candidates), None))], word.message)
+        elif word.not_sent:
+            found = [one for one in meant if word.key is not None or isinstance(one.launch, Verdict)]
+            self._release([_choose(found, "there is no such launch among")])
+        elif word.adopt_all or word.not_sent_all:
+            approve(_describe_all(meant))
+            if word.adopt_all:
+                self._adopt(_pair_certain(meant), word.message)
+            else:
+                self._release([one for one in meant if not _is_certain(one)])
 
-    def release_one(self, cases: Sequence[Case]) -> None:
-        """Record that one launch was not sent, or not by the campaign."""
-        key = self.word.key
-        unexplained = None if key is None else _find_unexplained(cases, key)
-        if unexplained is not None:
-            self._dismiss_group(*unexplained)
-            return
-        found = [
-            (case, verdict)
-            for case in cases
-            for verdict in case.verdicts
-            if self.word.is_meant(case, verdict)
-        ]
-        self._release(*_choose(found, "there is no such launch among"))
+    def _adopt(self, chosen: Sequence[tuple[OpenLaunch, Candidate | None]], message: str | None) -> None:
+        """Record launches as sent by their campaigns; those of unknown outcome as their candidates."""
+        messages = [one.choose_message(message) for one, _ in chosen]
+        reached: list[tuple[Campaign, set[str]]] = []
+        for (one, candidate), name in zip(chosen, messages, strict=True):
+            people = one.people
+            if isinstance(one.launch, Verdict) and candidate is not None:
+                stat, people = candidate.stat, people | candidate.recipients
+                at, guid = write_moment(stat.project_launch_start, utc_now()), stat.project_launch_guid
+                with self.session.ledger.writing() as connection:
+                    adopt_in_part(
+                        connection, one.campaign.name, one.launch.launch, guid, at, frozenset(people)
+                    )
+            elif not isinstance(one.launch, Verdict):
+                record = self.session.record_of(one.campaign)
+                self.session.recover(one.campaign, record).adopt_unexplained(name, [one.launch])
+            reached.append((one.campaign, people))
+        self._conclude(reached, "sent")
 
-    def adopt_all(self, cases: Sequence[Case]) -> None:
-        """Record that all listed launches were sent by their campaigns."""
-        for case in map(self.word.keep_meant, cases):
-            for group in case.groups:
-                self._adopt_group(case, group)
-            taken: set[str] = set()
-            for verdict in case.verdicts:
-                candidates = [
-                    one for one in list_candidates(verdict) if one.stat.project_launch_guid not in taken
-                ]
-                if len(candidates) == 1:
-                    taken.add(candidates[0].stat.project_launch_guid)
-                    self._adopt(case, verdict, candidates[0])
+    def _release(self, chosen: Sequence[OpenLaunch]) -> None:
+        """Record that launches were not sent, or not by their campaigns."""
+        for one in chosen:
+            if isinstance(one.launch, Verdict) and one.launch.match is not None:
+                guid = one.launch.match.stat.project_launch_guid
+                raise RunnerError(
+                    f"{one.key} was sent: the service lists the same text to the same people as {guid}",
+                    hint=f"record it with: runner resolve --launch {one.key} --adopt {guid}",
+                )
+        for one in chosen:
+            campaign_id, _ = self.session.record_of(one.campaign).require_entered()
+            with self.session.ledger.writing() as connection:
+                if isinstance(one.launch, Verdict):
+                    release_launch(connection, one.launch.launch.id, utc_now(), _SAID)
+                else:
+                    dismiss_launches(connection, campaign_id, [one.key])
+        self._conclude([(one.campaign, one.people) for one in chosen], "did not send")
 
-    def release_all(self, cases: Sequence[Case]) -> None:
-        """Record that no listed launch was sent by its campaign."""
-        for case in map(self.word.keep_meant, cases):
-            for group in case.groups:
-                self._dismiss_group(case, group)
-            for verdict in case.verdicts:
-                if verdict.match is None:
-                    self._release(case, verdict)
-
-    def list_left(self, cases: Sequence[Case]) -> list[Case]:
-        """Return the cases that are still open."""
-        left = []
-        for case in cases:
-            self._read_groups(case)
-            unsettled = self.session.list_unsettled_keys(case.campaign)
-            case.verdicts = [verdict for verdict in case.verdicts if verdict.launch.key in unsettled]
-            left += [case] if case.is_open else []
-        return left
-
-    def _adopt(self, case: Case, verdict: Verdict, candidate: Candidate) -> None:
-        launch, guid = verdict.launch, candidate.stat.project_launch_guid
-        at = write_moment(candidate.stat.project_launch_start, utc_now())
-        reached = candidate.recipients | launch.recipients
-        with self.session.ledger.writing() as connection:
-            adopt_in_part(connection, case.campaign.name, launch, guid, at, reached)
-        self._say(case, f"{launch.key} ({count_words(len(reached), 'recipient')}) was sent")
-
-    def _release(self, case: Case, verdict: Verdict) -> None:
-        launch = verdict.launch
-        if verdict.match is not None:
-            guid = verdict.match.stat.project_launch_guid
-            raise RunnerError(
-                f"{launch.key} was sent: the service lists the same text to the same recipients as {guid}",
-                hint=f"record it with: runner resolve --launch {launch.key} --adopt {guid}",
-            )
-        with self.session.ledger.writing() as connection:
-            release_launch(connection, launch.id, utc_now(), _SAID)
-        self._say(case, f"{launch.key} ({count_words(len(launch.recipients), 'recipient')}) was not sent")
-
-    def _adopt_group(self, case: Case, group: UnexplainedGroup) -> None:
-        message = _choose_message(group, self.word.message)
-        record = self.session.record_of(case.campaign)
-        self.session.recover(case.campaign, record).adopt_unexplained(message, group.launches)
-        self._say(
-            case, f"{describe_group(group)} were the message {message!r}", is_one=len(group.launches) == 1
-        )
-
-    def _dismiss_group(self, case: Case, group: UnexplainedGroup) -> None:
-        campaign_id, _ = self.session.record_of(case.campaign).require_entered()
-        with self.session.ledger.writing() as connection:
-            dismiss_launches(connection, campaign_id, [one.project_launch_guid for one in group.launches])
-        words = f"{describe_group(group)} were not sent by this campaign"
-        self._say(case, words, is_one=len(group.launches) == 1)
-
-    def _say(self, case: Case, words: str, *, is_one: bool = False) -> None:
-        self.session.rewrite_lockfile(case.campaign)
-        if not self.session.scope.quiet:
-            note(f"Recorded: {words.replace(' were ', ' was ') if is_one else words}.")
+    def _conclude(self, decided: Iterable[tuple[Campaign, set[str]]], verb: str) -> None:
+        """Write the campaigns' lockfiles, and say what was recorded."""
+        for name, group in groupby(decided, key=lambda one: one[0].name):
+            found = list(group)
+            self.session.rewrite_lockfile(found[0][0])
+            if not self.session.scope.quiet:
+                note(f"Recorded: {name} {verb} {_count([people for _, people in found])}.")
 
 
-def _find_unexplained(cases: Iterable[Case], guid: str) -> tuple[Case, UnexplainedGroup] | None:
-    """Return an unexplained launch as a group of its own; None if the guid is not one's."""
-    wanted = normalize_guid(guid)
-    found = (
-        (case, replace(group, launches=(launch,)))
-        for case in cases
-        for group in case.groups
-        for launch in group.launches
-        if normalize_guid(launch.project_launch_guid) == wanted
-    )
-    return next(found, None)
+def _count(people: Sequence[set[str]]) -> str:
+    """Return a phrase with the numbers of texts and people."""
+    return f"{count_words(len(people), 'text')} ({_count_people(people)})"
 
 
-_Found = TypeVar("_Found", bound=tuple[Any, ...])
+def _count_people(people: Sequence[set[str]]) -> str:
+    return count_words(len(set[str]().union(*people)), "person", "people")
 
 
-def _choose(found: Sequence[_Found], otherwise: str) -> _Found:
+def _choose(found: Sequence[OpenLaunch], otherwise: str) -> OpenLaunch:
     """Return the only match.
 
     Raises:
@@ -404,34 +362,49 @@ def _choose(found: Sequence[_Found], otherwise: str) -> _Found:
     if len(found) == 1:
         return found[0]
     if found:
-        keys = ", ".join(verdict.launch.key for _, verdict, *_ in found)
-        raise UsageError(
-            "there are several launches of unknown outcome", hint=f"name one with --launch: {keys}"
-        )
-    raise RunnerError(f"{otherwise} the launches of unknown outcome", hint="`runner resolve` lists them")
+        keys = ", ".join(one.key for one in found)
+        raise UsageError("there are several texts of unknown outcome", hint=f"name one with --launch: {keys}")
+    raise RunnerError(f"{otherwise} the texts of unknown outcome", hint="`runner resolve` lists them")
 
 
-def _describe_all(cases: Sequence[Case], word: Word) -> str:
-    """Return a sentence on what a decision on all launches would record."""
-    meant = [word.keep_meant(case) for case in cases]
-    groups = [group for case in meant for group in case.groups]
-    verdicts = [verdict for case in meant for verdict in case.verdicts]
-    launches = sum(len(group.launches) for group in groups) + len(verdicts)
-    people = sum(len(group.people) for group in groups) + sum(len(one.launch.recipients) for one in verdicts)
-    if not launches:
+def _is_certain(one: OpenLaunch) -> bool:
+    return isinstance(one.launch, Verdict) and one.launch.match is not None
+
+
+def _pair_certain(meant: Iterable[OpenLaunch]) -> list[tuple[OpenLaunch, Candidate | None]]:
+    """Return launches with what they are adopted as, without those that may be several of the service's."""
+    found: list[tuple[OpenLaunch, Candidate | None]] = []
+    taken: set[str] = set()
+    for one in meant:
+        candidates = [each for each in one.candidates if each.guid not in taken]
+        taken |= {each.guid for each in candidates if len(candidates) == 1}
+        if len(candidates) == 1 or not isinstance(one.launch, Verdict):
+            found.append((one, candidates[0] if candidates else None))
+    return found
+
+
+def _describe_all(meant: Sequence[OpenLaunch]) -> str:
+    """Return a phrase on what a decision on all launches would record."""
+    if not meant:
         raise RunnerError("there is nothing to resolve", hint="`runner resolve` lists what there is")
-    return f"{count_words(launches, 'launch', 'launches')} that reached {count_words(people, 'recipient')}"
+    people = [one.people for one in meant]
+    return f"{count_words(len(meant), 'text')} that reached {_count_people(people)}"
 
 
-def list_candidates(verdict: Verdict) -> tuple[Candidate, ...]:
-    """Return the service's launches that match one of unknown outcome."""
+def _list_candidates(verdict: Verdict) -> tuple[Candidate, ...]:
     return (verdict.match, *verdict.doubtful) if verdict.match else verdict.doubtful
 
 
-def describe_group(group: UnexplainedGroup) -> str:
-    """Return a phrase with a group's numbers of launches and people."""
-    launches = count_words(len(group.launches), "launch", "launches")
-    return f"{launches} under the tag {group.tag!r} ({count_words(len(group.people), 'recipient')})"
+def _make_document(left: Iterable[OpenLaunch], failures: tuple[FailedCampaign, ...]) -> UnresolvedDocument:
+    unknown: list[UnknownLaunch] = []
+    groups: dict[tuple[str, str, tuple[str, ...]], list[UnexplainedLaunch]] = {}
+    for one in left:
+        if isinstance(one.launch, Verdict):
+            unknown.append(_list_launch(one.campaign, one.launch))
+        else:
+            groups.setdefault((one.campaign.name, one.launch.tag, one.messages), []).append(one.launch)
+    listed = (_list_group(*key, launches) for key, launches in groups.items())
+    return UnresolvedDocument(tuple(unknown), tuple(listed), failures)
 
 
 def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
@@ -445,7 +418,7 @@ def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
             recipients_in_common=len(one.recipients & launch.recipients),
             same_definition=is_same_text(launch, one),
         )
-        for one in list_candidates(verdict)
+        for one in _list_candidates(verdict)
     )
     return build(
         UnknownLaunch,
@@ -457,44 +430,14 @@ def _list_launch(campaign: Campaign, verdict: Verdict) -> UnknownLaunch:
     )
 
 
-def _list_group(campaign: Campaign, group: UnexplainedGroup) -> ListedGroup:
-    launches = tuple(
+def _list_group(
+    campaign: str, tag: str, messages: tuple[str, ...], launches: Sequence[UnexplainedLaunch]
+) -> ListedGroup:
+    listed = tuple(
         ListedLaunch(
             one.project_launch_guid, one.started_at, len(one.people), bool(one.definition.get("questions"))
         )
-        for one in group.launches
+        for one in launches
     )
-    return ListedGroup(campaign.name, group.tag, group.messages, len(group.people), launches)
-
-
-def _group_unexplained(
-    ledger: Ledger, campaign_id: int, message_ids: Mapping[str, str]
-) -> list[UnexplainedGroup]:
-    """Return a campaign's unexplained launches, by tag and messages.
-
-    `message_ids` maps former ids of messages to present ones.
-    """
-    with ledger.reading() as connection:
-        found = list_unexplained(connection, campaign_id, message_ids)
-    groups: dict[tuple[str, tuple[str, ...]], list[UnexplainedLaunch]] = {}
-    # A launch whose people another one holds gets its turn when that one is settled.
-    for launch in (one for one in found if one.held):
-        groups.setdefault((launch.tag, tuple(sorted(launch.held))), []).append(launch)
-    return [UnexplainedGroup(tag, messages, tuple(some)) for (tag, messages), some in sorted(groups.items())]
-
-
-def _choose_message(group: UnexplainedGroup, message: str | None) -> str:
-    """Return the message to record a group's launches as; the user may leave out `message` if there is one.
-
-    Raises:
-        UsageError: there are several, and the user names none of them.
-    """
-    if message in group.messages:
-        return message
-    if message is None and len(group.messages) == 1:
-        return group.messages[0]
-    known = ", ".join(group.messages)
-    raise UsageError(
-        f"the launches under the tag {group.tag!r} may have been several messages: {known}",
-        hint="say which one with --message",
-    )
+    people = {person for one in launches for person in one.people}
+    return ListedGroup(campaign, tag, messages, len(people), listed)

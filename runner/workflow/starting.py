@@ -13,7 +13,7 @@ from runner.git.command import Git, GitError, find_work_tree
 from runner.github.workflows import make_slug, name_workflow, place_workflow
 from runner.service.target import LIVE, require_safe_url
 from runner.source.storage import shipped_folder
-from runner.workflow.requirement import NAME, PACKAGE, Pin, UnknownOriginError, find_pin, parse_requirement
+from runner.workflow.requirement import NAME, PACKAGE, UnknownOriginError, find_pin, parse_requirement
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,13 +29,6 @@ TARGETS = "campaigns/targets.yaml"
 _REQUIREMENTS, _LOCK, _OWNERS = ".github/requirements.txt", ".github/requirements.lock", ".github/CODEOWNERS"
 _OWNER = re.compile(r"@[\w.-]+(?:/[\w.-]+)?|[^\s@#\\]+@[^\s@#\\]+")
 _ASK_FOR_REQUIREMENT = f"runner init --requirement '{NAME} @ git+https://HOST/PATH@COMMIT'"
-_NO_REQUIREMENT = f"""\
-# The runner that CI installs, named so that nobody else can supply it: put it in the place of the last line,
-# by a commit or by a file with its hash, or have it written: {_ASK_FOR_REQUIREMENT}
-Fill in {_REQUIREMENTS}: it does not name the runner yet
-"""
-
-
 _REQUIREMENT_WORDS = "# The runner that CI installs, named so that nobody else can supply it.\n"
 _OWNER_WORDS = "# Who has to agree to what CI runs, and to where texts go.\n"
 
@@ -71,7 +64,7 @@ class Started:
     """The changes of a start.
 
     Attributes:
-        written: the new files and replaced drafts, from the repository's top.
+        written: the new files, from the repository's top.
         has_repository: whether the folder is in a git repository now.
         is_new_repository: whether that repository is new.
         branch: the branch of its work tree; None if it is on none.
@@ -121,11 +114,7 @@ def _start_repository(place: StarterPlace, files: _Files) -> Started:
         RunnerError: other files are in the way, all of which are named; nothing was written.
     """
     top, contents = place.top, dict(sorted(files.contents.items()))
-    found = [
-        name
-        for name, content in contents.items()
-        if not _is_free(top, name, {content, files.drafts.get(name)})
-    ]
+    found = [name for name, content in contents.items() if not _is_free(top, name, content)]
     if found:
         listed = "".join(f"\n    {name}" for name in found)
         raise RunnerError(
@@ -152,10 +141,10 @@ def _read_present(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() else None
 
 
-def _is_free(top: Path, name: str, allowed: set[bytes | None]) -> bool:
+def _is_free(top: Path, name: str, content: bytes) -> bool:
     file = top / name
     if file.is_symlink() or file.exists():
-        return file.is_file() and file.read_bytes() in allowed
+        return file.is_file() and file.read_bytes() == content
     parents = [parent for parent in file.parents if parent.is_relative_to(top)]
     return all(parent.is_dir() or not (parent.exists() or parent.is_symlink()) for parent in parents)
 
@@ -176,12 +165,10 @@ class _Files:
 
     Attributes:
         contents: of the files.
-        drafts: contents that may be replaced.
         missing: values that a person must add, as phrases about the next steps.
     """
 
     contents: dict[str, bytes] = field(default_factory=dict)
-    drafts: dict[str, bytes] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
@@ -246,26 +233,18 @@ def _iterate_files(place: StarterPlace, base_url: str | None) -> Iterator[tuple[
 
 def _add_requirement(files: _Files, place: StarterPlace, requirement: str | None) -> None:
     """Add the requirement for CI; keep an existing one unless another is requested."""
-    draft = _NO_REQUIREMENT.encode()
-    file = place.top / _REQUIREMENTS
-    if requirement is None and file.is_file() and file.read_bytes() != draft:
+    if requirement is None and (place.top / _REQUIREMENTS).is_file():
         return
     try:
         pin = find_pin() if requirement is None else parse_requirement(requirement)
     except UnknownOriginError as error:
-        files.contents[_REQUIREMENTS] = draft
         files.missing.append(
             f"say which runner CI installs: `{_ASK_FOR_REQUIREMENT}`, from your own repository, or "
             f"`'{NAME} @ https://HOST/FILE.whl --hash=sha256:DIGEST'`, from your own index; until then its "
             f"jobs fail ({error})"
         )
         return
-    files.contents |= {_REQUIREMENTS: _write_requirement(pin), **pin.files}
-    files.drafts[_REQUIREMENTS] = draft
-
-
-def _write_requirement(pin: Pin) -> bytes:
-    return f"{_REQUIREMENT_WORDS}{pin.line}\n".encode()
+    files.contents |= {_REQUIREMENTS: f"{_REQUIREMENT_WORDS}{pin.line}\n".encode(), **pin.files}
 
 
 def _add_owners(files: _Files, place: StarterPlace, owners: Sequence[str]) -> None:

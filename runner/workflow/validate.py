@@ -8,25 +8,21 @@ from functools import partial
 from glob import escape
 from typing import TYPE_CHECKING
 
-from runner.atomic_write import write_private
-from runner.audience.audience import AudienceTally, iterate_audience, list_invalid
-from runner.audience.table import normalize_name, write_row
+from runner.audience.audience import AudienceTally, iterate_audience
+from runner.audience.table import normalize_name
 from runner.campaign.checks import find_late_follow_ups
-from runner.campaign.variants import find_small_arms
 from runner.document import UNSET, Count, Described, Document, Part, Positive, UnsetType, build
-from runner.errors import RunnerError
 from runner.plan.plan_counts import find_long_texts
 from runner.service.target import TargetsProblemError, read_targets
 from runner.source.diagnostic import Diagnostic, Problems, Severity
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
-from runner.wording import count_words
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_targets_file, load_campaigns, show_path
 from runner.workflow.failures import find_audience_problems
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from runner.campaign.model import Campaign
@@ -155,7 +151,6 @@ def validate_campaigns(scope: Scope) -> Validation:
         if not any(file.parent.glob(f"{escape(file.stem)}.*.lock.json")):
             problems.extend(find_late_follow_ups(plan.campaign, datetime.now(UTC)))
         problems.extend(find_long_texts(plan))
-        problems.extend(_find_small_arms(plan))
         if any(message.duplicates for message in plan.messages):
             problems.extend(_find_shared_phones(plan.campaign))
     return Validation(problems, loaded.files)
@@ -200,45 +195,9 @@ def _find_shared_phones(campaign: Campaign) -> Iterator[Diagnostic]:
             yield Diagnostic("warning", "phone-shared", words, recipient.file, recipient.line, 1, hint)
 
 
-def _find_small_arms(plan: CampaignPlan) -> Iterator[Diagnostic]:
-    variants = plan.campaign.variants
-    for message in plan.messages:
-        if variants is not None and message.id == variants.of:
-            yield from find_small_arms(variants, message.pending_by_arm)
-
-
 def _check_targets(scope: Scope, problems: Problems) -> None:
     for file in dict.fromkeys(find_targets_file([path]) for path in scope.paths or [DEFAULT_FOLDER]):
         try:
             read_targets(file, scope.environ)
         except TargetsProblemError as error:
             problems.extend(error.diagnostics)
-
-
-def write_rejected(file: Path, scope: Scope) -> None:
-    """Write the unreadable rows of all campaigns to a file, for its owner alone.
-
-    Raises:
-        RunnerError: the file cannot be written.
-    """
-    campaigns = load_campaigns(scope.paths, scope.allowed, Problems()).campaigns
-    rows = 0
-
-    def count() -> Iterator[str]:
-        nonlocal rows
-        for rows, line in enumerate(_iterate_lines(campaigns)):  # noqa: B007  the last number is the count
-            yield line
-
-    try:
-        write_private(file, count())
-    except OSError as error:
-        raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
-    if not scope.quiet:
-        note(f"{count_words(rows, 'row')} listed in {file}")
-
-
-def _iterate_lines(campaigns: Sequence[Campaign]) -> Iterator[str]:
-    yield write_row("file", "line", "problem")
-    for campaign in campaigns:
-        for problem in list_invalid(campaign):
-            yield write_row(show_path(problem.file), problem.line, problem.message)

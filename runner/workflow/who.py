@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from runner.document import Document, Moment, Part, build
 from runner.errors import UsageError
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
-from runner.ledger.people.person import read_answers, read_opt_outs, read_texts
+from runner.ledger.people.history import read_answers, read_opt_outs, read_texts
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
@@ -21,9 +22,8 @@ from runner.workflow.plans.names import plan_on_record
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from runner.ledger.people.person import RecordedAnswer, RecordedText
     from runner.plan.decisions import Decision
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
@@ -170,17 +170,7 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
             opt_outs = read_opt_outs(connection, target, fingerprints)
             texts = read_texts(connection, target, fingerprints)
             answers = read_answers(connection, target, fingerprints)
-    found = [_describe_planned(item) for item in planned]
-    known = {one.name for one in found}
-    recorded = dict.fromkeys([*(one.campaign for one in texts), *(one.campaign for one in answers)])
-    found += [PersonCampaign(name, None, None, (), (), ()) for name in recorded if name not in known]
-    campaigns = [
-        one.replace(
-            received=tuple(_describe_text(text) for text in texts if text.campaign == one.name),
-            answers=tuple(_describe_answer(each) for each in answers if each.campaign == one.name),
-        )
-        for one in found
-    ]
+    campaigns = _join([_describe_planned(item) for item in planned], texts, answers)
     return PersonDocument(
         phone=mask_phone(phone),
         target=target,
@@ -189,6 +179,19 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
         opt_outs=tuple(OptOutEvidence(*one) for one in opt_outs),
         campaigns=tuple(one for one in campaigns if one.received or one.answers or one.is_recipient),
     )
+
+
+def _join(
+    planned: Sequence[PersonCampaign], texts: Sequence[Any], answers: Sequence[Any]
+) -> Iterator[PersonCampaign]:
+    """Yield campaigns with what is on record of the person, those that are not planned last."""
+    known = {one.name: one for one in planned}
+    names = dict.fromkeys([*known, *(one.campaign for one in texts), *(one.campaign for one in answers)])
+    for name in names:
+        yield known.get(name, PersonCampaign(name, None, None, (), (), ())).replace(
+            received=tuple(_describe_text(text) for text in texts if text.campaign == name),
+            answers=tuple(_describe_answer(each) for each in answers if each.campaign == name),
+        )
 
 
 def _list_regions(scope: Scope) -> list[str]:
@@ -229,17 +232,10 @@ def _read_phone(written: str, regions: Sequence[str]) -> str:
 
 def _describe_planned(item: PlanResult) -> PersonCampaign:
     decisions = item.planner.watched
+    missing = [one for one in decisions.items() if one[1].disposition != "already_sent"]
+    next_texts = tuple(_describe_decision(*one) for one in missing)
     return PersonCampaign(
-        item.campaign.name,
-        show_path(item.campaign.file),
-        bool(decisions),
-        (),
-        (),
-        tuple(
-            _describe_decision(message, decision)
-            for message, decision in decisions.items()
-            if decision.disposition != "already_sent"
-        ),
+        item.campaign.name, show_path(item.campaign.file), bool(decisions), (), (), next_texts
     )
 
 
@@ -250,19 +246,12 @@ def _describe_decision(message: str, decision: Decision) -> NextText:
     )
 
 
-def _describe_text(text: RecordedText) -> ReceivedText:
-    return ReceivedText(
-        text.message,
-        text.arm,
-        text.is_certain,
-        text.at,
-        text.project_launch_guid,
-        None if text.definition is None else tuple(_list_texts(text.definition)),
-        text.session,
-    )
+def _describe_text(text: Any) -> ReceivedText:
+    texts = None if text.definition is None else tuple(_list_texts(json.loads(text.definition)))
+    return build(ReceivedText, text, texts=texts)
 
 
-def _describe_answer(answer: RecordedAnswer) -> GivenAnswer:
+def _describe_answer(answer: Any) -> GivenAnswer:
     moment = parse_moment(answer.created)
     return build(GivenAnswer, answer, created=format_moment(moment) if moment else answer.created)
 

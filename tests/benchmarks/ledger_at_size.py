@@ -16,9 +16,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from runner.ledger import bulk
 from runner.ledger.database import Ledger
-from runner.ledger.maintenance.ledger_copy import copy_ledger
+from runner.ledger.maintenance import copy_ledger
 from runner.ledger.model import Intent, LaunchRecord, Outcome, StoredResult
 from runner.ledger.record.campaign_record import summarize_deliveries
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
@@ -111,23 +110,9 @@ def reconcile(ledger: Ledger, name: str, total: int, launch_id: int) -> None:
         store_results(connection, rows)
 
 
-@contextmanager
-def without_copy() -> Iterator[None]:
-    """Have rows go in one by one while the block lasts, as before there was COPY."""
-    usual, bulk.COPIED_FROM = bulk.COPIED_FROM, sys.maxsize
-    try:
-        yield
-    finally:
-        bulk.COPIED_FROM = usual
-
-
 def weigh(server: PostgresServer, database: str, table: Table) -> int:
-    """Return the bytes of a table with all its parts and indexes."""
+    """Return the bytes of a table with all its indexes."""
     with server.connect(database) as connection:
-        query = "SELECT sum(pg_total_relation_size(relid))::bigint FROM pg_partition_tree(%s)"
-        row = connection.execute(query, [table.name]).fetchone()
-        if row is not None and row[0]:
-            return int(row[0])
         row = connection.execute("SELECT pg_total_relation_size(%s::regclass)", [table.name]).fetchone()
         return int(row[0]) if row else 0
 
@@ -160,12 +145,9 @@ def measure(server: PostgresServer, total: int) -> None:
 
 
 def load(ledger: Ledger, total: int) -> None:
-    """Compare COPY with rows that go in one by one."""
-    absorb(ledger, "copied", total)
-    reconcile(ledger, "copied", total, 1)
-    with without_copy():
-        absorb(ledger, "one by one", total)
-        reconcile(ledger, "one by one", total, 1)
+    """Fill the ledger from a lockfile and with results."""
+    absorb(ledger, "absorbed", total)
+    reconcile(ledger, "reconciled", total, 1)
 
 
 def move(server: PostgresServer, ledger: Ledger) -> None:

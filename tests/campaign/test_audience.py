@@ -196,6 +196,6 @@ def test_what_may_be_a_phone_is_masked(with_zones: Campaign, tmp_path: Path) -> 
     problems = Problems()
     list(iterate_audience(with_zones, frozenset(), problems, AudienceTally()))
     assert [d.message for d in problems] == [
-        "the date of consent '+14•••••••06' is not an ISO 8601 date",
+        "the date of consent '+14•••••••06' is no ISO 8601 date since the first SMS, 1992-12-03",
         "the time zone '+14•••••••06' is refused: there is no such time zone",
     ]

@@ -28,12 +28,7 @@ WHAT_A_WORD_PROCESSOR_LEAVES_HAS_A_PLAIN_NEIGHBO: list[tuple[str, str]] = [
     ("ç", "c"),
     ("ł", "l"),
     ("œ", "oe"),
-    ("½", "1/2"),
-    ("²", "^2"),
-    ("⁻", "^-"),
-    ("ⁿ", "^n"),
     ("ª", "a"),
-    ("①", "(1)"),
     ("™", "(TM)"),
     ("№", "No."),
     ("ﬁ", "fi"),
@@ -62,17 +57,11 @@ def test_letters_of_other_scripts_have_none() -> None:
 
 def test_what_would_say_something_else_has_none() -> None:
     """A sign that is struck through, or a figure that would run into others, is not replaced by half of it."""
-    for character in "≯≮≰₂‰∦\u0338\u20e0\u0941\u2064˗¨":
+    for character in "≯≮≰₂½²ⁿ①‰∦\u0338\u20e0\u0941\u2064˗¨":
         assert find_substitute(character) is None
 
 
 A_PLAIN_TEXT_SAYS_THE_SAME: list[tuple[str, str]] = [
-    ("1½ hours", "1 1/2 hours"),
-    ("½ hour", "1/2 hour"),
-    ("½5", "1/2 5"),
-    ("10² km", "10^2 km"),
-    ("10²³ or 10⁻³", "10^23 or 10^-3"),
-    ("1ˢᵗ", "1st"),
     ("a ≯ b", "a ≯ b"),
     ("a > \u0338b", "a > \u0338b"),
     ("👍", "👍"),
@@ -94,7 +83,7 @@ def test_a_plain_text_says_the_same() -> None:
         (["Yes 👍", "No 👎"], ["Yes ", "No "]),
         (["👍", "👎"], ["👍", "👎"]),
         (["👍 good", "👎 good"], ["👍 good", "👎 good"]),
-        (["¼…", "½"], ["1/4...", "1/2"]),
+        (["¼…", "½"], ["¼…", "½"]),
         (["👍", "Fine…"], ["👍", "Fine..."]),
         ([], []),
     ],
@@ -138,10 +127,6 @@ THE_ADVICE: list[tuple[tuple[str, int, int, int], str]] = [
     (
         ("😀", 1, 2, 1),
         "😀 (GRINNING FACE) makes 1 recipient's text UCS-2: 2 segments instead of 1 with every such character replaced; say it in words, or leave it out",
-    ),
-    (
-        ("½", 1, 2, 1),
-        "½ (VULGAR FRACTION ONE HALF) makes 1 recipient's text UCS-2: 2 segments instead of 1 with every such character replaced; write 1/2 instead, behind a blank if a digit comes before",
     ),
     (
         ("\u00a0", 2, 4, 2),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 NAMES = ("alpha", "beat", "gamma")
 BEAT = Path("campaigns/beat.yaml")
-SENT = "{}: 2 recipients texted in 1 launch.\n"
+SENT = "{}: 2 people texted.\n"
 GOOD = SENT.format("alpha") + SENT.format("gamma")
 LIMIT_HINT = "  check the audience; raise the limit if it is right\n"
 LOCKED = (
@@ -187,7 +187,7 @@ def test_a_saved_plan_is_refused_whole(three: Path, run: Run) -> None:
     assert done.stderr.endswith(
         "Left out: campaigns/beat.yaml: 2 errors\n"
         "Error: the plan plan.json is out of date: campaigns/beat.yaml: 2 errors\n"
-        "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+        "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
     )
     assert not (three / "campaigns/alpha.sandbox.lock.json").exists()
 
@@ -207,7 +207,7 @@ def test_a_campaign_that_another_run_holds_is_left_to_it(
     rest = run("apply", "--auto-approve", cwd=three)
     assert (rest.returncode, rest.stdout) == (
         0,
-        "alpha: nothing sent.\nbeat: 1 recipient texted in 1 launch.\ngamma: nothing sent.\n",
+        "alpha: nothing sent.\nbeat: 1 person texted.\ngamma: nothing sent.\n",
     )
     assert sorted(count_texts(three).values()) == [1] * 6
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Run = Callable[..., CompletedProcess[str]]
     Serve = Callable[..., Any]
 
-OUT_OF_DATE = "Error: the plan plan.json is out of date: pulse: {cause}\n  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+OUT_OF_DATE = "Error: the plan plan.json is out of date: pulse: {cause}\n  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 
 
 def count_sent(run: Run, folder: Path, **options: Any) -> int:
@@ -53,7 +53,7 @@ def test_a_saved_plan_is_sent_without_asking(folder: Path, run: Run) -> None:
         f"Plan digest: {json.loads(text)['plan_digest']}\n"
     )
     applied = run("apply", "--plan", "plan.json", cwd=folder)
-    assert (applied.returncode, applied.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n")
+    assert (applied.returncode, applied.stdout) == (0, "pulse: 2 people texted.\n")
 
 
 def test_a_saved_plan_is_refused_after_it_was_sent(folder: Path, run: Run) -> None:
@@ -63,16 +63,6 @@ def test_a_saved_plan_is_refused_after_it_was_sent(folder: Path, run: Run) -> No
     again = run("apply", "--plan", "plan.json", cwd=folder)
     assert again.returncode == 1
     assert again.stderr == OUT_OF_DATE.format(cause="something has been sent, or recorded, in the meantime")
-
-
-def test_a_saved_plan_is_refused_when_the_campaign_has_changed(folder: Path, run: Run) -> None:
-    """A plan of another text is not sent."""
-    run("plan", "--out", "plan.json", cwd=folder)
-    edit(folder / "campaigns/pulse.yaml", "a word", "two words")
-    refused = run("apply", "--plan", "plan.json", cwd=folder)
-    assert refused.returncode == 1
-    assert refused.stderr == OUT_OF_DATE.format(cause="the campaign file has changed")
-    assert count_sent(run, folder) == 0
 
 
 def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run: Run) -> None:
@@ -94,14 +84,14 @@ def test_a_saved_plan_is_refused_when_the_audience_has_changed(folder: Path, run
             "no json",
             (
                 "Error: the plan plan.json is damaged or cut off: it is not JSON\n"
-                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+                "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
             ),
         ),
         (
             '{"format_version": "1.0"}',
             (
                 "Error: the plan plan.json is not one that `runner plan --out` has saved\n"
-                "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+                "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
             ),
         ),
     ],
@@ -129,7 +119,7 @@ def test_limit_sends_to_some_now_and_to_the_rest_later(folder: Path, run: Run) -
     assert (message["to_send"], message["over_limit"]) == (3, 1)
     assert run("apply", "--limit", "3", "--auto-approve", cwd=folder).returncode == 0
     assert count_sent(run, folder) == 3
-    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: 1 recipient texted in 1 launch.\n"
+    assert run("apply", "--auto-approve", cwd=folder).stdout == "pulse: 1 person texted.\n"
     assert count_sent(run, folder) == 4
 
 
@@ -219,19 +209,3 @@ def test_a_trial_only_reads(folder: Path, run: Run, serve: Serve) -> None:
         with closing(sqlite3.connect(ledger)) as connection:
             assert connection.execute("SELECT state FROM launches").fetchall() == [("unknown",)]
         assert not lockfile.exists()
-
-
-def test_a_trial_leaves_nothing_behind(folder: Path, run: Run, serve: Serve) -> None:
-    """A trial of a campaign that was never sent makes no ledger."""
-    with serve(folder, "--db", "service.sqlite") as environment:
-        tried = run("apply", "--test-to", "+14155550142", "--auto-approve", cwd=folder, env=environment)
-    assert tried.returncode == 0
-    assert not list(folder.glob(".runner/ledger*"))
-
-
-def test_a_trial_needs_a_phone(folder: Path, run: Run) -> None:
-    """What is no phone is refused before anything is sent."""
-    refused = run("apply", "--test-to", "12", "--auto-approve", cwd=folder)
-    assert refused.returncode == 64
-    words = "Error: the phone '12' is refused: it does not start with + and a country code\n"
-    assert refused.stderr.startswith(words)

@@ -81,7 +81,7 @@ def test_what_nobody_approved_waits_and_the_approval_is_recorded_before_it_is_se
     assert other.returncode == 1
     sent = run("ci", "send", "--out", "ci", "--by", "ada", cwd=clone, env=KEYED)
     assert sent.returncode == 0, sent.stderr
-    recorded, texted = (sent.stdout.index(words) for words in ("Record the approval", "recipient texted in"))
+    recorded, texted = (sent.stdout.index(words) for words in ("Record the approval", "person texted"))
     assert recorded < texted
     assert "approved_by" in git(clone, "show", "origin/main:campaigns/sandbox.approvals.json")
 
@@ -97,7 +97,7 @@ def test_one_campaign_fails_and_the_job_goes_on_to_its_end(run: Run, clone: Path
     assert done.returncode == 5
     sent = run("ci", "send", "--out", "ci", "--by", "ada", cwd=clone, env=KEYED)
     assert sent.returncode == 0, sent.stderr
-    assert "tea: 1 recipient texted in 1 launch." in sent.stdout
+    assert "tea: 1 person texted." in sent.stdout
     assert (clone / "ci/reports/tea.html").is_file()
     done = run("ci", "plan", "--out", "ci", cwd=clone, env=KEYED)
     assert (done.returncode, "Left out: campaigns/coffee.yaml" in done.stderr) == (3, True)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.postgres import PostgresServer
+
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
 ADDRESS_HINT = (
@@ -34,11 +36,14 @@ def refuse_sqlite(folder: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["--cluster", "local:1"], []])
 @pytest.mark.parametrize("module", ["multiprocessing/__init__.py", "json.py"])
-def test_no_process_imports_from_the_working_folder(folder: Path, module: str, arguments: list[str]) -> None:
+def test_no_process_imports_from_the_working_folder(
+    folder: Path, postgres: PostgresServer, module: str, arguments: list[str]
+) -> None:
     """Modules of a checkout run neither in `python -m runner` nor in the processes that it starts."""
     (folder / module).parent.mkdir(exist_ok=True)
     (folder / module).write_text("open('ran', 'w').close()\n", encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
+    environment["RUNNER_LEDGER"] = postgres.url(postgres.create_database())
     done = subprocess.run(
         [sys.executable, "-m", "runner", "plan", *arguments],
         cwd=folder,

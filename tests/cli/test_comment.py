@@ -76,7 +76,7 @@ def test_an_invalid_campaign_replaces_the_plan(run: Run, folder: Path, github: G
         "Goes to the embedded sandbox, which texts nobody.\n\n"
         "**1 error · 0 warnings**: nothing is planned.\n"
         "\n| severity | where | what | what to do |\n|---|---|---|---|\n"
-        "| error | campaigns/pulse.yaml:1:10 | \\`version\\` is 2; this program reads 1 alone"
+        "| error | campaigns/pulse.yaml:1:10 | \\`version\\` must be 1, not 2"
         " | write \\`version: 1\\` |\n"
     )
     replace_in(folder / "campaigns/pulse.yaml", "version: 2", "version: 1")
@@ -141,15 +141,8 @@ def test_outside_of_a_job_the_comment_is_printed(run: Run, folder: Path) -> None
     assert done.stderr == "Warning: No comment: this is no job of GitHub\n"
 
 
-def test_duplicates_and_overtaken_jobs_are_said(run: Run, folder: Path, github: GitHub) -> None:
-    """What became of other comments, or of this one, is told."""
-    github.add_comment(f"{MARKER}\na")
-    github.add_comment(f"{MARKER}\nb")
-    done = run("ci", "comment", cwd=folder, env=github.job(folder))
-    assert done.stderr.startswith(
-        "Warning: 1 more of this comment were there, as after two jobs at once, and were deleted\n"
-        "Comment edited: http"
-    )
+def test_an_overtaken_job_is_said(run: Run, folder: Path, github: GitHub) -> None:
+    """A job of an earlier commit writes nothing."""
     github.head = "e" * 40
     done = run("ci", "comment", cwd=folder, env=github.job(folder))
     assert done.stderr == (

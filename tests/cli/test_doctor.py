@@ -89,8 +89,6 @@ def test_a_service_is_asked(run: Run, folder: Path) -> None:
     assert checks["target"] == ("ok", f"live, {service.url}; credentials are set")
     assert re.fullmatch(r"answers in \d+ ms, and takes the credentials", checks["service"][1])
     assert checks["state key"] == ("ok", "set")
-    said = "RUNNER_BASE_URL, RUNNER_USERNAME, RUNNER_API_KEY, RUNNER_STATE_KEY"
-    assert checks["settings"] == ("ok", f"from the environment: {said}")
     assert service.api_key not in done.stdout + done.stderr
     assert STATE_KEY not in done.stdout + done.stderr
 
@@ -106,7 +104,6 @@ def test_what_does_not_work_is_an_error_with_a_way_on(run: Run, folder: Path) ->
     assert "`runner validate` lists them" in done.stdout
     assert checks["service"][0] == "error"
     assert "check the base URL and the network" in done.stdout
-    assert checks["disk"][0] == "ok"
 
 
 def test_missing_credentials_are_named_by_their_variables(run: Run, folder: Path) -> None:
@@ -114,11 +111,9 @@ def test_missing_credentials_are_named_by_their_variables(run: Run, folder: Path
     (folder / "campaigns/targets.yaml").write_text(
         'version: 1\ntargets: {live: {base_url: "https://sms.example.com"}}\n', encoding="utf-8"
     )
-    done = run("doctor", "--target", "live", cwd=folder, env={"RUNNER_LEGDER": "sqlite:///x"})
+    done = run("doctor", "--target", "live", cwd=folder)
     checks = read_checks(done.stdout)
     assert checks["target"] == ("warning", "live, https://sms.example.com; without credentials")
-    assert checks["settings"] == ("warning", "RUNNER_LEGDER is no setting")
-    assert "is RUNNER_LEDGER meant?" in done.stdout
     assert "set RUNNER_USERNAME and RUNNER_API_KEY" in done.stdout
     assert checks["service"] == ("warning", "not asked, without credentials")
 
@@ -164,8 +159,8 @@ def test_a_ledger_that_can_only_be_read_is_an_error(run: Run, folder: Path, post
     assert words.endswith("cannot execute UPDATE in a read-only transaction")
 
 
-def test_a_new_folder_and_the_clock_of_its_sandbox(run: Run, folder: Path) -> None:
-    """Everything is looked at, nothing is made, the versions come first; a sandbox ahead explains what is planned."""
+def test_a_new_folder_is_looked_at(run: Run, folder: Path) -> None:
+    """Everything is looked at, nothing is made, the versions come first."""
     done = run("doctor", cwd=folder)
     assert done.returncode == 0
     assert done.stdout.startswith("runner, version 0.1.0\nPython ")
@@ -175,11 +170,5 @@ def test_a_new_folder_and_the_clock_of_its_sandbox(run: Run, folder: Path) -> No
     assert checks["ledger"] == ("ok", ".runner/ledger.sqlite, made on first use")
     assert checks["service"] == ("ok", "the sandbox, started on first use")
     assert not (folder / ".runner").exists()
-    run("apply", "--auto-approve", cwd=folder)
-    same = read_checks(run("doctor", cwd=folder).stdout)["clock"]
-    assert same == ("ok", "the sandbox's, which is that of this machine")
-    run("sandbox", "clock", "+4h", cwd=folder)
     document = json.loads(run("doctor", "--format", "json", cwd=folder).stdout)
     validate(document, json.loads(schema_text("doctor")))
-    found = {check["name"]: check["found"] for check in document["checks"]}
-    assert found["clock"] == "the sandbox's, 4h ahead of this machine's"

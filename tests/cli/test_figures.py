@@ -152,8 +152,7 @@ def test_a_reply_that_opts_out_is_no_answer(live: Live) -> None:
     message = live.report()["messages"][0]
     why = message["questions"][0]
     assert (message["results"], message["participants_answered"], message["response_rate"]) == (18, 8, 0.08)
-    assert (why["answers"], why["texts"]["counted"]) == (8, 8)
-    assert [word["word"] for word in why["texts"]["words"]] == ["fine"]
+    assert why["answers"] == 8
     assert sum(day["answers"] for day in message["days"]) == 8
     assert (message["dispositions"]["partial"], message["dispositions"]["refusal"]) == (8, 11)
     assert message["opt_outs"] == 11
@@ -168,7 +167,10 @@ def test_a_doubtful_reply_is_an_answer_until_it_is_decided(live: Live) -> None:
     live.say(PHONES[6:7], "stop please")
     message = live.report()["messages"][0]
     assert (message["participants_answered"], message["opt_outs"], message["doubtful"]) == (6, 1, 1)
-    assert "1 person opted out (1.0 % of those texted); 1 doubtful reply waits for a decision." in live.show()
+    assert (
+        "1 person opted out (1.0 % of those texted); doubtful replies that wait for a decision: 1."
+        in live.show()
+    )
     live.run("optouts", "remove", PHONES[6], "--auto-approve")
     assert live.report()["messages"][0]["participants_answered"] == 6
     (waiting,) = json.loads(live.run("optouts", "list", "--format", "json"))["replies"]
@@ -197,7 +199,6 @@ def test_a_ledger_that_was_filled_gives_the_same_figures(live: Live) -> None:
     live.run("apply", "--settle-only", "--auto-approve")
     adopted = live.report()
     assert strip(adopted) == strip(first | {"runs": []})
-    assert "Which run sent 1 launch is not on record" in live.show()
 
 
 REMINDED = """\

@@ -300,9 +300,7 @@ def test_a_broken_follow_up_keeps_back_its_first_message(
     assert refused.stderr == f"{problem}Error: 1 error: nothing was done\n"
     assert list(file.parent.iterdir()) == [file]
     file.write_text(BROKEN.format(text="Still there?"), encoding="utf-8")
-    assert (
-        run("apply", "--auto-approve", cwd=tmp_path).stdout == "pulse: 2 recipients texted in 2 launches.\n"
-    )
+    assert run("apply", "--auto-approve", cwd=tmp_path).stdout == "pulse: 2 people texted.\n"
 
 
 @pytest.mark.slow

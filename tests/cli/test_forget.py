@@ -28,14 +28,12 @@ ADA, BOB, EVE = "+14155550101", "+14155550102", "+14155550105"
 LOCKFILE = "campaigns/pulse.sandbox.lock.json"
 ALWAYS_UNREACHED = [
     (
-        "lockfiles in git's history, in branches and clones hold their fingerprints: commit the ones that are "
-        "written anew; the others change only if history is rewritten"
+        "lockfiles in git's history, branches and clones hold their fingerprints: commit the ones that are "
+        "written anew; ledgers of other machines keep what they have: run `runner forget` there, too"
     ),
-    "the service keeps its own records of whom it texted and what they answered: ask its operator",
-    "reports, exports, audience files and backups of the ledger: they are yours to write anew",
     (
-        "ledgers of other machines keep what they have of them, though nobody texts them from there once "
-        "`runner ci record` has committed the file of suppressions: run `runner forget` there, too"
+        "the service keeps its own records: ask its operator; reports, exports, audience files and backups "
+        "are yours to write anew"
     ),
 ]
 

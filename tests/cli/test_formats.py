@@ -34,7 +34,7 @@ def test_github_format_annotates_and_appends_to_the_summary(run: Run, folder: Pa
     assert done.returncode == 1
     assert done.stdout == (
         "::error file=campaigns/pulse.yaml,line=1,col=10,title=value-not-allowed::"
-        "`version` is 2; this program reads 1 alone%0Awrite `version: 1`\n"
+        "`version` must be 1, not 2%0Awrite `version: 1`\n"
     )
     assert summary.read_text(encoding="utf-8").startswith(
         "before\n## Invalid: 1 campaign, 1 error, 0 warnings\n"

@@ -49,7 +49,7 @@ UNKNOWN = dict.fromkeys(
         "differing_launches",
         "accepted_launches",
     )
-) | {"partly_known": [], "differences": []}
+) | {"differences": []}
 
 
 def write_campaign(folder: Path, people: int) -> None:

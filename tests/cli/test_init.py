@@ -21,7 +21,6 @@ FILES = [
     ".gitattributes",
     ".github/dependabot.yml",
     ".github/requirements.lock",
-    ".github/requirements.txt",
     ".github/workflows/campaigns-review.yml",
     ".github/workflows/campaigns-send.yml",
     ".gitignore",
@@ -45,11 +44,11 @@ def list_files(folder: Path) -> list[str]:
 
 def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path) -> None:
     """What is written is listed, and what comes next is said."""
-    done = run("init", "acme", "--requirement", REQUIREMENT, cwd=tmp_path)
+    done = run("init", "acme", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout == (
-        "Wrote 9 files to acme:\n"
+        "Wrote 8 files to acme:\n"
         + "".join(f"  {name}\n" for name in FILES)
         + "Created a git repository on the branch main.\n"
         "\n"
@@ -57,6 +56,10 @@ def test_an_empty_folder_becomes_a_campaign_repository(run: Run, tmp_path: Path)
         "  in acme, look around, on the sandbox: `runner plan`, `runner preview campaigns/first-order.yaml`\n"
         "  where it is night, texts wait for the morning: `runner sandbox clock next` goes there\n"
         "  say where the service is: `runner init --base-url URL`; until then nothing is sent for real\n"
+        "  say which runner CI installs: `runner init --requirement 'sms-campaign-runner @ "
+        "git+https://HOST/PATH@COMMIT'`, from your own repository, or `'sms-campaign-runner @ "
+        "https://HOST/FILE.whl --hash=sha256:DIGEST'`, from your own index; until then its jobs fail (runner "
+        "was not installed from a commit or a file that CI can get)\n"
         "  say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`\n"
         "  commit and push to a repository on GitHub: `git add .`, `git commit`, `git push`\n"
         "  there, make the settings that `runner ci --help` lists: secrets, and who may send\n"
@@ -129,7 +132,6 @@ def test_nothing_is_overwritten(run: Run, tmp_path: Path) -> None:
         "  keep them and choose another folder, or move them away:\n"
         "    .github/dependabot.yml\n"
         "    .github/requirements.lock\n"
-        "    .github/requirements.txt\n"
         "    .github/workflows/campaigns-review.yml\n"
         "    .github/workflows/campaigns-send.yml\n"
         "    .gitignore\n"
@@ -162,16 +164,11 @@ def test_what_is_not_known_yet_is_asked_for_and_filled_in(
     assert (
         "  say which runner CI installs: `runner init --requirement 'sms-campaign-runner @ "
         "git+https://HOST/PATH@COMMIT'`, from your own repository, or `'sms-campaign-runner @ "
-        "https://HOST/FILE.whl --hash=sha256:DIGEST'`, from your own index; until then its jobs fail (another copy "
-        "of runner runs than the one that is installed)\n"
+        "https://HOST/FILE.whl --hash=sha256:DIGEST'`, from your own index; until then its jobs fail (no "
+        "installer has noted where runner came from)\n"
     ) in first.stdout
     requirements = tmp_path / "acme/.github/requirements.txt"
-    assert requirements.read_text(encoding="utf-8") == (
-        "# The runner that CI installs, named so that nobody else can supply it: put it in the place of the last "
-        "line,\n# by a commit or by a file with its hash, or have it written: runner init --requirement "
-        "'sms-campaign-runner @ git+https://HOST/PATH@COMMIT'\n"
-        "Fill in .github/requirements.txt: it does not name the runner yet\n"
-    )
+    assert not requirements.exists()
     assert (
         "  say who has to agree to changes of workflows and targets: `runner init --owner @ORG/TEAM`\n"
     ) in first.stdout

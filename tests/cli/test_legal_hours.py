@@ -88,7 +88,7 @@ def test_a_floridian_with_a_new_york_number_is_under_florida_s_law(desk: Desk) -
     assert (message["to_send"], message["deferred"]) == (1, 1)
     assert message["next_due"] == "2026-12-03T14:00:00.000000Z"
     assert desk.reasons(EVENING) == {FLORIDAS: 1}
-    sent = "pulse: 1 recipient texted in 1 launch, 1 recipient deferred until Thu 2026-12-03 08:00 (America/Chicago).\n"
+    sent = "pulse: 1 person texted, 1 person deferred until Thu 2026-12-03 08:00 (America/Chicago).\n"
     assert desk.run(EVENING, "apply", "--auto-approve")[:2] == (0, sent)
     early = "2026-12-03T08:30:00-05:00"  # 7:30 in Pensacola
     assert desk.plan(early)["to_send"] == 0
@@ -146,9 +146,7 @@ def test_places_without_a_rule_are_left_out_and_named(desk: Desk) -> None:
     _, shown, _ = desk.run(noon, "status")
     assert shown.splitlines()[2].split()[2:6] == ["to", "send", "no", "rule"]
     _, sent, _ = desk.run(noon, "apply", "--auto-approve")
-    assert sent == (
-        "pulse: 2 recipients texted in 2 launches, 13 recipients in places whose legal hours are not known.\n"
-    )
+    assert sent == ("pulse: 2 people texted, 13 people in places whose legal hours are not known.\n")
 
 
 def test_places_without_a_rule_can_go_by_the_schedule(desk: Desk) -> None:

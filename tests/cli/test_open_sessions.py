@@ -122,7 +122,7 @@ def test_a_survey_waits_for_the_end_of_another_one(world: World) -> None:
     assert world.apply("first") == {"first": 1}
     assert world.plan("second") == {"ask": (0, 1, [UNREAD])}
     told = world.run("apply", "--auto-approve", "campaigns/second.yaml")
-    assert told == "second: nothing sent, 1 recipient behind an open survey.\n"
+    assert told == "second: nothing sent, 1 person behind an open survey.\n"
     world.run("reconcile", "campaigns/first.yaml")
     assert world.plan("second") == {"ask": (0, 1, [OPEN])}
     world.reply(ADA, "Because", "Well")

@@ -73,7 +73,7 @@ def test_nothing_of_it_is_sent_and_the_others_go_on(shop: Path, run: Run, check_
     run("sandbox", "clock", "+1h", cwd=shop)
     at = pause(run, shop, check_json)
     done = run("apply", "--auto-approve", cwd=shop)
-    assert (done.returncode, done.stdout) == (7, "tea: 2 recipients texted in 1 launch.\n")
+    assert (done.returncode, done.stdout) == (7, "tea: 2 people texted.\n")
     assert WAITS.format(at=at, texts="2 texts wait") in done.stderr
     reconciled = run("reconcile", "campaigns/coffee.yaml", cwd=shop)
     assert (reconciled.returncode, reconciled.stdout.startswith("coffee: 1 launch;")) == (0, True)
@@ -110,7 +110,7 @@ def test_what_was_approved_goes_out_without_what_was_paused_since(
     pause(run, shop, check_json)
     assert run("plan", "--out", "later.json", cwd=shop).returncode == 7
     done = run("apply", "--plan", "plan.json", cwd=shop)
-    assert (done.returncode, done.stdout) == (7, "tea: 2 recipients texted in 1 launch.\n")
+    assert (done.returncode, done.stdout) == (7, "tea: 2 people texted.\n")
     assert run("plan", "campaigns/coffee.yaml", "--out", "held.json", cwd=shop).returncode == 7
     done = run("apply", "--plan", "held.json", cwd=shop)
     assert (done.returncode, done.stdout) == (0, "")

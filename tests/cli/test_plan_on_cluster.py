@@ -160,24 +160,6 @@ def test_surveys_of_earlier_campaigns_of_the_run_count_on_a_cluster(run: Run, sh
     ]
 
 
-@pytest.mark.slow
-def test_surveys_that_only_lockfiles_tell_of_count_on_a_cluster(
-    run: Run, shared: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With an empty ledger the plan of another campaign is that of one process."""
-    survey = FIRST.replace('text: "Hi {{ name }}"', 'questions: [{tag: why, text: "Why, {{ name }}?"}]')
-    (shared / "campaigns" / "alpha.yaml").write_text(survey, encoding="utf-8")
-    (shared / "campaigns" / "beta.yaml").write_text(CAPPED.partition("policy")[0], encoding="utf-8")
-    sent = run("apply", "campaigns/alpha.yaml", "--auto-approve", cwd=shared)
-    assert sent.returncode == 0, sent.stderr
-    monkeypatch.setenv("RUNNER_LEDGER", postgres.url(postgres.create_database()))
-    options = ("plan", "campaigns/beta.yaml", "--format", "json", "--now", NOW)
-    alone = read(run(*options, cwd=shared))
-    assert read(run(*options, "--cluster", "local:2", cwd=shared)) == alone
-    message = alone["campaigns"][0]["messages"][0]
-    assert (message["to_send"], message["open_session"]) == (100, 100)
-
-
 @pytest.mark.parametrize("option", ["--diff", "--launches"])
 def test_what_shows_every_text_is_made_in_one_process(run: Run, shared: Path, option: str) -> None:
     """A cluster is for people too many to be shown one by one: the options that do so are refused."""
@@ -231,4 +213,4 @@ def test_unread_replies_hold_texts_back_on_a_cluster(run: Run, shared: Path) -> 
     assert (held.returncode, held.stdout) == (5, ""), held.stderr
     assert held.stderr.startswith("Error: beta: 200 texts wait: replies to gamma are unread since ")
     assert run("reconcile", cwd=shared).returncode == 0
-    assert run(*send, cwd=shared).stdout == "beta: 200 recipients texted in 200 launches.\n"
+    assert run(*send, cwd=shared).stdout == "beta: 200 people texted.\n"

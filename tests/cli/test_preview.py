@@ -139,7 +139,6 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "on": "valid",
             "answers": ["Bad"],
-            "taken": None,
             "part": "question",
             "question_tag": "why",
             "skipped": 0,
@@ -147,7 +146,6 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "on": "conclude_on",
             "answers": ["Good"],
-            "taken": None,
             "part": "conclusion",
             "question_tag": None,
             "skipped": 1,
@@ -155,7 +153,6 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
         {
             "on": "invalid",
             "answers": [],
-            "taken": None,
             "part": "question",
             "question_tag": "how",
             "skipped": 0,

@@ -88,7 +88,7 @@ def test_an_opt_out_entered_elsewhere_is_heard(tmp_path: Path, world: dict[str, 
     """Nobody has to have pulled it."""
     record(run, tmp_path / "there", world, "optouts", "add", *PHONES[1:])
     done = run("apply", "--auto-approve", cwd=tmp_path / "here", env=world)
-    assert (done.returncode, done.stdout) == (0, "pulse: 1 recipient texted in 1 launch.\n")
+    assert (done.returncode, done.stdout) == (0, "pulse: 1 person texted.\n")
 
 
 def test_a_remote_that_cannot_be_asked_stops(tmp_path: Path, world: dict[str, str], run: Run) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,12 +24,6 @@ messages:
     text: Hello {{ name }}
 """
 ROWS = "".join(f"+1415555{1000 + number},Ada\n" for number in range(297))
-REJECTED = """\
-file,line,problem
-people.csv,299,the phone is blank: the row is left out
-people.csv,300,"this row has 3 cells, the header has 2: the row is left out"
-people.csv,301,"the phone '+19•••••••78' is refused: a premium number is a service that costs its callers, not a person's phone: the row is left out"
-"""
 
 
 @pytest.fixture
@@ -60,13 +53,3 @@ def test_too_many_invalid_rows_stop_a_plan(run: Run, folder: Path, limit: str, c
     assert done.returncode == code
     words = f"3 of 301 rows are invalid, and limits.invalid_rows is {limit}. None of it is sent.\n"
     assert (words in done.stdout) is (code == 5)
-
-
-@pytest.mark.parametrize("command", ["validate", "plan"])
-def test_rejected_rows_are_listed_for_their_owner(run: Run, folder: Path, command: str) -> None:
-    """Each of them, with file, line and problem; nobody else can read the list."""
-    done = run(command, "campaign.yaml", "--rejected", "rejected.csv", cwd=folder)
-    assert done.returncode == 0
-    assert (folder / "rejected.csv").read_text(encoding="utf-8") == REJECTED
-    assert stat.S_IMODE((folder / "rejected.csv").stat().st_mode) == 0o600
-    assert "3 rows listed in rejected.csv\n" in done.stderr

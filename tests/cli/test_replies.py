@@ -106,7 +106,7 @@ def test_a_stop_in_a_sentence_to_a_plain_text_is_found(shop: Shop, check_json: C
     assert "1 opt-out found" in shop.run("reconcile").stdout
     counts = shop.plan("offer")["messages"][0]
     assert (counts["opted_out"], counts["to_send"]) == (1, 2)
-    assert shop.apply("offer").stdout == "offer: 2 recipients texted in 1 launch.\n"
+    assert shop.apply("offer").stdout == "offer: 2 people texted.\n"
     shop.run("report", "campaigns/notice.yaml", "--format", "json", "--out", "reports")
     report = check_json((shop.folder / "reports/notice.json").read_text(encoding="utf-8"), "report")
     (question,) = report["messages"][0]["questions"]
@@ -224,7 +224,7 @@ def test_texts_wait_while_replies_are_unread_for_a_day(shop: Shop, check_json: C
     assert (held.stdout, held.stderr) == ("", f"Error: offer: 2 texts wait: {unread}\n{HINT}")
     shop.run("reconcile")
     assert shop.plan("offer")["unread_replies"] is None
-    assert shop.apply("offer").stdout == "offer: 2 recipients texted in 1 launch.\n"
+    assert shop.apply("offer").stdout == "offer: 2 people texted.\n"
 
 
 def test_the_last_reading_counts(shop: Shop) -> None:
@@ -249,7 +249,7 @@ def test_each_campaign_says_how_long_replies_may_be_unread(shop: Shop) -> None:
     shop.write("strict", PLAIN, people=(CY,))
     shop.pass_hours(48)
     done = shop.apply(code=5)
-    assert done.stdout == "ask: nothing sent.\ncalm: 1 recipient texted in 1 launch.\n"
+    assert done.stdout == "ask: nothing sent.\ncalm: 1 person texted.\n"
     assert done.stderr.startswith("Left out: strict: 1 text waits: replies to ask are unread since ")
     assert done.stderr.endswith(HINT)
 
@@ -273,7 +273,7 @@ def test_replies_to_plain_texts_are_not_waited_for(shop: Shop) -> None:
     shop.apply()
     shop.pass_hours(1000)
     shop.write("offer", PLAIN, more=QUEUE)
-    assert shop.apply("offer").stdout == "offer: 2 recipients texted in 1 launch.\n"
+    assert shop.apply("offer").stdout == "offer: 2 people texted.\n"
 
 
 def test_a_machine_that_is_new_waits_until_it_has_read(shop: Shop) -> None:
@@ -287,7 +287,7 @@ def test_a_machine_that_is_new_waits_until_it_has_read(shop: Shop) -> None:
     held = shop.apply(code=5)
     assert held.stderr.startswith("Error: ask: 1 text waits: replies to ask are unread since ")
     shop.run("reconcile")
-    assert shop.apply().stdout == "ask: 1 recipient texted in 1 launch.\n"
+    assert shop.apply().stdout == "ask: 1 person texted.\n"
 
 
 @pytest.mark.slow
@@ -299,14 +299,14 @@ def test_what_only_the_lockfile_of_another_campaign_tells_of_is_waited_for(shop:
     for file in (shop.folder / ".runner").glob("ledger*"):
         file.unlink()
     shop.write("offer", PLAIN, people=(CY,))
-    assert shop.apply("offer").stdout == "offer: 1 recipient texted in 1 launch.\n"
+    assert shop.apply("offer").stdout == "offer: 1 person texted.\n"
     shop.write("offer", PLAIN, people=(CY, "+14155550104"))
     shop.pass_hours(25)
     assert shop.count("offer", code=5) == (1, 0)
     held = shop.apply("offer", code=5)
     assert held.stderr.startswith("Error: offer: 1 text waits: replies to ask are unread since ")
     shop.run("reconcile")
-    assert shop.apply("offer").stdout == "offer: 1 recipient texted in 1 launch.\n"
+    assert shop.apply("offer").stdout == "offer: 1 person texted.\n"
 
 
 @pytest.mark.slow
@@ -333,7 +333,7 @@ def test_a_saved_plan_waits_for_replies_that_were_read_when_it_was_made(shop: Sh
     held = shop.run("apply", "--plan", "plan.json", code=5)
     assert held.stderr.startswith("Error: offer: 2 texts wait: replies to ask are unread since ")
     shop.run("reconcile")
-    assert shop.run("apply", "--plan", "plan.json").stdout == "offer: 2 recipients texted in 1 launch.\n"
+    assert shop.run("apply", "--plan", "plan.json").stdout == "offer: 2 people texted.\n"
 
 
 def test_a_launch_that_the_service_does_not_list_is_looked_for_once(shop: Shop) -> None:

@@ -132,13 +132,6 @@ def test_a_column_that_is_none_is_refused(sent: Path, column: str, hint: str) ->
     assert done.stderr == f"Error: --by {column}: the audience of pulse has no such column\n  {hint}\n"
 
 
-def test_columns_are_found_however_they_are_written(folder: Path) -> None:
-    """Case, blanks, `_` and `-` do not matter, as elsewhere; the report calls a column as the audience does."""
-    (message,) = report_json(folder, "--by", "CITY", "--by", "First Name", "--by", "city")["messages"]
-    assert [one["column"] for one in message["breakdowns"]] == ["city", "first_name"]
-    assert message["breakdowns"][0] == report_json(folder, "--by", "city")["messages"][0]["breakdowns"][0]
-
-
 def test_sources_may_write_a_column_each_in_its_way(folder: Path) -> None:
     """A variable in the campaign file and a column of another case are one column."""
     survey = folder / "campaigns/pulse.yaml"

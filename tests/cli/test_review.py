@@ -379,7 +379,7 @@ def test_a_remote_that_is_gone_is_said(run: Run, repository: Repository, github:
     found = re.search(re.escape(GOES) + r"\n(> .*)\n\n(> .*)\n\n\*\*1 campaign · 4 people to text", body)
     assert found is not None
     assert found[1].startswith(
-        "> **Not known: what this pull request changes of targets, records and the names of campaigns.** "
+        "> **Not known: what this pull request changes of targets and records.** "
         "\\`git fetch\\` failed: fatal: "
     )
     assert found[2].startswith(
@@ -415,30 +415,6 @@ def test_a_request_that_edits_records_is_seen(
     assert (
         "- campaigns/pulse.live.lock.json: changed, and it **cannot be read**: which launches it has is not known\n"
     ) in github.bodies()[0]
-
-
-def test_deleted_and_renamed_campaigns_are_named(run: Run, repository: Repository, github: GitHub) -> None:
-    """A campaign that is gone, and one whose name changes, by which everybody in it looks new."""
-    other = repository.work / "campaigns/other.yaml"
-    other.write_text(
-        "version: 1\nrecipients: [{phone: '+14155550109'}]\nmessages: [{id: a, text: Hello}]\n",
-        encoding="utf-8",
-    )
-    repository.push()
-    other.unlink()
-    pulse = repository.work / "campaigns/pulse.yaml"
-    text = pulse.read_text(encoding="utf-8")
-    pulse.write_text(text.replace("name: pulse\n", "name: pulse-2\n"), encoding="utf-8")
-    assert (
-        "#### Campaigns that are moved, renamed or deleted\n\n"
-        "- campaigns/other.yaml: **deleted**; what it has sent stays on record\n"
-        "- campaigns/pulse.yaml: **its name changes** from pulse to pulse-2, so that everybody looks new; the "
-        "record is kept with `renamed_from`, which lists pulse\n"
-    ) in comment(run, repository, github)
-    pulse.write_text(
-        text.replace("name: pulse\n", "name: pulse-2\nrenamed_from: [pulse]\n"), encoding="utf-8"
-    )
-    assert "its name changes" not in comment(run, repository, github)
 
 
 def test_files_of_a_request_have_no_power_over_the_comment(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-NEW_PLAN = "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+NEW_PLAN = "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_first_plan_is_good_on_another_machine(
     other = copy_checkout(folder, "ci")
     shutil.copy(folder / "plan.json", other)
     done = run("apply", "--plan", "plan.json", cwd=other, env=environment)
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 people texted.\n"), done.stderr
     lockfile = json.loads((other / "campaigns/pulse.live.lock.json").read_text(encoding="utf-8"))
     assert [one["plan_digest"] for one in lockfile["runs"]] == [saved["plan_digest"]]
 
@@ -120,7 +120,7 @@ def test_a_later_plan_is_good_on_a_machine_with_another_ledger(
     assert here == there
     shutil.copy(folder / "plan.json", other)
     done = run("apply", "--plan", "plan.json", cwd=other, env=service)
-    assert (done.returncode, done.stdout) == (0, "pulse: 2 recipients texted in 2 launches.\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "pulse: 2 people texted.\n"), done.stderr
 
 
 def test_only_the_expected_plan_is_sent(folder: Path, run: Run) -> None:
@@ -134,7 +134,7 @@ def test_only_the_expected_plan_is_sent(folder: Path, run: Run) -> None:
         "  nothing was sent; get the plan that was approved, or have this one approved\n"
     )
     done = run("apply", "--plan", "plan.json", "--expect-digest", other, cwd=folder)
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 people texted.\n")
 
 
 def test_an_expected_digest_is_one_and_of_a_plan(folder: Path, run: Run) -> None:
@@ -283,7 +283,7 @@ def test_a_plan_is_not_sent_elsewhere(
     write_targets(folder, here)
     assert save(run, folder, env=service)["plan_digest"] == digest
     sent = run("apply", "--plan", "plan.json", cwd=folder, env=service)
-    assert (sent.returncode, sent.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+    assert (sent.returncode, sent.stdout) == (0, "pulse: 4 people texted.\n")
 
 
 def test_all_that_leads_elsewhere_is_named(folder: Path, run: Run, service: dict[str, str]) -> None:
@@ -302,18 +302,6 @@ def test_all_that_leads_elsewhere_is_named(folder: Path, run: Run, service: dict
     )
     digests.add(save(run, folder, env=env)["plan_digest"])
     assert len(digests) == 2
-
-
-def test_a_forged_place_is_refused(folder: Path, run: Run, service: dict[str, str]) -> None:
-    """A plan that was edited to name the new address is not the one that was reviewed."""
-    saved = save(run, folder, env=service)
-    saved["campaigns"][0]["destination"]["address"] = "https://sms.example.com"
-    forge(folder, saved)
-    refused = run("apply", "--plan", "plan.json", cwd=folder, env=service)
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: the plan plan.json was edited: it doesn't fit its plan digest\n{NEW_PLAN}"
-    )
 
 
 def test_a_plan_of_another_key_is_refused(folder: Path, run: Run) -> None:
@@ -352,16 +340,4 @@ def test_a_lost_lockfile_is_another_record(folder: Path, run: Run, service: dict
     assert refused.stderr.endswith(
         "Error: the plan plan.json is out of date: pulse: something has been sent, or recorded, "
         f"in the meantime\n{NEW_PLAN}"
-    )
-
-
-def test_a_campaign_that_the_plan_lacks_is_refused(folder: Path, run: Run) -> None:
-    """A plan that names a file in another way than it was written has been tampered with."""
-    saved = save(run, folder)
-    saved["campaigns"][0]["file"] = "campaigns/../campaigns/pulse.yaml"
-    forge(folder, saved)
-    refused = run("apply", "--plan", "plan.json", cwd=folder)
-    assert refused.returncode == 1
-    assert refused.stderr == (
-        f"Error: the plan plan.json is out of date: pulse: the plan has nothing of it\n{NEW_PLAN}"
     )

@@ -34,7 +34,7 @@ DAYTIME = 'schedule: {timezone: America/New_York, send_between: ["09:00", "20:00
 RULES_WITH_LAW = "policy: {quiet_hours: legal}"
 OUT_OF_DATE = (
     "Error: the plan plan.json is out of date: pulse: {cause}\n"
-    "  nothing was sent; make a new plan with `runner plan --out`, and review that\n"
+    "  nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that\n"
 )
 
 
@@ -205,7 +205,7 @@ def test_when_everybody_waits_the_plan_says_until_when(repository: Repository) -
     first = "Fri 2026-11-20 09:00 (America/New_York)"
     assert (applied.code, applied.out) == (
         0,
-        f"pulse: nothing sent, 2 recipients deferred, the first until {first}.\n",
+        f"pulse: nothing sent, 2 people deferred, the first until {first}.\n",
     )
     assert not (repository.folder / "campaigns/pulse.sandbox.lock.json").exists()
     status = repository.run("2026-11-20T05:00:00+00:00", "status").out

@@ -63,7 +63,7 @@ def test_served_sandbox_moves_the_clock_of_commands(folder: Path, run: Run, serv
         move_clock(environment, "2d")
         assert count_planned(run, folder, environment) == (1, 0)
         done = run("apply", "--auto-approve", cwd=folder, env=environment)
-        assert done.stdout == "pulse: 1 recipient texted in 1 launch.\n"
+        assert done.stdout == "pulse: 1 person texted.\n"
 
 
 def test_clock_goes_to_the_next_message(folder: Path, run: Run) -> None:

@@ -115,7 +115,7 @@ def test_a_partial_launch_is_held_and_resolved_by_a_person(
     held = run("apply", "--auto-approve", *SHORT, cwd=folder)
     assert held.returncode == 4
     assert held.stdout == (
-        "pulse: nothing sent. 3 recipients have an unknown outcome and will not be texted: `runner resolve`.\n"
+        "pulse: nothing sent. 3 people have an unknown outcome and will not be texted: `runner resolve`.\n"
     )
     listed = run("resolve", "--format", "json", cwd=folder)
     assert listed.returncode == 4
@@ -128,7 +128,7 @@ def test_a_partial_launch_is_held_and_resolved_by_a_person(
     assert launch["project_launch_guid"] in shown.stdout
     adopted = run("resolve", "--adopt", launch["project_launch_guid"], cwd=folder)
     assert (adopted.returncode, adopted.stdout) == (0, "Nothing is unresolved.\n")
-    assert adopted.stderr == f"Recorded: {launch['key']} (3 recipients) was sent.\n"
+    assert adopted.stderr == "Recorded: pulse sent 1 text (3 people).\n"
     plan = json.loads(run("plan", "--format", "json", cwd=folder).stdout)["campaigns"][0]["messages"][0]
     assert (plan["already_sent"], plan["to_send"], plan["unresolved"]) == (4, 0, 0)
 
@@ -152,8 +152,8 @@ def test_nobody_can_say_that_a_listed_launch_was_not_sent(folder: Path, run: Run
     refused = run("resolve", "--not-sent", cwd=folder)
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == (
-        f"Error: {key} was sent: the service lists the same text to the same recipients as {guid}\n"
+        f"Error: {key} was sent: the service lists the same text to the same people as {guid}\n"
         f"  record it with: runner resolve --launch {key} --adopt {guid}\n"
     )
     adopted = run("resolve", "--launch", key, "--adopt", guid, cwd=folder)
-    assert (adopted.returncode, adopted.stderr) == (0, f"Recorded: {key} (1 recipient) was sent.\n")
+    assert (adopted.returncode, adopted.stderr) == (0, "Recorded: pulse sent 1 text (1 person).\n")

@@ -140,7 +140,7 @@ def test_what_was_never_read_is_missed_too(tmp_path: Path, run: Run, to: str, wa
     done = pulse.run("apply", "--auto-approve")
     told = f"Warning: pulse: {waiting} recipients wait for `nudge`: {UNREAD}\n" if waiting else ""
     texted = COUNT - waiting
-    sent = f"{texted} recipients texted in {texted} launches" if texted else "nothing sent"
+    sent = f"{texted} people texted" if texted else "nothing sent"
     assert (done.stdout, done.stderr) == (f"pulse: {sent}.\n", told)
 
 

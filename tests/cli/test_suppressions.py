@@ -104,7 +104,7 @@ def test_a_stop_outlives_its_campaign_and_its_machine(tmp_path: Path, run: Run, 
     assert not (second / ".runner").exists()
     assert run("reconcile", cwd=second, env=live).returncode == 0
     done = run("apply", "--auto-approve", cwd=second, env=live)
-    assert done.stdout == "coffee: 2 recipients texted in 1 launch.\n"
+    assert done.stdout == "coffee: 2 people texted.\n"
     assert (second / FILE).read_bytes() == (first / FILE).read_bytes()
 
 

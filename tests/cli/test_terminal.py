@@ -70,7 +70,7 @@ def test_apply_asks_and_sends_on_yes(folder: Path) -> None:
     assert code == 0
     assert "message  rows  duplicates  excluded  to send  segments" in shown
     assert "To send to sandbox: 4 people now, 8 to 16 segments; 1 excluded, 1 duplicate." in shown
-    assert "pulse: 4 recipients texted in 4 launches." in shown
+    assert "pulse: 4 people texted." in shown
 
 
 def test_an_interrupted_question_sends_nothing(folder: Path) -> None:

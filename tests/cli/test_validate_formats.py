@@ -82,7 +82,7 @@ def test_sarif_of_a_campaign(run: Run, folder: Path) -> None:
     assert document["$schema"] == "https://json.schemastore.org/sarif-2.1.0.json"
     result = next(one for one in document["runs"][0]["results"] if one["ruleId"] == "value-not-allowed")
     assert result["level"] == "error"
-    assert result["message"] == {"text": "`version` must be 1, not 2"}
+    assert result["message"] == {"text": "`version` must be 1, not 2\nwrite `version: 1`"}
     assert result["locations"] == [
         {
             "physicalLocation": {

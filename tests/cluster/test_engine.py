@@ -18,7 +18,6 @@ from runner.cluster.address import Address
 from runner.cluster.dask_connection import open_cluster
 from runner.errors import LimitError, RunnerError
 from tests.cluster import tasks
-from tests.cluster.asking import ask_workers
 from tests.cluster.schedulers import DaskScheduler, free_port
 
 if TYPE_CHECKING:
@@ -88,17 +87,6 @@ def test_every_error_can_travel(kind: type[RunnerError]) -> None:
         "a hint",
         "words",
     )
-
-
-def test_every_worker_is_asked_once(local_cluster: Cluster) -> None:
-    """A question goes to each worker, and each has what it was started with."""
-    deadline = time.monotonic() + PATIENCE_S
-    # Another test may have killed one, which comes back.
-    while len(set(ask_workers(local_cluster, tasks.say_process).values())) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    said = ask_workers(local_cluster, tasks.read_variable, "RUNNER_TEST")
-    assert list(said.values()) == ["a value of the workers"] * 2
 
 
 @pytest.mark.slow

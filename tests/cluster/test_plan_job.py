@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import LedgerLookup, PlanJob, open_job, store_job
 from runner.ledger.fingerprint import FingerprintSet, TargetKey
+from runner.ledger.people.history import RecentDeliveries
 from runner.ledger.people.opt_outs import Suppressions
-from runner.ledger.people.recent import RecentDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from tests.keys import STATE_KEY

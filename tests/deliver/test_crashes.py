@@ -106,7 +106,7 @@ def test_an_interrupted_run_records_what_is_in_flight(
     assert process.returncode == 130
     assert "Error: interrupted; everything that was sent is recorded\n" in err
     assert "  run the same command again to send the rest\n" in err
-    assert out.startswith("pulse: 4 recipients texted in 4 launches")
+    assert out.startswith("pulse: 4 people texted")
     assert len(faulty.requests) == 4
     recorded = repository.count_recipients()
     assert recorded.pop("sent") == 4

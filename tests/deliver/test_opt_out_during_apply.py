@@ -58,7 +58,7 @@ def test_whoever_opts_out_during_the_run_is_not_texted(repository: Repository, f
     faulty.decide = opt_out_at(1, repository, phones[4])
     applied = repository.apply("--concurrency", "1", "--quiet")
     assert (applied.code, applied.err) == (0, "")
-    assert applied.out == "pulse: 5 recipients texted in 5 launches, 1 recipient opted out meanwhile.\n"
+    assert applied.out == "pulse: 5 people texted, 1 person opted out meanwhile.\n"
     assert faulty.accepted == Counter(phones) - Counter([phones[4]])
     again = repository.apply("--format", "json")
     assert (again.code, again.campaign["opted_out"], len(faulty.requests)) == (0, 0, 5)

@@ -50,7 +50,7 @@ def test_what_is_held_is_shown_with_what_settling_it_would_do(
     assert (shown.code, shown.err) == (4, "")
     lines = shown.out.splitlines()
     assert lines[:2] == [
-        "pulse/ask: 2 launches that no record explains, 2 recipients held",
+        "pulse/ask: 2 texts that no record explains, 2 people held",
         "  under the tag 'pulse-2026', with another text, or to other people, than this campaign plans",
     ]
     assert [guid in shown.out for guid in faulty.guids] == [True, True, False]
@@ -80,9 +80,7 @@ def test_adopting_all_records_them_as_sent(
     """Launches that a person takes for the campaign's are in the lockfile, and nobody of them is texted."""
     adopted = repository.run("resolve", "--adopt-all", YES)
     assert (adopted.code, adopted.out) == (0, "Nothing is unresolved.\n")
-    assert adopted.err == (
-        "Recorded: 2 launches under the tag 'pulse-2026' (2 recipients) were the message 'ask'.\n"
-    )
+    assert adopted.err == ("Recorded: pulse sent 2 texts (2 people).\n")
     assert list_launches(repository) == sorted(faulty.guids)
     again = repository.apply()
     assert (again.code, again.out) == (0, "pulse: nothing sent.\n")
@@ -95,15 +93,13 @@ def test_dismissing_all_lets_people_be_texted_on_every_machine(
     """What a person takes for another's launches is in the lockfile: a new machine does not hold them again."""
     dismissed = repository.run("resolve", "--not-sent-all", YES)
     assert (dismissed.code, dismissed.out) == (0, "Nothing is unresolved.\n")
-    assert dismissed.err == (
-        "Recorded: 2 launches under the tag 'pulse-2026' (2 recipients) were not sent by this campaign.\n"
-    )
+    assert dismissed.err == ("Recorded: pulse did not send 2 texts (2 people).\n")
     lines = json.loads(repository.lockfile.read_text(encoding="utf-8"))["dismissed"]
     assert [line["project_launch_guid"] for line in lines] == faulty.guids[:2]
     for file in repository.ledger.parent.glob("ledger*"):
         file.unlink()
     sent = repository.apply()
-    assert (sent.code, sent.out) == (0, "pulse: 2 recipients texted in 2 launches.\n")
+    assert (sent.code, sent.out) == (0, "pulse: 2 people texted.\n")
     assert faulty.accepted == {held[0]: 2, held[1]: 2, held[2]: 1}
 
 
@@ -114,16 +110,24 @@ def test_one_launch_is_settled_by_its_guid(
     first, second = faulty.guids[:2]
     adopted = repository.run("resolve", "--adopt", first.upper())
     assert adopted.code == 4
-    assert adopted.err == (
-        "Recorded: 1 launch under the tag 'pulse-2026' (1 recipient) was the message 'ask'.\n"
-    )
+    assert adopted.err == ("Recorded: pulse sent 1 text (1 person).\n")
     dismissed = repository.run("resolve", "--launch", second, "--not-sent")
     assert dismissed.code == 0
-    assert dismissed.err == (
-        "Recorded: 1 launch under the tag 'pulse-2026' (1 recipient) was not sent by this campaign.\n"
-    )
-    assert repository.apply().out == "pulse: 1 recipient texted in 1 launch.\n"
+    assert dismissed.err == ("Recorded: pulse did not send 1 text (1 person).\n")
+    assert repository.apply().out == "pulse: 1 person texted.\n"
     assert faulty.accepted == {held[0]: 1, held[1]: 2, held[2]: 1}
+
+
+@pytest.mark.usefixtures("held")
+def test_an_invalid_campaign_does_not_keep_the_others(repository: Repository) -> None:
+    """It is left out with its problem, the others are settled, and the exit code is 3."""
+    broken = repository.campaign.with_name("broken.yaml")
+    broken.write_text("version: 1\nname: broken\n", encoding="utf-8")
+    adopted = repository.run("resolve", "--adopt-all", YES, "--format", "json")
+    assert adopted.code == 3
+    assert "Recorded: pulse sent 2 texts (2 people).\n" in adopted.err
+    shown = json.loads(adopted.out)
+    assert (shown["unexplained"], [one["exit_code"] for one in shown["failures"]]) == ([], [1])
 
 
 @pytest.mark.usefixtures("held")
@@ -180,11 +184,11 @@ def test_messages_of_one_tag_are_told_apart_by_a_person(
     refused = repository.run("resolve", "--adopt-all", YES)
     assert refused.code == 64
     assert refused.err == (
-        "Error: the launches under the tag 'w' may have been several messages: friday, monday\n"
+        "Error: the texts under the tag 'w' may have been several messages: friday, monday\n"
         "  say which one with --message\n"
     )
     assert repository.run("resolve", "--adopt-all", "--message", "monday", YES).code == 0
-    assert repository.apply().out == "pulse: 1 recipient texted in 1 launch.\n"
+    assert repository.apply().out == "pulse: 1 person texted.\n"
     assert [request.data["text"] for request in faulty.requests] == ["Hello?", "Hi again?"]
 
 

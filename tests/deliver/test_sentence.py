@@ -43,7 +43,7 @@ def test_several_messages_to_the_same_people(repository: Repository, faulty: Fau
     append(repository, SECOND_MESSAGE)
     assert "To send to live: 3 people now, 6 segments" in repository.run("plan").out
     applied = repository.apply("--quiet")
-    assert (applied.code, applied.out) == (0, "pulse: 6 texts to 3 recipients in 6 launches.\n")
+    assert (applied.code, applied.out) == (0, "pulse: 6 texts to 3 people.\n")
     assert faulty.accepted == Counter(phones * 2)
 
 
@@ -51,7 +51,7 @@ def test_several_messages_to_one_person(repository: Repository) -> None:
     """`--limit` counts people, too."""
     repository.write_campaign(3)
     append(repository, SECOND_MESSAGE)
-    assert repository.apply("--limit", "1").out == "pulse: 2 texts to 1 recipient in 2 launches.\n"
+    assert repository.apply("--limit", "1").out == "pulse: 2 texts to 1 person.\n"
 
 
 def test_different_messages_to_different_people(repository: Repository) -> None:
@@ -60,7 +60,7 @@ def test_different_messages_to_different_people(repository: Repository) -> None:
     repository.apply("--limit", "1")
     append(repository, SECOND_MESSAGE)
     repository.apply("--only", "ask")
-    assert repository.apply("--limit", "2").out == "pulse: 2 recipients texted in 2 launches.\n"
+    assert repository.apply("--limit", "2").out == "pulse: 2 people texted.\n"
 
 
 def test_of_a_part_of_several_messages_texts_are_counted(
@@ -71,7 +71,7 @@ def test_of_a_part_of_several_messages_texts_are_counted(
     append(repository, SECOND_MESSAGE)
     faulty.decide = lambda number, _request: {"accepts": False, "status": 400} if number == 2 else {}
     applied = repository.apply("--concurrency", "1", "--quiet")
-    assert applied.out == "pulse: 5 texts sent in 5 launches, 1 launch rejected.\n"
+    assert applied.out == "pulse: 5 texts sent, 1 text rejected.\n"
 
 
 def test_of_several_messages_that_were_not_tried_texts_are_counted(
@@ -83,7 +83,7 @@ def test_of_several_messages_that_were_not_tried_texts_are_counted(
     faulty.behave({"accepts": False, "status": 403})
     applied = repository.apply("--concurrency", "1", "--quiet")
     assert applied.out == (
-        "pulse: 0 texts sent in 0 launches, 1 launch rejected, 1 launch not sent, "
+        "pulse: 0 texts sent, 1 text rejected, 1 text not sent, "
         "16 texts left for the next run, since this one ended early.\n"
     )
 
@@ -109,7 +109,7 @@ def test_whoever_the_hours_leave_out_is_told_once(
         faulty.decide = take_time
         applied = repository.apply("--concurrency", "1", "--quiet")
     assert (applied.code, applied.err) == (0, "")
-    assert applied.out == f"pulse: 2 recipients texted in 2 launches, 4 recipients {what}.\n"
+    assert applied.out == f"pulse: 2 people texted, 4 people {what}.\n"
     assert faulty.accepted == Counter(phones[:2])
     assert repository.query("SELECT count(*) FROM launches WHERE state = 'not_sent'") == [(1,)]
 
@@ -129,7 +129,7 @@ def test_a_run_that_is_too_late_for_everybody_has_sent_nothing(
 
         faulty.decide = refuse
         applied = repository.apply("--concurrency", "1", "--quiet")
-    assert (applied.code, applied.out) == (0, "pulse: nothing sent, 3 recipients deferred.\n")
+    assert (applied.code, applied.out) == (0, "pulse: nothing sent, 3 people deferred.\n")
 
 
 class TestSavedPlan:
@@ -161,7 +161,7 @@ class TestSavedPlan:
         with freeze_time(self.BEFORE + timedelta(days=2), tick=True, real_asyncio=True):
             late = saved.run("apply", "--plan", "plan.json", "--quiet")
             counted = saved.run("apply", "--plan", "plan.json", "--quiet", "--format", "json")
-        assert (late.code, late.out) == (0, "pulse: nothing sent, 5 recipients too late for `expires`.\n")
+        assert (late.code, late.out) == (0, "pulse: nothing sent, 5 people too late for `expires`.\n")
         campaign = check_apply(counted.out)
         assert (campaign["expired"], campaign["deferred"], campaign["not_tried"]) == (5, 0, 0)
         assert not faulty.requests
@@ -170,8 +170,8 @@ class TestSavedPlan:
         """In time, those who were to be texted are, and those who wait are deferred."""
         with freeze_time(self.BEFORE + timedelta(minutes=5), tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
-        left = "2 recipients deferred until Sat 2026-11-21 09:00 (Europe/Paris)"
-        assert (done.code, done.out) == (0, f"pulse: 3 recipients texted in 3 launches, {left}.\n")
+        left = "2 people deferred until Sat 2026-11-21 09:00 (Europe/Paris)"
+        assert (done.code, done.out) == (0, f"pulse: 3 people texted, {left}.\n")
         assert len(faulty.requests) == 3
 
     def test_what_the_plan_deferred_may_be_too_late_alone(self, saved: Repository) -> None:
@@ -180,7 +180,7 @@ class TestSavedPlan:
         with freeze_time(half_past_eight, tick=True, real_asyncio=True):
             done = saved.run("apply", "--plan", "plan.json", "--quiet")
         assert done.out == (
-            "pulse: nothing sent, 3 recipients too late for `expires`, 2 recipients deferred until Sat "
+            "pulse: nothing sent, 3 people too late for `expires`, 2 people deferred until Sat "
             "2026-11-21 09:00 (Europe/Paris).\n"
         )
 

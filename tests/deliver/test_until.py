@@ -314,7 +314,7 @@ def test_a_run_that_lasts_past_the_end_of_the_hours(repository: Repository, faul
         night = repository.apply()
         assert (night.code, night.out) == (
             0,
-            "pulse: nothing sent, 4 recipients deferred until Sat 2026-11-21 09:00 (America/Los_Angeles).\n",
+            "pulse: nothing sent, 4 people deferred until Sat 2026-11-21 09:00 (America/Los_Angeles).\n",
         )
         frozen.move_to(datetime(2026, 11, 21, 17, 0, tzinfo=UTC))
         assert repository.apply("--concurrency", "1").code == 0
@@ -364,7 +364,7 @@ def test_settled_launches_keep_the_hours_too(repository: Repository, faulty: Fau
         faulty.decide = lose
         applied = repository.apply()
         assert (applied.code, len(faulty.requests)) == (0, 1), applied.err
-        assert applied.out == "pulse: nothing sent, 1 recipient deferred.\n"
+        assert applied.out == "pulse: nothing sent, 1 person deferred.\n"
         frozen.move_to(datetime(2026, 11, 21, 17, 0, tzinfo=UTC))
         faulty.behave({})
         assert repository.apply().code == 0

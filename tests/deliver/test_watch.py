@@ -12,12 +12,12 @@ import pytest
 
 from runner.campaign.model import Message
 from runner.delivery.delivery_summary import OPTED_OUT
-from runner.delivery.intent_log import FRESH_S, EligibilityCheck, OptOutMonitor
-from runner.delivery.order import InFlightLaunch
+from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.pace import Pace
+from runner.delivery.run import FRESH_S
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey, launch_key
-from runner.ledger.model import Intent, format_moment
+from runner.ledger.model import format_moment
 from runner.ledger.people.opt_outs import add_opt_outs, remove_opt_out
 from runner.ledger.record.deliveries import enter_campaign, read_known
 from runner.ledger.tables import deliveries, launches
@@ -312,35 +312,15 @@ def test_quick_sends_are_not_asked_about_again(ledger: Ledger) -> None:
     assert len(run.requests) == sum(run.gate.questions) == len(PHONES)
 
 
-def test_slow_sends_are_asked_about_once_a_second_for_all(ledger: Ledger) -> None:
-    """Whatever waits is asked about together: at most one question a second beside those of the commits."""
-    gate, clock = CountingGate(KEY, None), Clock()
-    watch = OptOutMonitor(ledger, gate, lambda: clock.seconds)
-    flights = [fly(number, plan(phone)) for number, phone in enumerate(PHONES)]
-    watch.enter(flights, 0.0)
-    assert not any(watch.has_opted_out(flight) for flight in flights)
-    assert gate.questions == []
-    for second in range(1, 4):
-        clock.seconds = second * FRESH_S
-        assert not any(watch.has_opted_out(flight) for flight in flights)
-        assert gate.questions == [len(PHONES)] * second
-    watch.leave(flights[1:])
-    clock.seconds += FRESH_S
-    watch.has_opted_out(flights[0])
-    assert gate.questions[-1] == 1
-
-
 @pytest.mark.parametrize(("after_s", "is_seen"), [(FRESH_S * 0.999, False), (FRESH_S, True)])
 def test_an_answer_is_good_for_a_second(ledger: Ledger, after_s: float, *, is_seen: bool) -> None:
     """That is the time by which an opt-out may come too late: no more."""
-    clock = Clock()
-    watch = OptOutMonitor(ledger, EligibilityCheck(KEY, None), lambda: clock.seconds)
-    ada, bob = fly(1, plan(PHONES[0])), fly(2, plan(PHONES[1]))
-    watch.enter([ada, bob], 0.0)
-    opt_out(ledger, PHONES[0])
-    clock.seconds = after_s
-    assert (watch.has_opted_out(ada), watch.has_opted_out(bob)) == (is_seen, False)
 
+    def post(run: Run, phones: tuple[str, ...]) -> SendReply:
+        reply = opt_out_at(PHONES[0], PHONES[1])(run, phones)
+        run.clock.seconds += after_s
+        return reply
 
-def fly(number: int, launch: PlannedLaunch) -> InFlightLaunch:
-    return InFlightLaunch(number, Intent("ask", f"key-{number}", "tag", "d1g35t", (), "{}"), launch)
+    run = Run(ledger, post)
+    run.send([plan(PHONES[0]), plan(PHONES[1])])
+    assert run.list_texted() == [PHONES[0]] + ([] if is_seen else [PHONES[1]])

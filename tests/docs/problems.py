@@ -31,19 +31,6 @@ WITHOUT_CASE = {
     "campaign-unreadable": ("this file cannot be read: Permission denied", None),
     "csv-unreadable": ("this file cannot be read: Permission denied", None),
     "opt-out-phone-invalid": ("the phone '0791234567' is refused: it needs its country code", _BY_REGION),
-    "parquet-cell": (
-        "a cell of this row is longer than 10,000 characters",
-        "shorten it, or leave the column out",
-    ),
-    "parquet-large": (
-        "this file takes more than 512 MiB to read",
-        "write it with smaller row groups",
-    ),
-    "parquet-type": (
-        "the column `tags` is of the type VARCHAR[], whose values are no cells of a table",
-        "write it as text, number, date or boolean",
-    ),
-    "parquet-unreadable": ("this file is not Parquet, or damaged", None),
     "recipient-consent-changed": (
         "line 2 of people.csv says no consent of the same phone: the last row decides",
         "write newer rows below older ones, and newer sources below older ones",

@@ -263,81 +263,29 @@ def test_what_was_installed_from_a_file_is_installed_from_a_copy_of_it(source: P
     # A file that is no longer the one that was installed names nothing.
     wheel.write_bytes(b"another")
     assert read_reason(site.init(tmp_path / "second")) == (
-        f"the file that runner was installed from has changed since: {wheel.name}"
-    )
-    wheel.unlink()
-    assert read_reason(site.init(tmp_path / "third")) == (
-        f"the file that runner was installed from is gone: {wheel.name}"
+        f"the file that runner was installed from is gone or changed: {wheel.name}"
     )
 
 
-@pytest.mark.slow
-def test_a_checkout_is_named_by_its_commit_once_that_is_pushed(source: Path, tmp_path: Path) -> None:
-    """Installed for editing, as developers do: the commit must be what runs, and what CI can fetch."""
-    site = Site(tmp_path / "site", source, source)
-    site.describe({"url": source.as_uri(), "dir_info": {"editable": True}})
-    first = site.init(tmp_path / "first")
-    assert (first.returncode, first.stderr) == (0, "")
-    commit = git(source, "rev-parse", "HEAD")
-    assert read_pin(tmp_path / "first") == f"sms-campaign-runner @ git+{PUBLIC}@{commit}"
-    git(source, "commit", "--quiet", "--allow-empty", "-m", "Not pushed")
-    assert read_reason(site.init(tmp_path / "second")) == (
-        "the checkout that runner runs from has commits that are not pushed"
-    )
-    git(source, "reset", "--quiet", "--hard", commit)
-    (source / "new.py").touch()
-    assert read_reason(site.init(tmp_path / "third")) == (
-        "the checkout that runner runs from has changes that are not committed"
-    )
-    (source / "new.py").unlink()
-    git(source, "config", "remote.origin.url", "git@git.example.com:acme/runner.git")
-    site.init(tmp_path / "fourth")
-    assert read_pin(tmp_path / "fourth") == f"sms-campaign-runner @ git+{PUBLIC}@{commit}"
-    git(source, "config", "remote.origin.url", "https://ada:s3cret@git.example.com/acme/runner.git")
-    site.init(tmp_path / "fifth")
-    assert read_pin(tmp_path / "fifth") == f"sms-campaign-runner @ git+{PUBLIC}@{commit}"
-    git(source, "config", "remote.origin.url", f"{source.parent}/remote.git")
-    assert read_reason(site.init(tmp_path / "sixth")) == (
-        "runner came from a git repository on this machine, which CI cannot reach"
-    )
-    git(source, "config", "--remove-section", "remote.origin")
-    assert read_reason(site.init(tmp_path / "seventh")) == "the checkout that runner runs from has no remote"
-    git(source, "remote", "add", "origin", PUBLIC)
+_UNREACHABLE = "runner was not installed from a commit or a file that CI can get"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("origin", "reason"),
     [
-        (None, "runner was installed by its name alone, which anybody may own on an index"),
-        ("{", "direct_url.json of the installed runner cannot be read"),
-        ({"dir_info": {}}, "direct_url.json of the installed runner cannot be read"),
-        (
-            {"url": "file:///nowhere", "dir_info": {}},
-            "runner was installed from a folder, which may have changed since",
-        ),
-        (
-            {"url": "file:///nowhere", "dir_info": {"editable": True}},
-            "another copy of runner runs than the one that is installed",
-        ),
-        (
-            {"url": "file:///srv/runner.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}},
-            "runner came from a git repository on this machine, which CI cannot reach",
-        ),
-        (
-            {"url": "file:///srv/runner.whl", "archive_info": {}},
-            (
-                "the installer noted no hash of the file that runner was installed from: update pip, and install "
-                "runner.whl again with `--force-reinstall`"
-            ),
-        ),
+        (None, "no installer has noted where runner came from"),
+        ({"dir_info": {}}, "no installer has noted where runner came from"),
+        ({"url": "file:///nowhere", "dir_info": {"editable": True}}, _UNREACHABLE),
+        ({"url": "file:///srv/runner.git", "vcs_info": {"vcs": "git", "commit_id": "0" * 40}}, _UNREACHABLE),
+        ({"url": "file:///srv/runner.whl", "archive_info": {}}, _UNREACHABLE),
     ],
-    ids=["index", "no JSON", "no URL", "folder", "another checkout", "local repository", "old pip"],
+    ids=["index", "no URL", "folder", "local repository", "old pip"],
 )
 def test_what_nobody_can_name_is_said_with_its_reason(
-    source: Path, tmp_path: Path, origin: dict[str, Any] | str | None, reason: str
+    source: Path, tmp_path: Path, origin: dict[str, Any] | None, reason: str
 ) -> None:
-    """The requirements then make the job fail, in words, until a person has filled them in."""
+    """The requirements are not written then: jobs fail until a person has named the runner."""
     site = Site(tmp_path / "site", source)
     shutil.copytree(source / "runner", tmp_path / "site/runner")
     for name in ("schemas", ".github"):
@@ -346,9 +294,7 @@ def test_what_nobody_can_name_is_said_with_its_reason(
     if origin is None:
         (tmp_path / "site" / DIST_INFO / "direct_url.json").unlink()
     assert read_reason(site.init(tmp_path / "acme")) == reason
-    failed = site.pip("-r", ".github/requirements.txt", cwd=tmp_path / "acme")
-    assert failed.returncode == 1
-    assert "Fill in .github/requirements.txt: it does not name the runner yet" in failed.stderr
+    assert not (tmp_path / "acme/.github/requirements.txt").exists()
 
 
 def test_a_file_from_the_web_is_named_with_its_hash(source: Path, tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_the_recipe_for_gitlab_sends_the_plan_that_somebody_has_approved(
     planned = gitlab.run("send", code=5, ref="main~1")
     assert "coffee is not approved: nothing was approved yet" in planned
     sent = gitlab.run("approve")
-    assert "coffee: 2 recipients texted in 2 launches." in sent
+    assert "coffee: 2 people texted." in sent
     recorded = git(clone.parent / "remote.git", "log", "-1", "--format=%B", "main")
     assert {"Run: https://gitlab.example/acme/texts/-/jobs/9", "Triggered-By: ada"} <= {
         *recorded.splitlines()
@@ -185,7 +185,7 @@ def test_the_recipe_for_cron_sends_what_somebody_has_approved(
     assert "coffee is not approved: nothing was approved yet" in planned
     run_script(["runner ci approve --plan .runner/ci/plan/plan.json --by ada"], clone, environment)
     sent = run_script(script, clone, environment)
-    assert "coffee: 2 recipients texted in 2 launches." in sent
+    assert "coffee: 2 people texted." in sent
     assert git(clone, "log", "-1", "--format=%s", "origin/main") == "Record 2 texts of coffee on live"
     assert git(clone, "status", "--porcelain") == ""
 

@@ -148,7 +148,7 @@ def _add_recipients(team: Team) -> None:
     event = team.merge("more-guests", "Merge pull request #7: five more guests")
     jobs = team.send(event, team.approve)
     assert jobs["send"].result == "success", jobs["send"].show()
-    assert "5 recipients texted" in jobs["send"].log("Send")
+    assert "5 people texted" in jobs["send"].log("Send")
     assert team.asked[-1] == f"Approve the plan {jobs['plan'].outputs['plan-digest']}, 5 recipients"
     assert f"Approved-By: {REVIEWER}" in git(team.forge.remote, "log", "-1", "--format=%b", "main")
 
@@ -167,7 +167,7 @@ def _send_what_is_due_after_two_days(team: Team) -> None:
     team.forge = replace(team.forge, variables={"CAMPAIGNS_PAGE": "true"})
     team.write_campaign("tea", CAMPAIGN.replace("coffee", "tea"))
     jobs = team.send(team.push("Ask how the tea was"), team.reject)
-    assert "25 recipients texted" in jobs["plan"].log("Plan"), jobs["plan"].show()
+    assert "25 people texted" in jobs["plan"].log("Plan"), jobs["plan"].show()
     assert (jobs["approve"].result, jobs["send"].result) == ("failure", "success")
     assert jobs["plan"].result == "success", jobs["plan"].show()
     assert jobs["page"].result == "success"

@@ -14,10 +14,9 @@ from runner.ledger.files.suppressions import parse_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, Outcome
 from runner.ledger.people.suppressions import absorb_book
-from runner.ledger.record.campaign_record import Identity, enter_record
+from runner.ledger.record.campaign_record import Identity, absorb_lockfile, enter_record, rewrite_lockfile
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
-from runner.ledger.record.lockfiles import absorb_lockfile, rewrite_lockfile
 from runner.ledger.tables import SCHEMA_VERSION, info, metadata
 from runner.ledger.target_key import enter_key
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 from sqlalchemy import func, select
 
@@ -12,14 +11,11 @@ from runner.errors import RunLockedError
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredResult
-from runner.ledger.people.recent import read_open_sessions
+from runner.ledger.model import Intent, LaunchRecord, Outcome
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
-from runner.ledger.results.reconciled import store_results
-from runner.ledger.tables import deliveries, launches, results
-from tests.ledger.conftest import AT, KEY
-from tests.ledger.counts import store_stats
+from runner.ledger.tables import deliveries, launches
+from tests.ledger.conftest import AT
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Select
@@ -74,29 +70,6 @@ def test_absorbed_twice(ledger: Ledger) -> None:
         }
 
 
-def test_results_of_many(ledger: Ledger) -> None:
-    """Of results that come twice the later counts, at once or one after the other; what is the same stays."""
-    with ledger.writing() as connection:
-        (number,) = enter(connection, make_intent("a", MANY[:1]))
-
-    def make(guid: int, answer: str) -> StoredResult:
-        texts = ("person", "question", "tag", "What\\N?\t")
-        return StoredResult(number, f"r{guid}", *texts, 1, answer, "\r\n", AT, AT)
-
-    with ledger.writing() as connection:
-        first = [make(guid, "old") for guid in range(400)]
-        assert store_results(connection, [*first, make(0, "new")]) == len(first) + 1
-    with ledger.writing() as connection:
-        store_results(connection, [*first[1:], make(1, "changed")])
-    with ledger.reading() as connection:
-        query = select(results.c.result_answer, results.c.revision, func.count()).group_by(
-            results.c.result_answer, results.c.revision
-        )
-        found = {tuple(row) for row in connection.execute(query)}
-        assert found == {("new", 1, 1), ("changed", 2, 1), ("old", 1, len(first) - 2)}
-        assert connection.execute(select(results.c.question_text).limit(1)).scalar() == "What\\N?\t"
-
-
 def select_states() -> Select[Any]:
     """Return the query for people with the states of their launches."""
     held = deliveries.join(launches, launches.c.id == deliveries.c.launch_id)
@@ -135,21 +108,3 @@ def test_lookups_before_statistics(postgres: PostgresServer) -> None:
     with Ledger(url) as ledger, ledger.reading() as connection:
         assert len(list(iterate_rows(connection, query, deliveries.c.fingerprint, MANY))) == len(MANY)
         assert tuple(connection.exec_driver_sql(counts).one()) == (0, 2 * len(MANY))
-
-
-def test_everybody_before_statistics(postgres: PostgresServer) -> None:
-    """Reading the open surveys of everybody reads each row a few times, though there are no statistics yet."""
-    read = (
-        "SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) FROM pg_stat_xact_user_tables "
-        "WHERE relname ~ 'deliveries|launch'"
-    )
-    url, asking = postgres.url(postgres.create_ledger()), '{"questions": [{"text": "How are you?"}]}'
-    with Ledger(url) as ledger, ledger.writing() as connection:
-        intents = [msgspec.structs.replace(make_intent(one, [one]), definition=asking) for one in MANY]
-        numbers = enter(connection, *intents)
-        record_outcomes(connection, [Outcome(number, "sent", AT, f"guid-{number}") for number in numbers])
-        store_stats(connection, [LaunchStats(number, 1, 0, 1, 0, 0, 0, 0) for number in numbers], AT)
-    with Ledger(url) as ledger, ledger.reading() as connection:
-        (shelf,) = read_open_sessions(connection, KEY).shelves
-        assert len(shelf.open) == len(MANY)
-        assert connection.exec_driver_sql(read).scalar_one() < 20 * len(MANY)

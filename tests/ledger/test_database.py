@@ -97,20 +97,6 @@ def test_a_url_that_names_no_ledger_is_refused(url: str, message: str, hint: str
 
 
 @pytest.mark.parametrize(
-    "url",
-    ["mysterious://host/db", "sqlite+mysterious:///file", "mysql://host/db", "postgresql+psycopg2://host/db"],
-)
-def test_a_database_that_nobody_knows_is_refused(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A URL of a database, or of a driver, that is not there is refused in the same words."""
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(LedgerError) as caught:
-        Ledger(url)
-    assert (caught.value.message, caught.value.hint) == (WRONG_URL, URL_HINT)
-
-
-@pytest.mark.parametrize(
     ("url", "shown"),
     [
         ("postgresql://ada:s3cret@db.example.com/ledger", "postgresql://ada:***@db.example.com/ledger"),
@@ -123,13 +109,6 @@ def test_a_database_that_nobody_knows_is_refused(
 def test_a_password_is_not_shown(url: str, shown: str) -> None:
     """The URL of a database server is shown without its password, wherever that stands."""
     assert show_url(url) == shown
-
-
-def test_a_path_may_have_at_signs(tmp_path: Path) -> None:
-    """A file has no password, whatever its folders are called."""
-    (tmp_path / "a@b@c").mkdir()
-    with Ledger(f"sqlite:///{tmp_path}/a@b@c/ledger.sqlite") as ledger:
-        assert ledger.file == tmp_path / "a@b@c/ledger.sqlite"
 
 
 def test_it_is_for_its_owner_alone(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
@@ -145,21 +124,6 @@ def test_commits_are_on_the_disk(sqlite_ledger: Ledger) -> None:
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
         assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
-
-
-def test_a_block_that_fails_keeps_nothing(ledger: Ledger) -> None:
-    """A transaction is whole or not at all."""
-    insert = "INSERT INTO campaigns (target, name) VALUES ('live', 'pulse')"
-
-    def fail() -> None:
-        with ledger.writing() as connection:
-            connection.exec_driver_sql(insert)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    with ledger.reading() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM campaigns").scalar() == 0
 
 
 def test_a_block_that_reads_sees_one_moment(
@@ -188,15 +152,6 @@ def test_opening_again_keeps_what_others_see(
     assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "1\n"
     deliver(make_record("two", 2), into=sqlite_ledger)
     assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "2\n"
-
-
-def test_preparing_twice_changes_nothing(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> None:
-    """Each run prepares its ledger; what is there stays."""
-    deliver(make_record("a", 101))
-    ledger.prepare()
-    ledger.check_version()
-    with ledger.reading() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM launches").scalar() == 1
 
 
 def test_two_runs_can_make_the_tables_at_once(blank_url: str) -> None:
@@ -284,21 +239,6 @@ def test_a_corrupt_ledger_is_refused(
         damaged.prepare()
     assert caught.value.message == f"the ledger {url} cannot be used: database disk image is malformed"
     assert caught.value.hint == MOVE_AWAY
-
-
-def test_what_is_in_the_way_is_said(tmp_path: Path) -> None:
-    """Where the ledger's folder or file cannot be made, the error says so, and names the way out."""
-    (tmp_path / ".runner").write_text("in the way", encoding="utf-8")
-    for file, why in (
-        (tmp_path / ".runner" / "ledger.sqlite", "File exists"),
-        (tmp_path, "Permission denied"),
-    ):
-        with pytest.raises(LedgerError) as caught:
-            Ledger(f"sqlite:///{file}")
-        assert caught.value.message == f"the ledger {file} cannot be opened: {why}"
-        assert (
-            caught.value.hint == "check that this user may write there, or name another place with --ledger"
-        )
 
 
 def test_an_interrupt_while_a_connection_is_handed_back_is_no_bug(tmp_path: Path) -> None:

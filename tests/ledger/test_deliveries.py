@@ -23,7 +23,6 @@ from runner.ledger.model import Intent, LaunchRecord, Outcome
 from runner.ledger.record.deliveries import (
     count_states,
     enter_campaign,
-    find_campaign,
     iterate_accepted,
     read_known,
     record_outcomes,
@@ -220,43 +219,6 @@ def test_a_recipient_of_another_run_stops_the_whole_group(ledger: Ledger) -> Non
         assert count_states(connection, campaign_id) == {("ask", "intent"): 1}
 
 
-def test_several_launches_are_freed_at_once(ledger: Ledger) -> None:
-    """The recipients of all launches that reached nobody are free again, however many end together."""
-    with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse")
-        intents = [make_intent("ask", {person}) for person in "abc"]
-        ids = add_intents(connection, campaign_id, intents, AT)
-        states: list[LaunchState] = ["not_sent", "rejected", "unknown"]
-        record_outcomes(
-            connection, [Outcome(number, state, AT) for number, state in zip(ids, states, strict=True)]
-        )
-        assert read_known(connection, campaign_id).unresolved == {"ask": {"c"}}
-
-
-def test_numbers_come_in_the_order_of_the_intents(ledger: Ledger) -> None:
-    """The ledger's numbers go with the intents they were asked for, however many there are."""
-    intents = [make_intent("ask", {str(number)}, name=f"k{number}") for number in range(2000)]
-    with ledger.writing() as connection:
-        campaign_id = enter_campaign(connection, "live", "pulse")
-        ids = add_intents(connection, campaign_id, intents, AT)
-        rows = connection.exec_driver_sql("SELECT id, launch_key FROM launches").all()
-    assert dict(zip(ids, (intent.key for intent in intents), strict=True)) == {row[0]: row[1] for row in rows}
-
-
-def test_a_campaign_has_launches_once_it_has_an_intent(ledger: Ledger) -> None:
-    """Until then another record of the same campaign may take its place."""
-    with ledger.writing() as connection:
-        assert find_campaign(connection, "live", "pulse") is None
-        campaign_id = enter_campaign(connection, "live", "pulse")
-        before = find_campaign(connection, "live", "pulse")
-        add_intents(connection, campaign_id, [make_intent("ask", {"a"})], AT)
-        after = find_campaign(connection, "live", "pulse")
-    assert before is not None
-    assert after is not None
-    assert (before.id, before.has_launches) == (campaign_id, False)
-    assert (after.id, after.has_launches) == (campaign_id, True)
-
-
 def test_a_writer_waits_for_another(ledger: Ledger, ledger_url: str) -> None:
     """A second connection that claims the same recipient waits for the first one's commit, and then sees it."""
     intents = [make_intent("ask", {"a"})]
@@ -272,15 +234,3 @@ def test_a_writer_waits_for_another(ledger: Ledger, ledger_url: str) -> None:
             claimed = pool.submit(claim)
             add_intents(connection, campaign_id, intents, AT)
         assert isinstance(claimed.exception(), RunLockedError)
-
-
-def test_the_accepted_are_sorted(
-    ledger: Ledger, make_record: Callable[..., LaunchRecord], deliver: Callable[..., list[int]]
-) -> None:
-    """Accepted launches come by message and key, whatever the order in which they were sent."""
-    deliver(make_record("b", 101), make_record("c", 102), make_record("a", 103, message="nudge"))
-    deliver(make_record("ab", 104))
-    with ledger.reading() as connection:
-        found = [(record.message, record.key) for record in iterate_accepted(connection, 1, "pulse")]
-    assert [message for message, _ in found] == ["ask", "ask", "ask", "nudge"]
-    assert found == sorted(found)

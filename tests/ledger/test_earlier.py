@@ -6,14 +6,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import msgspec
 import pytest
 
-from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord, LaunchStats, StoredResult
 from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage, read_earlier
 from runner.ledger.record import campaign_record
-from runner.ledger.record.campaign_record import Identity, enter_record
+from runner.ledger.record.campaign_record import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
 from runner.ledger.results.differences import store_differences
 from runner.ledger.results.reconciled import store_results
@@ -65,13 +63,6 @@ def reconcile(ledger: Ledger, launch_id: int, *answered: int, at: str = READ_AT)
         store_stats(connection, [stats], at)
 
 
-def test_nothing_is_known_without_a_record(ledger: Ledger, identity: Identity) -> None:
-    """Each message that is asked for is there, and nobody got it."""
-    nobody = {"ask": EarlierMessage(), "nudge": EarlierMessage()}
-    assert read_messages(ledger, identity, {"ask", "nudge"}) == nobody
-    assert read_messages(ledger, identity, set()) == {}
-
-
 def test_it_tells_who_got_it_and_who_answered(
     ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
@@ -116,24 +107,6 @@ def test_a_difference_keeps_answers_as_they_were_known(
     assert read_messages(ledger, identity, {"ask"})["ask"].differences is None
 
 
-@pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])
-def test_only_what_was_accepted_counts(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver, state: str
-) -> None:
-    """Whoever may or may not have got a message is not followed up."""
-    deliver(make_record("a", 101), state=state)
-    assert read_messages(ledger, identity, {"ask"}) == {"ask": EarlierMessage()}
-
-
-def test_other_campaigns_and_targets_are_left_out(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """The record of another name, or of the same on another target, is none of it."""
-    deliver(make_record("a", 101))
-    for other in (replace(identity, name="news"), replace(identity, key=TargetKey.of("sandbox", None))):
-        assert read_messages(ledger, other, {"ask"}) == {"ask": EarlierMessage()}
-
-
 def test_renamed_messages_are_found(
     ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
 ) -> None:
@@ -143,34 +116,3 @@ def test_renamed_messages_are_found(
     renamed = replace(identity, message_ids={"ask": "question", "question": "question"})
     found = read_messages(ledger, renamed, {"question"})["question"]
     assert (set(found.launches), found.answered) == ({person(101), person(102)}, {person(101)})
-
-
-def test_a_renamed_campaign_is_found(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """Who got it before the campaign was renamed is known by the name of that time."""
-    deliver(make_record("a", 101))
-    renamed = replace(identity, name="heartbeat", renamed_from=("pulse",))
-    assert set(read_messages(ledger, renamed, {"ask"})["ask"].launches) == {person(101)}
-    enter_record(ledger, renamed)
-    assert set(read_messages(ledger, renamed, {"ask"})["ask"].launches) == {person(101)}
-
-
-def test_the_last_reading_counts(
-    ledger: Ledger, identity: Identity, make_record: MakeRecord, deliver: Deliver
-) -> None:
-    """A launch that is reconciled again has the time of that, and the answers of both."""
-    (launch_id,) = deliver(make_record("a", 101, 102))
-    reconcile(ledger, launch_id, 101)
-    later = "2026-11-22T08:30:00.000000Z"
-    reconcile(ledger, launch_id, 101, 102, at=later)
-    found = read_messages(ledger, identity, {"ask"})["ask"]
-    assert {one.reconciled_at for one in found.launches.values()} == {datetime.fromisoformat(later)}
-    assert found.answered == {person(101), person(102)}
-
-
-def test_the_arm_is_no_part_of_a_launchs_key(make_record: MakeRecord) -> None:
-    """A delivery is campaign, message and phone: whoever moves to another arm does not get it twice."""
-    record = make_record("a", 101)
-    assert record.key == launch_key("pulse", "ask", "d1g35t-a", record.recipients)
-    assert msgspec.structs.replace(record, arm="short").key == record.key

@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import Boolean, Integer, Table, insert, select
 
 from runner.errors import LedgerError
+from runner.ledger import maintenance
 from runner.ledger.database import Ledger
-from runner.ledger.maintenance import ledger_copy
-from runner.ledger.maintenance.ledger_copy import copy_ledger
+from runner.ledger.maintenance import copy_ledger
 from runner.ledger.results.result_feed import read_version
 from runner.ledger.tables import campaigns, info, locks, metadata
 
@@ -76,7 +76,7 @@ def test_to_a_server_and_back(
     sqlite_ledger: Ledger, server_ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every table is equal but the locks; reports count anew, and a server's numbers go on after the last."""
-    monkeypatch.setattr(ledger_copy, "_GROUP", 200)
+    monkeypatch.setattr(maintenance, "_GROUP", 200)
     fill(sqlite_ledger, MANY)
     counts = copy_ledger(sqlite_ledger, server_ledger)
     assert (counts["deliveries"], "locks" in counts) == (MANY, False)

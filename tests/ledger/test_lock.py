@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager, suppress
@@ -124,23 +122,6 @@ def test_one_run_at_a_time(ledger: Ledger, other: Ledger) -> None:
         assert "process 42 on ci-2 since" in refuse(ledger, FIRST).message
 
 
-def test_other_campaigns_and_targets_are_free(ledger: Ledger, other: Ledger) -> None:
-    """The lock is of one campaign on one target; a run can hold several, and give them back one by one."""
-    with ExitStack() as stack:
-        places = [("live", "pulse"), ("live", "nudge"), ("staging", "pulse"), ("livep", "ulse")]
-        locks = [
-            stack.enter_context(hold_campaign_lock(opened, target, [campaign], FIRST))
-            for opened, (target, campaign) in zip([ledger, other] * 2, places, strict=True)
-        ]
-        for lock in locks:
-            require(lock, ledger)
-        with hold_campaign_lock(ledger, "live", ["brief"], FIRST):
-            pass
-        with hold_campaign_lock(other, "live", ["brief"], SECOND):
-            refuse(other)
-            require(locks[0], ledger)
-
-
 def test_waiting_ends_when_the_other_run_does(ledger: Ledger, other: Ledger) -> None:
     """With a timeout, a run waits for the other one and goes on when that has ended."""
     with ExitStack() as stack:
@@ -166,22 +147,6 @@ def test_waiting_ends_at_its_timeout(ledger: Ledger, other: Ledger) -> None:
         pass
     assert clock.now == pytest.approx(1030.1)
     assert caught.value.message == HELD
-
-
-def test_waiting_can_be_given_up(ledger: Ledger, other: Ledger) -> None:
-    """Whoever interrupts a run that waits need not wait with it."""
-
-    def interrupt(_seconds: float) -> None:
-        raise KeyboardInterrupt
-
-    with (
-        hold_campaign_lock(ledger, "live", ["pulse"], FIRST),
-        pytest.raises(KeyboardInterrupt),
-        hold_campaign_lock(other, "live", ["pulse"], SECOND, timeout_s=30, sleep=interrupt),
-    ):
-        pass
-    with hold_campaign_lock(ledger, "live", ["pulse"], SECOND) as lock:
-        require(lock, ledger)
 
 
 @pytest.mark.parametrize(
@@ -252,26 +217,6 @@ def test_a_run_that_lost_its_lock_to_another_records_nothing(
     assert caught.value.hint == "let the other run end, then run the same command again"
 
 
-def test_the_file_is_for_its_owner_alone(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
-    """Beside an SQLite ledger stands a file for each lock; it stays, and says nothing."""
-    with hold_campaign_lock(sqlite_ledger, "live", ["pulse"], FIRST):
-        (file,) = (sqlite_file.parent / "locks").iterdir()
-        assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
-    assert file.read_bytes() == b""
-
-
-def test_a_ledger_by_another_name_has_the_same_lock(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
-    """A link to the ledger leads to its lock, too."""
-    link = sqlite_file.parent.parent / "link.sqlite"
-    link.symlink_to(sqlite_file)
-    with (
-        Ledger(f"sqlite:///{link}") as linked,
-        hold_campaign_lock(sqlite_ledger, "live", ["pulse"], FIRST),
-    ):
-        refuse(linked)
-
-
 @pytest.mark.parametrize("is_made_again", [False, True])
 def test_a_lock_file_that_was_removed_is_noticed(
     sqlite_ledger: Ledger, sqlite_file: Path, *, is_made_again: bool
@@ -289,33 +234,6 @@ def test_a_lock_file_that_was_removed_is_noticed(
     assert caught.value.hint == (
         "check that the ledger is there and was not moved, then run the same command again"
     )
-
-
-def test_a_session_that_has_ended_is_noticed(postgres: PostgresServer) -> None:
-    """With it ends the lock, also if the connection was replaced by another one."""
-    database = postgres.create_ledger()
-    with (
-        Ledger(postgres.url(database)) as ledger,
-        hold_campaign_lock(ledger, "live", ["pulse"], FIRST) as lock,
-    ):
-        postgres.end_sessions(database)
-        with pytest.raises(LedgerError) as caught:
-            lock.require_held_now()
-    assert caught.value.message == "this run has lost the lock of pulse on live; nothing more is sent"
-    assert caught.value.hint == (
-        "check the server, and that no connection pooler stands before it that keeps no sessions, then run the "
-        "same command again"
-    )
-
-
-def test_a_file_in_the_way_of_the_lock_is_said(sqlite_ledger: Ledger, sqlite_file: Path) -> None:
-    """Without a lock nothing is sent, and the error says what is in the way."""
-    folder = sqlite_file.parent / "locks"
-    folder.write_text("in the way", encoding="utf-8")
-    with pytest.raises(LedgerError) as caught, hold_campaign_lock(sqlite_ledger, "live", ["pulse"], FIRST):
-        pass
-    assert caught.value.message.startswith(f"the lock {folder}{os.sep}")
-    assert caught.value.message.endswith(".lock cannot be taken: File exists")
 
 
 def test_a_lost_connection_loses_every_lock_of_it(postgres: PostgresServer) -> None:

@@ -13,8 +13,6 @@ from runner.errors import LockfileError
 from runner.ledger.files.lockfile import (
     LockfileContents,
     digest_text,
-    lockfile_path,
-    parse_lockfile,
     read_campaign_name,
     read_key_name,
     read_text,
@@ -51,11 +49,6 @@ def save(file: Path, launches: Iterable[LaunchRecord]) -> bool:
     changed, digest = save_lockfile(file, LockfileContents("pulse", KEY, launches))
     assert digest == digest_text(file.read_text(encoding="utf-8"))
     return changed
-
-
-def test_its_name_says_campaign_and_target(tmp_path: Path) -> None:
-    """It stands beside the campaign, under the campaign file's stem and the target's name."""
-    assert lockfile_path(tmp_path / "a.b.yaml", "live") == tmp_path / "a.b.live.lock.json"
 
 
 def test_it_is_a_pure_function(file: Path, records: list[LaunchRecord], make_record: MakeRecord) -> None:
@@ -148,25 +141,3 @@ def writing(file: Path) -> Iterator[subprocess.Popen[str]]:
             yield process
         finally:
             process.kill()
-
-
-def test_drafts_of_others(file: Path, records: list[LaunchRecord]) -> None:
-    """One that is being written is left alone; one without a writer goes with the next write; other files stay."""
-    other = file.with_name(f".{file.name}.swp")
-    other.touch()
-    with writing(file) as process:
-        save(file, records)
-        require_writable(file)
-        assert len(list(file.parent.iterdir())) == 3
-        process.communicate("go on\n", timeout=60)
-        assert process.returncode == 0
-    assert parse_lockfile(file, file.read_text(encoding="utf-8"), KEY).lockfile.launches == ()
-    with writing(file) as process:
-        process.kill()
-        process.wait()
-    assert len(list(file.parent.iterdir())) == 3
-    save(file, records)
-    before = file.read_bytes()
-    require_writable(file)
-    assert file.read_bytes() == before
-    assert sorted(file.parent.iterdir()) == [other, file]

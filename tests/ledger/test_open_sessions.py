@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome
+from runner.ledger.people.history import has_open_launches, read_open_sessions
 from runner.ledger.people.open_sessions import OpenSession
-from runner.ledger.people.recent import has_open_launches, read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.differences import accept_silence
@@ -22,8 +21,7 @@ from tests.ledger.conftest import AT, KEY
 from tests.ledger.counts import store_stats
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchState
 
 ADA, BOB, CY = (f"+1415555010{number}" for number in range(1, 4))
@@ -94,14 +92,6 @@ def test_what_may_have_been_sent_holds(ledger: Ledger, state: LaunchState, holds
     assert len(find_held(ledger)) == holds
 
 
-def test_a_plain_text_opens_nothing(ledger: Ledger) -> None:
-    """Whatever it says."""
-    send(ledger, ADA, definition=PLAIN)
-    assert find_held(ledger) == {}
-    with ledger.reading() as connection:
-        assert not has_open_launches(connection, "live")
-
-
 @pytest.mark.parametrize(
     ("counts", "said", "held"),
     [
@@ -145,17 +135,6 @@ def test_a_launch_that_the_service_is_silent_about(ledger: Ledger) -> None:
     assert find_held(ledger) == {}
 
 
-def test_another_launch_to_the_same_person_is_another_session(ledger: Ledger) -> None:
-    """That the session of an earlier launch has ended says nothing of the one that has taken its place."""
-    campaign_id, launch_id = send(ledger, ADA, BOB)
-    read(ledger, campaign_id, launch_id, (1, 0, 1), "COMPLETE", "ACTIVE")
-    people = (KEY.fingerprint(ADA),)
-    record = LaunchRecord("ask", "another", "news", "d1g35t", people, "guid-another", AT, asks=True)
-    with ledger.writing() as connection:
-        absorb_launches(connection, campaign_id, [record])
-    assert find_held(ledger) == {ADA: False, BOB: True}
-
-
 def test_a_launch_that_is_not_known_to_ask(ledger: Ledger) -> None:
     """It holds its people once the service says that it is open."""
     campaign_id, _ = send(ledger, CY, definition=PLAIN)
@@ -180,14 +159,3 @@ def test_the_campaign_that_holds_is_named(ledger: Ledger) -> None:
     assert everybody.find(BOB) == others.find(BOB) == OpenSession("beta", "unread")
     assert others.find(ADA) is None
     assert elsewhere.shelves == ()
-
-
-def test_open_launches_are_found_by_their_index(tmp_path: Path) -> None:
-    """A ledger of many years has few that are open: the others are not looked at."""
-    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
-        ledger.prepare()
-        send(ledger, ADA)
-        with ledger.writing() as connection:
-            query = "EXPLAIN QUERY PLAN SELECT 1 FROM launches WHERE campaign_id = 1 AND is_open = 1"
-            steps = [row[-1] for row in connection.exec_driver_sql(query)]
-    assert any("INDEX open_launches" in step for step in steps), steps

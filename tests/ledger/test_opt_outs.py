@@ -9,7 +9,6 @@ import pytest
 
 from runner.ledger.database import Ledger
 from runner.ledger.files.suppressions import OptOut, parse_book, write_book
-from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import (
     Imported,
     add_opt_outs,
@@ -110,55 +109,6 @@ def test_a_person_who_is_let_in_again_stays_so_until_they_opt_out_again(ledger: 
     with ledger.writing() as connection:
         assert add_opt_outs(connection, KEY, [ADA], "person", LATER) == 1
     assert find(ledger, ADA) == ["confirmed"]
-
-
-def test_targets_are_apart(ledger: Ledger) -> None:
-    """Nobody is known on one target by what they have on another, and to nobody in a fresh ledger."""
-    enter(ledger)
-    assert find(ledger, ADA) == [None]
-    with ledger.writing() as connection:
-        add_opt_outs(connection, KEY, [ADA], "import", AT)
-        # It looks at the ledger as the transaction sees it, not as it was committed.
-        assert find_suppressed(connection, KEY, [ADA, BOB]) == {ADA}
-        assert find_suppressed(connection, KEY, [ADA], "forgotten") == set()
-        assert find_suppressed(connection, TargetKey.of("test", None), [ADA]) == set()
-
-
-def test_one_piece_of_evidence_is_enough(ledger: Ledger) -> None:
-    """A dismissed reply takes nothing from another one that stands; two that stand are one person."""
-    enter(ledger)
-    with ledger.writing() as connection:
-        replies = [reply(ADA, "g1", "dismissed"), reply(ADA, "g2", "doubtful"), reply(CY, "g5", "dismissed")]
-        add_replies(connection, "live", [*replies, reply(BOB, "g3"), reply(BOB, "g4")])
-    assert find(ledger, ADA, BOB, EVE, CY) == ["doubtful", "confirmed", None, None]
-
-
-def test_more_people_than_one_statement_asks_about(ledger: Ledger) -> None:
-    """They are asked about in groups, and none falls between two; a phone that comes twice does not matter."""
-    phones = [f"+1415{number:07}" for number in range(5_550_000, 5_551_203)]
-    gone = {*phones[::7], phones[499], phones[500], phones[-1]}
-    enter(ledger)
-    with ledger.writing() as connection:
-        add_opt_outs(connection, KEY, gone, "import", AT)
-        assert find_suppressed(connection, KEY, phones) == gone
-        assert find_suppressed(connection, KEY, [*phones, *phones]) == gone
-
-
-def test_a_file_carries_them_to_another_ledger(ledger: Ledger, new_url: Callable[[], str]) -> None:
-    """What is exported can be imported: the same people, the same decisions, and twice changes nothing."""
-    enter(ledger)
-    with ledger.writing() as connection:
-        add_replies(connection, "live", [reply(ADA, "g1"), reply(EVE, "g2", "doubtful")])
-        add_opt_outs(connection, KEY, [BOB], "import", AT)
-        remove_opt_out(connection, KEY, BOB, LATER)
-    with Ledger(new_url()) as other:
-        other.prepare()
-        enter(other)
-        for added in (3, 0):
-            with other.writing() as connection:
-                assert import_opt_outs(connection, export(ledger), KEY) == Imported(added)
-        assert export(other) == export(ledger)
-        assert find(other, ADA, BOB, EVE) == ["confirmed", None, "doubtful"]
 
 
 @pytest.mark.parametrize("source", ["person", "import", "forgotten"])

@@ -50,15 +50,6 @@ def database(postgres: PostgresServer) -> str:
     return postgres.create_database()
 
 
-@pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
-def test_a_plain_url_will_do(postgres: PostgresServer, database: str, scheme: str) -> None:
-    """PostgreSQL's own way to write a URL names the ledger as well as SQLAlchemy's."""
-    with Ledger(postgres.url(database, scheme=scheme)) as ledger:
-        assert ledger.is_blank()
-        ledger.prepare()
-        assert not ledger.is_blank()
-
-
 def test_a_wrong_password_is_said_without_it(postgres: PostgresServer, database: str) -> None:
     """A password that is refused is the user's to mend, and is not shown."""
     url = postgres.url(database, password="n0t-the-one")  # noqa: S106  a wrong one
@@ -67,14 +58,6 @@ def test_a_wrong_password_is_said_without_it(postgres: PostgresServer, database:
     assert caught.value.message.startswith(f"the ledger {show_url(url)} cannot be used: connection failed: ")
     assert caught.value.message.endswith('FATAL: password authentication failed for user "ada"')
     assert "n0t-the-one" not in caught.value.message
-    assert caught.value.hint == CHECK_SERVER
-
-
-def test_a_missing_database_is_said(postgres: PostgresServer) -> None:
-    """A database that is not there is not created: it may be a slip of the pen."""
-    with Ledger(postgres.url("nowhere")) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.prepare()
-    assert caught.value.message.endswith('FATAL: database "nowhere" does not exist')
     assert caught.value.hint == CHECK_SERVER
 
 
@@ -121,16 +104,6 @@ def test_other_programs_tables_stay_theirs(postgres: PostgresServer, database: s
     assert caught.value.hint == "give the ledger a database or a schema of its own"
 
 
-def test_a_shared_database_holds_a_ledger_beside_other_tables(
-    postgres: PostgresServer, database: str
-) -> None:
-    """Tables of other names are in nobody's way."""
-    postgres.execute("CREATE TABLE cats (name text)", database=database)
-    with Ledger(postgres.url(database)) as ledger:
-        ledger.prepare()
-        ledger.check_version()
-
-
 def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer) -> None:
     """Texts have accents and emoji: an encoding without them would fail in the middle of a run."""
     options = "ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C' TEMPLATE template0"
@@ -141,27 +114,11 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
     assert caught.value.hint == "create the database with: createdb --encoding=UTF8 --template=template0"
 
 
-def test_a_server_that_only_reads_is_said(postgres: PostgresServer, database: str) -> None:
-    """A standby, or a database set to read only, takes no ledger."""
-    postgres.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
-    with Ledger(postgres.url(database)) as ledger, pytest.raises(LedgerError) as caught:
-        ledger.prepare()
-    assert caught.value.message.endswith("cannot execute CREATE TABLE in a read-only transaction")
-    assert caught.value.hint == CHECK_SERVER
-
-
 def test_commits_wait_for_the_disk(postgres: PostgresServer, database: str) -> None:
     """Where the server acknowledges commits before they are on the disk, the ledger asks it not to."""
     postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = off")
     with Ledger(postgres.url(database)) as ledger, ledger.reading() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
-
-
-def test_a_stronger_commit_stays_as_the_server_has_it(postgres: PostgresServer, database: str) -> None:
-    """A commit that waits for a standby, too, is not weakened."""
-    postgres.execute(f"ALTER DATABASE {database} SET synchronous_commit = remote_apply")
-    with Ledger(postgres.url(database)) as ledger, ledger.reading() as connection:
-        assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "remote_apply"
 
 
 def test_a_pooler_that_keeps_no_sessions_is_refused(

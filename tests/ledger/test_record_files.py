@@ -436,13 +436,6 @@ def test_damage_is_never_taken_for_an_empty_record(text: str, words: str) -> Non
     )
 
 
-def test_nesting_without_end_is_damage() -> None:
-    """The parser gives up, and says so."""
-    text = write_entries(BOOK_LINES).replace('"at":', f'"at":{"[" * 100_000}', 1)
-    with pytest.raises(SuppressionsError, match=r"suppressions\.json is not JSON \(nested too deeply\)$"):
-        parse_book(BOOK, text, KEY)
-
-
 @given(st.data())
 def test_a_file_that_was_cut_is_refused(data: st.DataObject) -> None:
     """Wherever it ends, it is not read as a shorter record; neither with lines in its middle cut."""
@@ -481,11 +474,3 @@ def test_the_later_decision_counts(ours: tuple[str, int], theirs: tuple[str, int
         (entry,) = settle(turned)
         assert isinstance(entry, OptOut)
         assert entry.state == winner
-
-
-def test_who_was_forgotten_leaves_one_entry() -> None:
-    """Another machine's earlier entries about them go; replies since they were let in again stay."""
-    early, middle, late = (f"2026-12-0{day}T10:00:00.000000Z" for day in (1, 2, 3))
-    forgotten = opt_out(1, "forgotten", "confirmed", middle)
-    said = [opt_out(1, "r1", "confirmed", early), opt_out(1, "r2", "confirmed", late), forgotten]
-    assert [one.evidence for one in settle(said) if isinstance(one, OptOut)] == ["forgotten", "r2"]

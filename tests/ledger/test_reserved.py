@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from sqlalchemy import select
-
 from runner.ledger.database import note_absorbed
-from runner.ledger.files.lockfile import dump_reservation, parse_reservation
 from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign
-from runner.ledger.record.reservations import list_open
+from runner.ledger.record.entry import list_open
 from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
 from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
-from runner.ledger.results.runs import make_run
-from runner.ledger.tables import launches
 from tests.ledger.conftest import AT, KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.ledger.database import Ledger
-    from runner.ledger.model import LaunchRecord, Run
+    from runner.ledger.model import LaunchRecord
     from runner.ledger.record.campaign_record import Identity
 
     MakeRecord = Callable[..., LaunchRecord]
     Deliver = Callable[..., list[int]]
-
-PLACE = Path("origin:refs/runner/live/pulse.json")
 
 
 def reserve(*numbers: int, message: str = "ask", digest: str = "d1g35t") -> ReservedLaunch:
@@ -63,17 +51,6 @@ def test_a_reservation_is_entered_once(ledger: Ledger, identity: Identity) -> No
         (None, "t3xt", AT)
     ] * 2
     assert shown == [reserve(1, 2), reserve(3, message="more")]
-
-
-@pytest.mark.parametrize("asks", [False, True])
-def test_only_surveys_stay_open(ledger: Ledger, identity: Identity, *, asks: bool) -> None:
-    """A plain text of a lost run keeps nobody waiting, and the next machine is told the same."""
-    launch = msgspec.structs.replace(reserve(1, 2), asks=asks)
-    record = enter_record(ledger, identity, [Reservation("a", (launch,))])
-    campaign_id, _ = record.require_entered()
-    with ledger.reading() as connection:
-        assert connection.execute(select(launches.c.is_open)).scalar_one() is asks
-        assert list_open(connection, campaign_id, lambda _: "unused") == [launch]
 
 
 def test_own_reservations_are_known(ledger: Ledger, identity: Identity) -> None:
@@ -123,27 +100,6 @@ def test_a_renamed_message_keeps_its_reservations(ledger: Ledger, identity: Iden
     with ledger.reading() as connection:
         (launch,) = list_open(connection, campaign_id, lambda _: "unused")
     assert (launch.message, launch.recipients) == ("ask", reserve(1).recipients)
-
-
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
-LAUNCHES = st.builds(
-    ReservedLaunch, TEXTS, TEXTS, TEXTS, TEXTS,
-    st.lists(st.integers(0, 2**80 - 1).map("{:020x}".format), max_size=3).map(tuple), TEXTS, TEXTS,
-    arm=st.none() | TEXTS, run=st.none() | TEXTS, asks=st.booleans(),
-)  # fmt: skip
-RUNS = st.builds(make_run, TEXTS, TEXTS, st.none() | TEXTS, dirty=st.booleans())
-
-
-@given(TEXTS, TEXTS, st.lists(LAUNCHES, max_size=3).map(tuple), st.lists(RUNS, max_size=2).map(tuple))
-def test_a_reservation_survives_being_written(
-    name: str, campaign: str, launches: tuple[ReservedLaunch, ...], runs: tuple[Run, ...]
-) -> None:
-    """Whatever tags and ids have in them; a launch is a line."""
-    text = dump_reservation(Reservation(name, launches, runs), campaign, KEY)
-    assert text.count("\n    {") == len(launches) + len(runs)
-    read = parse_reservation(PLACE, text, campaign, KEY)
-    plain = [[msgspec.structs.replace(one, seal="") for one in block] for block in (read.launches, read.runs)]
-    assert (read.id, *map(tuple, plain)) == (name, launches, runs)
 
 
 def test_held_people_are_counted_by_campaign_message_and_kind(

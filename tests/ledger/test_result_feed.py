@@ -12,11 +12,9 @@ from runner.ledger.record.renaming import rename_messages
 from runner.ledger.report_model import FeedRow
 from runner.ledger.results.reconciled import store_results, store_starts
 from runner.ledger.results.result_feed import (
-    begin_revision,
     find_mark,
     iterate_feed,
     read_version,
-    renew_edition,
 )
 from runner.ledger.target_key import TargetSecret
 from tests.ledger.conftest import AT, KEY
@@ -69,14 +67,6 @@ def launch_id(deliver: Deliver, make_record: MakeRecord) -> int:
     return number
 
 
-def test_before_the_first_result_no_two_readings_are_alike(ledger: Ledger, launch_id: int) -> None:
-    """A copy of a ledger that has none yet is never taken for one of another."""
-    assert version_of(ledger).revision == version_of(ledger).revision == 0
-    assert version_of(ledger).edition != version_of(ledger).edition
-    assert feed_of(ledger) == []
-    assert launch_id
-
-
 def test_a_revision_has_a_mark_of_its_own(ledger: Ledger, launch_id: int) -> None:
     """A ledger that was restored and goes on has others for the same numbers."""
     for guid in ("a", "b"):
@@ -110,22 +100,6 @@ def test_only_what_has_changed_is_new(ledger: Ledger, launch_id: int) -> None:
     assert (guids_since(ledger, 2), version_of(ledger).revision) == ([], 3)
 
 
-def test_what_failed_has_no_revision(ledger: Ledger, launch_id: int) -> None:
-    """A transaction that is not kept counts for nothing."""
-    store(ledger, make_result(launch_id, "a"))
-
-    def fail() -> None:
-        with ledger.writing() as connection:
-            store_results(connection, [make_result(launch_id, "b")])
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert (version_of(ledger).revision, guids_since(ledger, -1)) == (1, ["a"])
-    with ledger.writing() as connection:
-        assert begin_revision(connection) == 2
-
-
 START = "2026-11-20T09:00:00.000000Z"
 """The start of a launch as it is kept: in UTC, to sort."""
 
@@ -138,19 +112,6 @@ def test_a_result_comes_with_its_launch(ledger: Ledger, deliver: Deliver, make_r
     row = FeedRow("ask", "", START, number, "a", "p", "why", "Why?", 1, "Yes", "Yes", "2026")
     assert feed_of(ledger) == [row]
     assert feed_of(ledger, campaign_id=2) == []
-
-
-def test_a_start_that_is_known_before_results_renews_nothing(ledger: Ledger, launch_id: int) -> None:
-    """Starts belong to copied rows: one that comes after results makes copies worthless, one before does not."""
-    store(ledger, make_result(launch_id, "a"))
-    edition = version_of(ledger).edition
-    store_start(ledger, {launch_id: "2026-11-20T09:00:00"})
-    renewed = version_of(ledger).edition
-    assert renewed != edition
-    store_start(ledger, {launch_id: "2026-11-20T09:00:00"})
-    assert version_of(ledger).edition == renewed
-    store_start(ledger, {launch_id: "2026-11-20T09:00:01"})
-    assert version_of(ledger).edition != renewed
 
 
 def test_a_renamed_message_renews_the_edition(ledger: Ledger, launch_id: int) -> None:
@@ -178,10 +139,3 @@ def test_who_is_forgotten_renews_the_edition(ledger: Ledger, launch_id: int) -> 
         )
         assert (version_of(ledger).edition != before.edition) == is_renewed
     assert feed_of(ledger) == []
-
-
-def test_renewing_needs_no_edition_before(ledger: Ledger) -> None:
-    """An edition that is renewed before the first result stays, until the next time."""
-    with ledger.writing() as connection:
-        renew_edition(connection)
-    assert version_of(ledger) == version_of(ledger)

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from runner.ledger.files.lockfile import parse_lockfile
 from runner.ledger.files.suppressions import HoldLine, PauseLine
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.maintenance.rotation import Translation, list_tags_on_record
+from runner.ledger.maintenance import Translation, list_tags_on_record
 from runner.ledger.model import StoredResult, StoredSession
 from runner.ledger.people.opt_outs import NOBODY, add_opt_outs, find_suppressed
 from runner.ledger.people.suppressions import compose_suppressions, iterate_entries

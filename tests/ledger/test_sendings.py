@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from sqlalchemy import insert, update
 
-from runner.ledger.database import Ledger
 from runner.ledger.model import StoredResult
 from runner.ledger.people.replies import count_waiting
-from runner.ledger.report_model import AudienceRow, SentRow, ServicePlan
+from runner.ledger.report_model import AudienceRow, SentRow
 from runner.ledger.results import sendings
 from runner.ledger.results.reconciled import store_results
-from runner.ledger.tables import deliveries, launches, opt_outs
+from runner.ledger.tables import launches, opt_outs
 from runner.ledger.target_key import enter_key
 from runner.report.gathering import read_refusals
 from tests.ledger.conftest import KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sqlalchemy import Connection
 
+    from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchRecord
 
     MakeRecord = Callable[..., LaunchRecord]
@@ -94,18 +93,6 @@ def test_sends_are_counted_by_day_and_arm(ledger: Ledger, sent: list[int]) -> No
         assert sendings.count_sent_by_day(connection, 2, {}) == []
 
 
-def test_who_was_reached_is_told(ledger: Ledger, sent: list[int]) -> None:
-    """Everyone of an accepted launch, under the id that the message has now; nobody who was let go again."""
-    with ledger.writing() as connection:
-        gone = KEY.fingerprint("+14155550105")
-        connection.execute(update(deliveries).where(deliveries.c.fingerprint == gone).values(released=True))
-    with ledger.reading() as connection:
-        found = [(one.message, one.participant) for one in sendings.iterate_asked(connection, 1, RENAMED)]
-    numbers = (101, 102, 103, 104, 106)
-    assert sorted(found) == sorted(("opener", KEY.fingerprint(f"+1415555{number:04}")) for number in numbers)
-    assert len(sent) == 4
-
-
 def opt_out(connection: Connection, evidence: str, source: str = "reply", state: str = "confirmed") -> None:
     connection.execute(
         insert(opt_outs).values(
@@ -137,51 +124,10 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         assert sendings.count_reported_opt_outs(connection, "live", 2, {}) == {}
 
 
-def test_opt_outs_are_not_looked_for_in_each_launch(
-    tmp_path: Path, deliver: Deliver, make_record: MakeRecord
-) -> None:
-    """The steps of the database go with the sum of launches and opt-outs, not with their product."""
-    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
-        ledger.prepare()
-        ids = deliver(*(make_record(f"l{number}", number) for number in range(100, 300)), into=ledger)
-        answers = [
-            StoredResult(one, f"r{one}", "p", "q", "why", "Why?", 1, "STOP", "STOP", "2026", "2026")
-            for one in ids
-        ]
-        steps: list[None] = []
-        with ledger.writing() as connection:
-            enter_key(connection, KEY)
-            store_results(connection, answers)
-            for one in ids:
-                opt_out(connection, f"r{one}")
-                opt_out(connection, f"r{one}", state="doubtful")
-        with ledger.reading() as connection:
-            raw: Any = connection.connection.driver_connection
-            raw.set_progress_handler(lambda: steps.append(None), 1)
-            count_waiting(connection, "live", 1, {})
-            list(sendings.iterate_opt_out_replies(connection, 1))
-            raw.set_progress_handler(None, 0)
-        assert len(steps) < 200 * 3 * len(ids)
-
-
-def test_the_plan_that_was_read_last_is_kept(ledger: Ledger) -> None:
-    """Each target has one plan; a price that is not said is none."""
-    first, second = ServicePlan("Small", "12.50", 1000, 10), ServicePlan("Large", None, 9000, 11)
-    for plan in (first, second):
-        with ledger.writing() as connection:
-            sendings.store_service_plan(connection, "live", plan)
-    with ledger.writing() as connection:
-        sendings.store_service_plan(connection, "other", first)
-    with ledger.reading() as connection:
-        assert sendings.read_service_plan(connection, "live") == second
-        assert sendings.read_service_plan(connection, "other") == first
-        assert sendings.read_service_plan(connection, "nobody") is None
-
-
 def test_what_was_sent_since_a_moment_is_told_apart(
     ledger: Ledger, deliver: Deliver, make_record: MakeRecord
 ) -> None:
-    """Launches and recipients count by their outcome's moment and the message's present id; refused ones apart."""
+    """Recipients count by their outcome's moment and the message's present id; refused ones apart."""
     ids = deliver(make_record("a", 101, 102), make_record("b", 103), make_record("c", 104, message="opener"))
     deliver(make_record("d", 105, 106), state="rejected")
     deliver(make_record("e", 107), state="unknown")
@@ -192,7 +138,7 @@ def test_what_was_sent_since_a_moment_is_told_apart(
         connection.execute(earlier)
     with ledger.reading() as connection:
         found = sendings.count_sent(connection, 1, "2026-11-20T12:00:00", {"ask": "opener"})
-        assert found == {"opener": sendings.SentCount(launches=2, recipients=2, before=2, rejected=2)}
+        assert found == {"opener": sendings.SentCount(recipients=2, rejected=2)}
         assert sendings.count_sent(connection, 2, "", {}) == {}
         whole = sendings.count_sent(connection, 1, "", {})
-    assert whole["ask"] == sendings.SentCount(launches=2, recipients=3, before=0, rejected=2)
+    assert whole["ask"] == sendings.SentCount(recipients=3, rejected=2)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import update
-
-from runner.ledger.record.deliveries import SentTexts, find_campaign, read_definitions, read_sent_texts
-from runner.ledger.tables import launches
+from runner.ledger.record.deliveries import SentTexts, find_campaign, read_sent_texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,21 +33,3 @@ def test_each_delivery_has_its_launch(ledger: Ledger, make_record: Make, deliver
         "nudge": dict.fromkeys(nudge.recipients, second),
     }
     assert sent.digests == {first: "d1g35t-one", second: "d1g35t-two"}
-
-
-def test_what_was_not_sent_is_nobody_s_text(ledger: Ledger, make_record: Make, deliver: Deliver) -> None:
-    """Launches that were refused, or whose outcome is not known, gave nobody a text that is known."""
-    deliver(make_record("one", 1), state="rejected")
-    deliver(make_record("two", 2), state="unknown")
-    assert read(ledger, {"ask": "ask"}).launches == {}
-
-
-def test_definitions_are_read_where_there_are_any(
-    ledger: Ledger, make_record: Make, deliver: Deliver
-) -> None:
-    """What only a lockfile told of has no definition, and neither has a launch that is not there."""
-    first, second = deliver(make_record("one", 1), make_record("two", 2))
-    with ledger.writing() as connection:
-        connection.execute(update(launches).where(launches.c.id == second).values(definition=None))
-    with ledger.reading() as connection:
-        assert read_definitions(connection, {first, second, 999}) == {first: {"text": "Hello"}}

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.errors import LedgerError, RunnerError, SuppressionsError
+from runner.errors import LedgerError, RunnerError
 from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.people.opt_outs import add_opt_outs, add_replies, remove_opt_out
+from runner.ledger.people.opt_outs import add_replies
 from runner.ledger.people.suppressions import (
     compose_suppressions,
     find_pause,
@@ -98,19 +98,6 @@ def test_the_later_decision_counts_in_the_ledger_too(
     assert entry.state == winner
 
 
-def test_a_clock_that_was_set_back_undoes_no_decision(ledger: Ledger) -> None:
-    """A decision after another one is newer, whatever the clock says: no file brings the older one back."""
-    told: list[Entry] = [opt_out(ADA, "dismissed", LATE), opt_out(BOB, "confirmed", LATE), PAUSE]
-    fill(ledger, book(*told))
-    with ledger.writing() as connection:
-        add_opt_outs(connection, KEY, [ADA], "person", EARLY)
-        remove_opt_out(connection, KEY, BOB, EARLY)
-        assert set_pause(connection, KEY, "pulse", None, EARLY)
-    fill(ledger, book(*told))
-    states = {getattr(one, "state", "") for one in list_entries(ledger)}
-    assert states == {"confirmed", "dismissed", "resumed"}
-
-
 def test_a_pause_is_said_once(ledger: Ledger) -> None:
     """Said again with the same reason it is not new; it holds under each of the campaign's names."""
     with ledger.writing() as connection:
@@ -177,13 +164,3 @@ def test_a_file_of_another_key_is_refused(ledger: Ledger) -> None:
             assert isinstance(caught.value, LedgerError)
         assert caught.value.message.endswith(words)
         assert list_entries(ledger) == [opt_out(BOB, "confirmed", EARLY)]
-
-
-def test_a_folder_that_cannot_be_written_to_is_an_error(ledger: Ledger, tmp_path: Path) -> None:
-    """The ledger has everything; what to do is said."""
-    fill(ledger, book(opt_out(ADA, "confirmed", EARLY)))
-    (tmp_path / "full").write_text("", encoding="utf-8")
-    with pytest.raises(SuppressionsError) as caught, ledger.writing() as connection:
-        save_suppressions(connection, tmp_path / "full/live.suppressions.json", KEY)
-    assert caught.value.message == f"{tmp_path}/full/live.suppressions.json cannot be written: File exists"
-    assert caught.value.hint == "the ledger has everything: run the same command again when this is mended"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -120,26 +120,3 @@ def test_an_account_that_was_not_read_has_unread_replies(ledger: Ledger, ask: As
     with ledger.writing() as connection:
         store_stats(connection, [stats], "2026-11-22T08:30:00.000000Z")
     assert find(ledger) == datetime.fromisoformat(READ_AT)
-
-
-@pytest.mark.parametrize("state", ["intent", "unknown", "not_sent", "rejected"])
-def test_only_what_was_accepted_gets_replies(
-    ledger: Ledger,
-    make_record: Callable[..., LaunchRecord],
-    deliver: Callable[..., list[int]],
-    state: str,
-) -> None:
-    """Launches that are not settled are settled before anything is planned."""
-    deliver(make_record("a", 101), state=state)
-    with ledger.writing() as connection:
-        connection.execute(update(launches).values(asks=True))
-    assert find(ledger) is None
-
-
-def test_replies_are_overdue_after_their_time() -> None:
-    """To the moment nobody waits; in another time zone it is the same moment."""
-    unread = UnreadReplies("pulse", SENT_AT)
-    within = timedelta(hours=24)
-    assert not unread.is_overdue(SENT_AT + within, within)
-    assert unread.is_overdue(SENT_AT + within + timedelta(seconds=1), within)
-    assert unread.describe() == "replies to pulse are unread since 2026-11-20 12:00 UTC"

@@ -20,7 +20,7 @@ STOP I have moved, leave me out|Stop. not interested|I said STOP!|STOP ACME|STOP
 STOP STOP STOP|stop please, thanks|Stop sending me these messages|STOP SPAMMING ME|No. Stop.|Stop no me interesa
 Arrêtez les SMS svp|BAJA|ALTO|cancelar|ARRET|ARRETE|arrêtez|STOPP|Stopp!|ABMELDEN|annulla|disiscrivi|SAIR|parar|AFMELDEN|uit|stoppen
 rezygnuję|wypisz|avsluta|avregistrera|İPTAL|ıptal|ret|🛑|🛑🛑|S T O P|s-t-o-p|stoooop|STΟP|Ѕtοp|ЅТОР|𝐒𝐓𝐎𝐏|🅂🅃🄾🄿|🅢🅣🅞🅟
-st0p|st\u200bop|ｓｔｏｐ|Liked "Reply STOP to opt out" STOP
+st0p|st\u200bop|ｓｔｏｐ|СТОП|стоп|Стоп!|СТОП пожалуйста|ОТПИСАТЬСЯ|Відписка|Liked "Reply STOP to opt out" STOP
 """
 DOUBTFUL = """
 Text me again, I'll report you|Text me again. I will call the cops
@@ -54,7 +54,7 @@ The stop button is hard to find|My son wants to end his plan|I can't revoke acce
 stop light on the corner|please stop raising prices|Unsubscribe button is broken|8 uit 10|Stop niet met deze actie!
 Don't take me off the list!|ne me désabonnez pas|Bitte nicht abmelden|non cancellatemi|I'm not happy|Ich bin kein Fan
 Liked “How did we do? Reply STOP to opt out”|9 "Responda STOP para cancelar"|what happens if I text stop|I am not sure
-red|8 > How likely are you to come back? Reply STOP to end|Top|shop|stopped|cancer|para|slut|massage
+Всё хорошо, спасибо|red|8 > How likely are you to come back? Reply STOP to end|Top|shop|stopped|cancer|para|slut|massage
 """
 
 

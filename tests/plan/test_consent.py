@@ -115,39 +115,6 @@ def plan_rows(
 
 
 @pytest.mark.parametrize(
-    "says",
-    [
-        *("", "no", "Revoked", "n/a", "0", "0.0", "Double opt-in: revoked", "unsubscribed 2026-03-01"),
-        *("opted out by phone", "no valid consent", "did not agree", "didn’t consent"),
-        *("mail: yes; SMS: no", "E-Mail ja; SMS nein", "sms=0", "optin false", "yes?", "e-mail only"),
-    ],
-)
-def test_a_later_row_withdraws_consent(campaign: Load, tmp_path: Path, says: str) -> None:
-    """Leave out a person whose last row says no, as if the first had; a note says why."""
-    people = "+14155550101,web,2026-03-01,Ada\n(415) 555-0102,web,2026-03-01,Bo\n".replace("(415) ", "+1415")
-    message, notes, planner = plan_rows(campaign, tmp_path, people, later=f"+1 415 555 0101,{says}\n")
-    assert (message.rows, message.duplicates, message.no_consent, message.to_send) == (4, 1, 1, 2)
-    assert notes == [
-        ("people.csv", 2, "line 2 of later.csv says no consent of the same phone: the last row decides")
-    ]
-    sent = {phone for launch in planner.iterate_launches() for phone in launch.phones}
-    assert sent == {"+14155550102", "+14155550109"}
-
-
-def test_a_later_row_gives_consent(campaign: Load, tmp_path: Path) -> None:
-    """Text a person whose last row says where they agreed, with the words of their first row."""
-    people = "+14155550101,,,Ada\n+14155550102,web,,Bo\n+14155550101,web,2026-03-01,Twice\n"
-    message, notes, planner = plan_rows(campaign, tmp_path, people, later="+14155550109,no\n")
-    assert (message.no_consent, message.to_send) == (1, 2)
-    assert notes == [
-        ("later.csv", 2, "line 9 of campaign.yaml says consent of the same phone: the last row decides"),
-        ("people.csv", 2, "line 4 of people.csv says consent of the same phone: the last row decides"),
-    ]
-    launches = {launch.phones: launch.payload.definition["text"] for launch in planner.iterate_launches()}
-    assert launches == {("+14155550101",): "Hello Ada", ("+14155550109",): "Hello all"}
-
-
-@pytest.mark.parametrize(
     ("rows", "to_send", "notes"),
     [
         ("web,2026-03-01 no, web,2026-04-01", 1, []),

@@ -239,13 +239,6 @@ def test_adding_people_moves_nobody(
     assert after.keys() & phones == before.keys()
 
 
-def test_the_time_can_be_left_out(campaign: Load) -> None:
-    """What is only looked at is planned as if it were the time, and every follow-up due."""
-    people = (Person(), Person("800"), Person(asked=timedelta(minutes=1), reconciled=None, answered=True))
-    plan = make_plan(World(people, now=NIGHT, to="answered", ignore_time=True).plan(campaign))
-    assert [message.to_send for message in plan.messages] == [2, 3]
-
-
 def test_what_people_lack_is_found_at_any_hour(campaign: Load) -> None:
     """What a lost run may have sent is asked for whatever keeps people back now, and with their arms."""
     people = (Person("800"), Person(opt_out="confirmed", source=""), Person(asked=WAIT), Person(sent=True))
@@ -290,13 +283,3 @@ def test_launches_whose_hours_end_at_different_times_go_out_apart(campaign: Load
         ("nudge", datetime(2026, 11, 21, 0, 0, tzinfo=UTC), 2),
         ("nudge", datetime(2026, 11, 21, 3, 0, tzinfo=UTC), 2),
     ]
-
-
-def test_circumstances_of_no_weight_change_nothing(campaign: Load) -> None:
-    """A campaign without schedule, follow-up or cap sends at any hour, and its launches never come too late."""
-    loaded = campaign(
-        "version: 1\nname: pulse\nrecipients: [{phone: '+18005550101'}]\nmessages: [{id: ask, text: Hello}]\n"
-    )
-    planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), KEY, PlanOptions(), PlanContext(NIGHT))
-    assert make_plan(planner).messages[0].to_send == 1
-    assert [launch.until for launch in planner.iterate_launches()] == [None]

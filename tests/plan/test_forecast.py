@@ -72,13 +72,6 @@ def test_each_person_is_forecast_once_a_message(
     assert (found["ask"].forecast, found["nudge"].forecast) == (ask, nudge)
 
 
-def test_what_is_over_the_limit_is_not_forecast(campaign: Load) -> None:
-    """--limit leaves people to a later plan, and their follow-ups with them."""
-    found = count(World((Person(), Person()), NOON, limit=1), campaign)
-    assert (found["ask"].reach, found["ask"].over_limit) == (1, 1)
-    assert (found["nudge"].reach, found["nudge"].awaiting) == (1, 2)
-
-
 def test_what_is_over_the_limit_comes_later(campaign: Load) -> None:
     """People over --limit, and follow-ups to what they get then, are among what comes later at most."""
     plan = World((Person(), Person(), Person()), NOON, limit=1).plan(campaign).make_plan(Problems())
@@ -88,13 +81,6 @@ def test_what_is_over_the_limit_comes_later(campaign: Load) -> None:
     assert [(one.why, one.recipients) for one in nudge.coming] == [("awaiting", Span(0, 3))]
     assert (ask.coming[0].segments, ask.coming[0].first) == (Span(0, 4), None)
     assert (plan.recipients_later, plan.texts_later) == (Span(0, 2), Span(0, 5))
-
-
-def test_a_message_alone_is_forecast_for_all_who_wait(campaign: Load) -> None:
-    """With --only nothing is known of the message before: whoever waits for it may get it from another run."""
-    world = World((Person(), Person(asked=WAIT)), NOON, only="nudge")
-    found = count(world, campaign)
-    assert [(name, message.reach) for name, message in found.items()] == [("nudge", 2)]
 
 
 FUTURES = st.builds(

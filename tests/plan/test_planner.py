@@ -285,14 +285,6 @@ def test_limits_look_at_what_leaves_now(campaign: Load) -> None:
     assert (plan.recipients_to_send, plan.refusals) == (1, ())
 
 
-def test_errors_leave_no_plan(campaign: Load) -> None:
-    """One bad row among good ones, and there is no plan at all."""
-    loaded = campaign(YAML, first="phone,name\n+14155550101,Ada\n12,Bo\n", second="phone\n", out="phone\n")
-    problems = Problems()
-    assert Planner(loaded, "sandbox", NOBODY, None, PlanOptions()).make_plan(problems) is None
-    assert [(problem.code, problem.line) for problem in problems] == [("recipient-phone-invalid", 3)]
-
-
 def test_text_arm_and_end_of_the_hours_make_a_group() -> None:
     """Who differs in one of them is in another group; who differs in nothing is in the same."""
     ends = [None, datetime(2026, 11, 21, 1, tzinfo=UTC), datetime(2026, 11, 21, 4, tzinfo=UTC)]

@@ -16,9 +16,9 @@ from runner.campaign.variants import Draw
 from runner.ledger.fingerprint import FingerprintSet, TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage
+from runner.ledger.people.history import RecentDeliveries
 from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
 from runner.ledger.people.opt_outs import Suppressions
-from runner.ledger.people.recent import RecentDeliveries
 from runner.ledger.people.suppressions import Pause
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext, TextedPeople

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from runner.reconcile.summary import ReconcileSummary
+    from runner.reconcile.campaign import ReconcileSummary
     from runner.service.client import ServiceClient
 
 AT = "2026-11-20T12:00:00.000000Z"

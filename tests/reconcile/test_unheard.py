@@ -118,22 +118,10 @@ def test_an_opt_out_in_the_other_field_counts(two: Campaigns, response: str | No
     assert send_text(two, 3 if response is None else 0) == BOB_ALONE
 
 
-def test_the_phone_of_another_result_of_the_participant_counts(two: Campaigns) -> None:
-    """A result without a phone is of the participant whose phone another result has."""
-    two.service.answer(ADA, "Fine")
-    write(two, "ask")
-    two.service.store.accept([ADA], {"tag": "other", "questions": [{"tag": "x", "text": "x"}]})
-    two.service.answer(ADA, "STOP")
-    two.service.store.rewrite = lambda record: (
-        record if record["result_response"] == "Fine" else record | {"participant_phone_number": None}
-    )
-    assert send_text(two, 0, 4) == BOB_ALONE
-
-
 def test_a_reply_of_nobody_known_holds_its_launch(two: Campaigns) -> None:
     """A result without phone and participant holds the people of its launch, until a person decides."""
     two.service.answer(ADA, "STOP")
-    change(two, participant_phone_number=None, participant_guid=None)
+    change(two, participant_phone_number=None)
     assert send_text(two, 3) == NO_ONE
     listed = two.run("optouts", "list", "--format", "json")
     (reply,) = json.loads(listed.stdout)["replies"]
@@ -162,7 +150,7 @@ def test_a_reply_without_its_guids_counts(two: Campaigns, lacking: Record) -> No
 def test_a_reply_of_nobody_listed_holds_all_texts(two: Campaigns) -> None:
     """Where the service does not list the people of the launch either, texts wait for the decision."""
     two.service.answer(ADA, "STOP")
-    change(two, participant_phone_number=None, participant_guid=None)
+    change(two, participant_phone_number=None)
     two.service.switch(sessions="none")
     assert send_text(two, 3, 5) == NO_ONE
     assert "optouts confirm" in two.apply().stderr
@@ -171,7 +159,7 @@ def test_a_reply_of_nobody_listed_holds_all_texts(two: Campaigns) -> None:
 def test_a_reply_that_can_be_put_later_frees_the_others(two: Campaigns) -> None:
     """Once the phone is listed, its owner alone is left out."""
     two.service.answer(ADA, "STOP")
-    change(two, participant_phone_number=None, participant_guid=None)
+    change(two, participant_phone_number=None)
     assert send_text(two, 3) == NO_ONE
     change(two)
     assert send_text(two) == BOB_ALONE
@@ -183,20 +171,6 @@ def test_an_answer_that_is_overwritten_is_read_again(two: Campaigns) -> None:
     assert two.run("reconcile").returncode == 0
     change(two, result_response="STOP", result_answer="STOP", updated="2099-01-01T00:00:00.000000")
     assert send_text(two) == BOB_ALONE
-
-
-def test_a_list_shorter_than_its_count_is_not_read(two: Campaigns) -> None:
-    """Two results are counted and one is listed: `reconcile` says so, and the replies are unread."""
-    two.service.answer(BOB, "Fine")
-    two.service.answer(ADA, "STOP")
-    two.service.store.rewrite = lambda record: record if record["result_response"] == "Fine" else None
-    ended = two.run("reconcile")
-    assert ended.returncode == 3
-    assert "2 results counted, 1 listed" in ended.stderr
-    later(two)
-    write(two, "tell")
-    assert two.apply().returncode == 5
-    assert two.count_texts()[TELL, ADA] == 0
 
 
 def test_a_count_above_the_list_is_not_read(two: Campaigns) -> None:

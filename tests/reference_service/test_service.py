@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,6 @@ import requests
 from tests.reference_service.control import ReferenceProcess
 from tests.reference_service.service import API_KEY, USERNAME, ReferenceService
 from tests.reference_service.store import NoSessionError
-from tests.reference_service.switches import Switches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,23 +103,6 @@ def test_a_survey_from_send_to_results(start_service: Start) -> None:
     assert get(service, f"/api/results/{results[0]['result_guid']}/") == results[0]
 
 
-def test_results_are_filtered(start_service: Start) -> None:
-    """Each of the four filters of 4.2 picks its own."""
-    service = start_service()
-    send(service)
-    send(service, {"phone": ADA, "questions": [{"text": "More?", "tag": "more"}]})
-    for phone, text in ((ADA, "1"), (BOB, "1"), (ADA, "So"), (ADA, "No")):
-        service.answer(phone, text)
-    results = get(service, "/api/results")["objects"]
-    assert len(results) == 4
-    for name in ("project_launch_guid", "participant_guid", "question_tag"):
-        wanted = results[0][name]
-        found = get(service, "/api/results", **{name: wanted})["objects"]
-        assert found == [result for result in results if result[name] == wanted]
-    assert len(get(service, "/api/results", project_tag="pulse")["objects"]) == 3
-    assert get(service, "/api/results", project_tag="other")["objects"] == []
-
-
 def test_a_new_session_queues_behind_the_active_one(start_service: Start) -> None:
     """A participant's next session waits, and begins when the one before it has ended."""
     service = start_service()
@@ -142,28 +123,6 @@ def test_existing_sessions_are_completed_when_asked_for(start_service: Start) ->
     assert (stat["num_active_sessions"], stat["num_complete_sessions"]) == (1, 1)
     with pytest.raises(NoSessionError):
         service.answer(ADA, "1")
-
-
-def test_totals_count_all_launches(start_service: Start) -> None:
-    """The stats list adds plan and totals to its metadata."""
-    service = start_service()
-    send(service)
-    send(service, {"phone": [BOB], "text": "Hello", "tag": "other"})
-    service.answer(ADA, "1")
-    meta = get(service, "/api/stats/", project_tag="pulse")["meta"]
-    assert (meta["total_count"], meta["next"], meta["previous"]) == (1, "", None)
-    assert meta["plan"]["renders"] == {"max": 1_000_000, "used": 5}
-    assert meta["totals"] == {
-        "active_sessions": 2,
-        "complete_sessions": 0,
-        "launches": 2,
-        "messages": 2,
-        "question_result_rate": 0.33,
-        "questions": 3,
-        "queued_sessions": 1,
-        "renders": 5,
-        "results": 1,
-    }
 
 
 def test_lists_are_paged_by_limit_and_offset(start_service: Start) -> None:
@@ -188,51 +147,6 @@ def test_every_request_needs_credentials(start_service: Start, access: dict[str,
     sent = requests.post(f"{service.url}/api/send", json=body, params=access, timeout=100)
     listed = requests.get(f"{service.url}/api/stats/", params=access, timeout=100)
     assert (sent.status_code, listed.status_code, service.accepted) == (status, status, [])
-
-
-@pytest.mark.parametrize(
-    ("phone", "read"),
-    [("14155550101", [ADA]), (14155550101, [ADA]), (["+1 415 555 0101", BOB, BOB], [ADA, BOB, BOB])],
-)
-def test_phones_are_read_as_clients_write_them(start_service: Start, phone: object, read: list[str]) -> None:
-    """One phone or many, with blanks or without +; one that is named twice is texted twice."""
-    service = start_service()
-    answer = send(service, {"phone": phone, "text": "Hello"}, **{"Content-Type": "text/plain"})
-    assert (answer.status_code, list(service.accepted[0].phones)) == (200, read)
-
-
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ([], "the body is no JSON object"),
-        ({"text": "Hello"}, "`phone` is no list of phone numbers"),
-        ({"phone": ["4155x"], "text": "Hello"}, "`phone` is no list of phone numbers"),
-        ({"phone": [ADA]}, "there is neither `text` nor `questions`"),
-        ({"phone": [ADA], "text": 5}, "`text` is no text"),
-        ({"phone": [ADA], "questions": {"a": 1}}, "`questions` is no list"),
-        ({"phone": [ADA], "questions": [{"tag": "a"}]}, "a question has no `text`"),
-        ({"phone": [ADA], "text": "Hello", "method": "FAX"}, "`method` is neither SMS nor VOICE"),
-    ],
-)
-def test_a_wrong_send_is_refused(start_service: Start, body: object, words: str) -> None:
-    """A send without people or without a message is answered 400, and nobody is texted."""
-    service = start_service()
-    answer = send(service, body)
-    assert (answer.status_code, answer.json(), service.accepted) == (400, {"error": words}, [])
-
-
-@pytest.mark.parametrize("path", ["/", "/api/stats", "/api/results/", "/api/stats/0-0/", "/api/results/0-0/"])
-def test_other_paths_lead_nowhere(start_service: Start, path: str) -> None:
-    """Paths are those of the reference, slash by slash."""
-    answer = requests.get(start_service().url + path, params=ACCESS, timeout=100)
-    assert answer.status_code == 404
-
-
-def test_a_bad_offset_is_refused(start_service: Start) -> None:
-    """Limit and offset are whole numbers from 0."""
-    url = f"{start_service().url}/api/stats/"
-    answer = requests.get(url, params=ACCESS | {"offset": "-1"}, timeout=100)
-    assert (answer.status_code, answer.json()) == (400, {"error": "offset is no whole number from 0"})
 
 
 def test_a_faulty_send_is_counted(start_service: Start) -> None:
@@ -261,19 +175,6 @@ def test_a_service_that_is_shut_refuses_connections(start_service: Start) -> Non
         send(service)
     service.open()
     assert send(service).status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("assignment", "words"),
-    [
-        ("guids=odd", "guids=odd: choose from lower, upper, mixed"),
-        ("colour=red", "there is no switch colour: choose from "),
-    ],
-)
-def test_a_wrong_switch_is_refused(assignment: str, words: str) -> None:
-    """A switch or a value that is not there is named, with those that are."""
-    with pytest.raises(ValueError, match=f"^{re.escape(words)}"):
-        Switches.parse([assignment])
 
 
 def test_a_process_takes_orders() -> None:

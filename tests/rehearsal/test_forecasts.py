@@ -41,6 +41,19 @@ class Forecast:
     after: int
 
 
+def sum_messages(plan: dict[str, Any], name: str) -> int:
+    """Return a count of all messages of a plan."""
+    return sum(message[name] for message in plan["messages"])
+
+
+def sum_later(plan: dict[str, Any], name: str) -> dict[str, int] | None:
+    """Return a span of all texts that a plan expects later; None if one is not known."""
+    spans = [group[name] for message in plan["messages"] for group in message["coming"]]
+    if None in spans:
+        return None
+    return {bound: sum(span[bound] for span in spans) for bound in ("least", "most")}
+
+
 def require_within(span: dict[str, int] | None, came: int, most: int, words: str) -> None:
     """Hold what came to a span: all of it to the least, and without repetitions to the most."""
     if span is not None:
@@ -62,11 +75,12 @@ def require_costs(spans: dict[str, Any], sessions: Sequence[Session], words: str
 
 def require_now(forecast: Forecast, sessions: Sequence[Session], words: str) -> None:
     """Hold a plan to what was sent by it."""
-    own, now = sessions[forecast.before : forecast.after], forecast.plan["coming"]["now"]
+    own, plan = sessions[forecast.before : forecast.after], forecast.plan
     launches = {one.launch for one in own}
-    assert (len(own), len({one.phone for one in own})) == (now["recipients"], now["people"]), words
-    assert len(launches) == now["launches"], words
-    require_costs(now, own, f"now, {words}")
+    assert (len(own), len({one.phone for one in own})) == (sum_messages(plan, "to_send"), plan["people"]), (
+        words
+    )
+    assert len(launches) == sum_messages(plan, "launches"), words
     for message in forecast.plan["messages"]:
         mine = [one for one in own if one.message == message["id"]]
         assert len(mine) == message["to_send"], words
@@ -80,9 +94,12 @@ def require_now(forecast: Forecast, sessions: Sequence[Session], words: str) -> 
 def require_later(forecast: Forecast, sessions: Sequence[Session], words: str) -> None:
     """Hold what a plan says of later runs to what these have sent."""
     texted = {one.phone for one in sessions[forecast.before : forecast.after]}
-    later, coming = sessions[forecast.after :], forecast.plan["coming"]["later"]
+    later = sessions[forecast.after :]
+    coming = {
+        name: sum_later(forecast.plan, name) for name in ("recipients", "launches", "segments", "renders")
+    }
     others = len({one.phone for one in later} - texted)
-    require_within(coming["people"], others, others, f"people later, {words}")
+    require_within(forecast.plan["people_later"], others, others, f"people later, {words}")
     require_within(coming["recipients"], len(later), len(later), f"recipients later, {words}")
     launches = len({one.launch for one in later})
     require_within(coming["launches"], launches, launches, f"launches later, {words}")
@@ -108,11 +125,8 @@ def rehearse(world: World, seed: int) -> None:
         world.pass_the_half_hour()
         before = len(world.read_sessions())
         plan = world.plan()
-        if (
-            step >= STEPS
-            and not plan["coming"]["now"]["recipients"]
-            and not plan["coming"]["later"]["recipients"]["least"]
-        ):
+        least = (sum_later(plan, "recipients") or {"least": 0})["least"]
+        if step >= STEPS and not sum_messages(plan, "to_send") and not least:
             break
         world.run("apply", "--auto-approve")
         sessions = world.read_sessions()

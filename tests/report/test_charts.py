@@ -6,9 +6,7 @@ import re
 from datetime import date
 from xml.etree import ElementTree as ET
 
-import pytest
-
-from runner.report.documents.charts import draw_days, draw_funnel, draw_groups, draw_nps
+from runner.report.documents.charts import draw_days, draw_groups, draw_nps
 from runner.report.model import Day
 from runner.view.charts import (
     LONGEST_LABEL,
@@ -17,8 +15,7 @@ from runner.view.charts import (
     plot_columns,
     plot_parts,
 )
-from tests.report.odd_reports import build_empty
-from tests.report.sample import START, build_breakdown, build_text, replace
+from tests.report.sample import build_breakdown, replace
 from tests.report.sample_questions import build_questions
 
 MARKS = (ChartMark("Sent <b>", 100, "100 & more"), ChartMark("Answered", 40, "40"))
@@ -42,13 +39,6 @@ def read(chart: str) -> ET.Element:
     return ET.fromstring(chart)  # noqa: S314  # our own
 
 
-def list_bars(chart: str) -> list[dict[str, float]]:
-    return [
-        {name: float(bar.get(name, 0)) for name in ("x", "y", "width", "height")}
-        for bar in read(chart).iter("rect")
-    ]
-
-
 def test_a_chart_is_plain_svg() -> None:
     """Shapes and texts, a name and values for screen readers, and no ids, styles, scripts or long numbers."""
     for chart in CHARTS:
@@ -61,37 +51,12 @@ def test_a_chart_is_plain_svg() -> None:
     assert read(CHARTS[0]).findtext("desc") == "Sent <b>: 100 & more; Answered: 40"
 
 
-def test_bars_are_as_long_as_their_values() -> None:
-    """From a common start, in proportion, the first on top."""
-    above, below = list_bars(plot_bars(MARKS, "bars"))
-    assert above["y"] < below["y"]
-    assert above["x"] == below["x"]
-    assert below["width"] / above["width"] == pytest.approx(0.4, abs=0.01)
-
-
 def test_texts_stand_as_they_are() -> None:
     """Labels and texts are escaped, and a long label ends in an ellipsis."""
     texts = [node.text for node in read(plot_bars(MARKS, "bars")).iter("text")]
     assert {"Sent <b>", "100 & more"} <= set(texts)
     long = plot_bars((ChartMark("x" * 40, 1, "1"),), "bars")
     assert f">{'x' * (LONGEST_LABEL - 1)}…<" in long
-
-
-def test_parts_fill_their_bar() -> None:
-    """The parts of a bar follow each other, and fill the drawing."""
-    chart = plot_parts({"detractors": 1, "passives": 2, "promoters": 5}, "parts")
-    bars = list_bars(chart)
-    whole = float(re.findall(r'viewBox="\S+ \S+ (\S+)', chart)[0])
-    assert [bar["width"] / whole for bar in bars] == pytest.approx([1 / 8, 2 / 8, 5 / 8], abs=0.002)
-    assert bars[1]["x"] == pytest.approx(bars[0]["x"] + bars[0]["width"], abs=0.2)
-
-
-def test_columns_stand_on_each_other() -> None:
-    """A column's parts are as high as their counts, the first at the bottom."""
-    chart = plot_columns(("1", "2"), {"first": (1, 0), "further": (2, 3)}, "columns")
-    first, further, _, _ = list_bars(chart)
-    assert further["height"] == pytest.approx(2 * first["height"], abs=0.2)
-    assert further["y"] + further["height"] == pytest.approx(first["y"], abs=0.2)
 
 
 def test_an_estimate_has_whiskers() -> None:
@@ -108,7 +73,7 @@ def test_many_columns_have_few_labels() -> None:
 
 
 def test_there_is_nothing_to_draw_of_nothing() -> None:
-    """Charts of no answers, one group, one day or a text that asks nothing are left out."""
+    """Charts of no answers, one group or one day are left out."""
     nps = build_questions()[0].nps
     assert nps is not None
     groups = build_breakdown().groups
@@ -118,8 +83,6 @@ def test_there_is_nothing_to_draw_of_nothing() -> None:
         draw_days((Day(date(2026, 1, 1), 5, 2, 3),)),
         draw_groups(groups[:1]),
         draw_groups(groups * 10),
-        draw_funnel(build_text("nudge", 5, START)),
-        draw_funnel(build_empty(0).messages[0]),
     ):
         assert list(charts) == []
 

@@ -11,19 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.comparison import (
-    SIGNIFICANCE,
     always_valid_reach,
     compare_arms,
     difference_interval,
     fisher_p_value,
 )
 from runner.report.model import ArmDifference
-
-
-@st.composite
-def arms(draw: st.DrawFn) -> tuple[str, int, int]:
-    trials = draw(st.integers(0, 400))
-    return draw(st.sampled_from("abc")), draw(st.integers(0, trials)), trials
 
 
 def compare(*counts: int, at_every_look: bool = False) -> ArmDifference:
@@ -83,18 +76,6 @@ def test_a_comparison_refuses_what_is_no_proportion() -> None:
         compare(1, 2, 3, 2)
 
 
-@given(arms(), arms())
-@settings(max_examples=30)
-def test_arms_may_swap_places(a: tuple[str, int, int], b: tuple[str, int, int]) -> None:
-    """Swapped, the difference changes its sign and nothing else changes."""
-    one, other = compare(*a[1:], *b[1:]), compare(*b[1:], *a[1:])
-    assert one.verdict == other.verdict
-    assert one.p_value == pytest.approx(other.p_value)
-    assert one.difference is None or one.difference == -(other.difference or 0)
-    if one.interval is not None and other.interval is not None:
-        assert one.interval == pytest.approx((-other.interval[1], -other.interval[0]))
-
-
 def test_arms_are_compared_with_the_first() -> None:
     """Each further arm is told against the first, in order; its p-value pays for the number of comparisons."""
     differences = compare_arms(
@@ -111,13 +92,6 @@ def test_arms_are_compared_with_the_first() -> None:
     assert short.interval == difference_interval(480, 1000, 400, 1000, NormalDist().inv_cdf(1 - 0.025 / 2))
     assert (empty.p_value, empty.interval) == (None, None)
     assert [one.verdict for one in differences] == ["no_difference_shown", "differs", "too_few"]
-
-
-def test_an_adjusted_p_value_decides() -> None:
-    """What alone would differ is not shown to when it is one of two comparisons."""
-    pair = [("old", 400, 1000), ("warm", 445, 1000)]
-    assert [one.verdict for one in compare_arms(pair)] == ["differs"]
-    assert [one.verdict for one in compare_arms([*pair, ("same", 400, 1000)])] == ["no_difference_shown"] * 2
 
 
 @pytest.mark.parametrize("at_every_look", [False, True])
@@ -160,14 +134,6 @@ def test_the_interval_of_every_look_ends_where_the_p_value_does(a: int, b: int, 
     information = a * b / (a + b) ** 2 * successes * (a + b) / (a + b - successes)
     total = information + 16
     assert math.sqrt(16 / total) * math.exp(reach**2 * information / 2 / total) == pytest.approx(20)
-
-
-def test_few_people_tell_nothing_of_arms_either() -> None:
-    """An arm of too few people stays so, whatever its p-value."""
-    (one,) = compare_arms([("old", 0, 1000), ("tiny", 20, 20)])
-    assert one.verdict == "too_few"
-    assert one.p_value is not None
-    assert one.p_value < SIGNIFICANCE
 
 
 @pytest.mark.parametrize("counts", [[], [("only", 1, 2)]])

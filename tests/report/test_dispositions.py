@@ -5,7 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
@@ -37,28 +36,6 @@ def test_rates_are_exact() -> None:
         rr5=Fraction(4, 9),
         rr6=Fraction(6, 9),
     )
-
-
-@given(dispositions, st.fractions(0, 1))
-def test_rates_are_ordered(people: Dispositions, eligibility: Fraction) -> None:
-    """RR1 is the lowest and RR5 the highest, partial interviews only add, and none leaves 0 to 1."""
-    rates = response_rates(people, eligibility)
-    for low, middle, high in ((rates.rr1, rates.rr3, rates.rr5), (rates.rr2, rates.rr4, rates.rr6)):
-        if low is not None and middle is not None:
-            assert 0 <= low <= middle <= 1
-        if middle is not None and high is not None:
-            assert middle <= high <= 1
-    for complete, interviews in ((rates.rr1, rates.rr2), (rates.rr3, rates.rr4), (rates.rr5, rates.rr6)):
-        assert (complete is None) == (interviews is None)
-        assert complete is None or interviews is None or complete <= interviews
-
-
-@given(dispositions)
-def test_an_eligibility_at_its_ends_is_another_rate(people: Dispositions) -> None:
-    """If all of the unknown are eligible RR3 is RR1; if none is, it is RR5."""
-    everybody, nobody = response_rates(people, Fraction(1)), response_rates(people, Fraction(0))
-    assert (everybody.rr3, everybody.rr4) == (everybody.rr1, everybody.rr2)
-    assert (nobody.rr3, nobody.rr4) == (nobody.rr5, nobody.rr6)
 
 
 def test_rates_of_nobody_are_undefined() -> None:

@@ -21,7 +21,6 @@ from runner.report.documents.index import write_index
 from runner.report.documents.wording import (
     write_headline,
 )
-from runner.view.markdown import draw_bar
 from tests.report.odd_reports import build_empty
 from tests.report.sample import replace
 
@@ -199,18 +198,3 @@ def test_rounding_is_exact(number: Fraction, places: int) -> None:
 def test_intervals_are_stored_without_a_minus_before_nothing() -> None:
     """Both ends have four places, and an end that rounds to nothing has no sign."""
     assert str(round_ends((-0.00001, 1 / 3))) == "(0.0, 0.3333)"
-
-
-@pytest.mark.parametrize(
-    ("share", "bar"),
-    [
-        (None, ""),
-        (Fraction(), ""),
-        (Fraction(1, 160), "▏"),
-        (Fraction(1, 2), "█" * 10),
-        (Fraction(1), "█" * 20),
-    ],
-)
-def test_text_bars_are_as_long_as_their_share(share: Fraction | None, bar: str) -> None:
-    """A bar of block characters is its share of twenty, to the eighth."""
-    assert draw_bar(share) == bar

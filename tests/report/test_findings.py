@@ -15,9 +15,7 @@ from runner.report.documents.findings import (
     list_findings,
     list_scores,
     write_analysis,
-    write_audience,
     write_cost,
-    write_holdout,
     write_opt_outs,
     write_suppressed,
     write_verdict,
@@ -25,8 +23,6 @@ from runner.report.documents.findings import (
 from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.tables import (
     list_tiles,
-    tabulate_funnel,
-    tabulate_groups,
     tabulate_reserved,
 )
 from runner.report.documents.wording import write_headline, write_message_headline
@@ -119,32 +115,6 @@ def test_it_is_said_when_the_verdict_is_taken(analysis: VariantAnalysis, sentenc
     assert write_analysis(analysis) == sentence
 
 
-def test_what_is_known_of_some_launches_has_its_share_of_these(sample_report: CampaignReport) -> None:
-    """Shares of launches that were reconciled are of the people in them, and say so; others are left out."""
-    message = replace(
-        sample_report.messages[0],
-        launches=2,
-        reconciled_launches=1,
-        reconciled_sent=500,
-        participants_answered=None,
-        participants_completed=None,
-        sessions=Sessions(None, 0, None),
-        opt_outs=None,
-        partly_known=name_parts(
-            {
-                "participants_answered": PartialCount(200, 1),
-                "participants_completed": PartialCount(150, 1),
-                "queued": PartialCount(5, 2),
-                "complete": PartialCount(501, 1),
-            }
-        ),
-    )
-    shares = {row[0]: row[2] for row in tabulate_funnel(message).rows}
-    assert shares["Answered"] == "40.0 % of 500 sent in 1 of 2 launches"
-    assert shares["Reached the end"] == "75.0 % of 200 answered in 1 of 2 launches"
-    assert (shares["Still queued"], shares["Ended"], shares["Opted out"]) == ("", "", "")
-
-
 def test_cost_is_said_where_it_is_known() -> None:
     """Renders are a part of the service's plan and of its price, as far as these are known."""
     for volume, sentence in (
@@ -161,13 +131,10 @@ def test_cost_is_said_where_it_is_known() -> None:
 def test_small_groups_are_counted_not_shown() -> None:
     """How many groups are left out is said, and of how many people where that tells nothing of one."""
     breakdown = build_breakdown()
-    assert write_suppressed(breakdown) == (
-        "3 groups, 17 people together, are left out, so that no group of fewer than 10 people can be made out."
-    )
-    one = replace(breakdown, suppressed=1, suppressed_sent=None, least=25)
-    assert write_suppressed(one) == (
-        "1 group is left out, so that no group of fewer than 25 people can be made out."
-    )
+    rest = "so that no group of fewer than 10 people can be made out."
+    assert write_suppressed(breakdown) == f"Left out: 3 groups, 17 people together, {rest}"
+    one = replace(breakdown, suppressed=1, suppressed_sent=None)
+    assert write_suppressed(one) == f"Left out: 1 group, {rest}"
     assert write_suppressed(replace(breakdown, suppressed=0)) == ""
     assert write_suppressed(replace(breakdown, groups=(), suppressed=0)) == "Nobody was texted yet."
 
@@ -187,14 +154,6 @@ def test_opt_outs_that_are_not_known_are_no_zero() -> None:
         "How many opted out: not known (3 in 1 of 2 launches); how many doubtful replies wait for a decision: "
         "not known (0 in 1 of 2 launches)."
     )
-
-
-def test_a_score_without_an_interval_has_none() -> None:
-    """Too few answers for an interval leave it out."""
-    number = replace(
-        build_questions()[3], mean=Fraction(3), median=Fraction(3), mean_interval=None, numeric_answers=1
-    )
-    assert list(list_scores(number)) == ["Mean 3.00, median 3.00, of 1 answer: too few to go by."]
 
 
 @pytest.mark.parametrize(
@@ -249,28 +208,8 @@ def test_queued_texts_are_counted_apart() -> None:
     assert next(list_tiles(ask)).note == "of 998 recipients, 1 still queued"
 
 
-def test_an_audience_that_is_not_known_is_said_not_to_be() -> None:
-    """A ledger that was filled from elsewhere says what it cannot tell, and nothing of a holdout."""
-    assert write_audience(None) == (
-        "How large the audience was, who of it was not texted, and what the service refused is not known: "
-        "nothing was planned with this ledger."
-    )
-    assert write_holdout(None) == ""
-
-
 def test_a_reason_that_is_not_known_keeps_its_name() -> None:
     """Reasons of the plan have names for people; a new one has the plan's."""
     audience = Audience(START, 10, 0, (Caveat("capped", 2), Caveat("new_rule", 1)))
     names = [row[0] for row in tabulate_reserved(audience).rows]
     assert names == ["Texted as often as allowed", "new_rule"]
-
-
-def test_a_group_s_score_of_few_answers_says_of_how_many() -> None:
-    """No score stands bare: it has its interval, or else the answers that it rests on."""
-    first = build_breakdown().groups[0]
-    one, none = (
-        replace(first.scores[0], value=value, counted=count, interval=None)
-        for value, count in ((Fraction(100), 1), (None, 0))
-    )
-    table = tabulate_groups("Arm", [replace(first, scores=(one, none))], "by arm")
-    assert table.rows[0][-2:] == ("+100.0 (1 answer)", "–")

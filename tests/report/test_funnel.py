@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
-from runner.report.funnel import FunnelStep, count_completed, follow_questions
+from runner.report.funnel import count_completed, follow_questions
 
 QUESTIONS = {tag: QuestionOutline(tag, f"{tag}?", scale="text") for tag in "xyz"}
 X, Y, Z = QUESTIONS.values()
@@ -80,35 +76,3 @@ def test_a_text_has_no_steps() -> None:
     plain = MessageOutline("ask", "tag")
     assert steps_of(plain, {("", ""): 3}, {}) == []
     assert count_completed(plain, {("", ""): 3}) == {"": 0}
-
-
-people = st.lists(
-    st.tuples(st.sampled_from(("a", "b", "c", "gone")), st.text("-ac", min_size=3, max_size=3)), max_size=30
-)
-
-
-@given(people, st.integers(0, 30))
-@settings(max_examples=30)
-def test_a_walk_through_single_people_agrees(walked: list[tuple[str, str]], reached: int) -> None:
-    """Asked, answered, unaccounted and broken off are those of one participant at a time, added up."""
-    steps = {step.tag: step for step in follow_questions(ARMS, Counter(walked), {"x": reached})}
-    ways = {way.arm: [question.tag for question in way.questions] for way in ARMS.ways}
-    asked, answered, strays, breaks = (Counter[str]() for _ in range(4))
-    for arm, path in walked:
-        state, led_here = dict(zip("xyz", path, strict=True)), True
-        tags = ways.get(arm, ways["a"])
-        for place, tag in enumerate(tags):
-            has_answered = state[tag] != "-"
-            if place:
-                asked[tag] += led_here or has_answered
-                strays[tag] += has_answered and not led_here
-            answered[tag] += has_answered
-            later = tags[place + 1 :]
-            breaks[tag] += bool(later) and state[tag] == "a" and all(state[one] == "-" for one in later)
-            led_here = state[tag] == "a"
-    first = sum(state[0] != "-" for arm, state in walked if ways.get(arm, ways["a"])[0] == "x")
-    asked["x"] += max(reached, first)
-    strays["x"] += max(first - reached, 0)
-    for tag in "xyz":
-        broke_off = None if tag == "y" else breaks[tag]
-        assert steps[tag] == FunnelStep(tag, asked[tag], answered[tag], strays[tag], broke_off)

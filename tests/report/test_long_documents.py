@@ -69,10 +69,3 @@ def test_a_long_table_ends_with_a_sentence(more: int, sentence: str) -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     cells = [token.content for token in tokens if token.type == "inline"]
     assert cells.count("yes") == MOST_ROWS
-
-
-def test_many_warnings_are_counted() -> None:
-    """Twenty warnings stand there, and a sentence for the others."""
-    text = write_markdown(replace(build_sample(), discrepancies=("Odd.",) * 30))
-    assert text.count("> - Odd.") == 20
-    assert "> - and 11 more warnings\n" in text

@@ -60,19 +60,6 @@ def test_difference_meets_published_intervals(table: Table, low: float, high: fl
 
 @given(tables(most=10**6))
 @settings(max_examples=30)
-def test_difference_is_made_of_two_wilson_intervals(scipy: Any, table: Table) -> None:
-    """Squared, the reach to each side is the sum of the squared reaches that SciPy's intervals have."""
-    successes_a, trials_a, successes_b, trials_b = table
-    a = scipy.binomtest(successes_a, trials_a).proportion_ci(method="wilson")
-    b = scipy.binomtest(successes_b, trials_b).proportion_ci(method="wilson")
-    rate_a, rate_b = successes_a / trials_a, successes_b / trials_b
-    low, high = difference_interval(*table)
-    assert (rate_a - rate_b - low) ** 2 == pytest.approx((rate_a - a.low) ** 2 + (b.high - rate_b) ** 2)
-    assert (high - rate_a + rate_b) ** 2 == pytest.approx((a.high - rate_a) ** 2 + (rate_b - b.low) ** 2)
-
-
-@given(tables(most=10**6))
-@settings(max_examples=30)
 def test_difference_lies_within_its_interval(table: Table) -> None:
     """The interval holds the difference, stays on the scale, and is mirrored when the arms swap places."""
     low, high = difference_interval(*table)
@@ -112,15 +99,6 @@ def test_fisher_is_exact(table: Table) -> None:
     assert fisher_p_value(*table) == pytest.approx(float(count_exactly(table)), rel=1e-12)
 
 
-@given(tables(most=20_000))
-@settings(max_examples=30)
-def test_fisher_agrees_with_scipy(scipy: Any, table: Table) -> None:
-    """For larger counts the p-value is SciPy's."""
-    successes_a, trials_a, successes_b, trials_b = table
-    rows = [[successes_a, trials_a - successes_a], [successes_b, trials_b - successes_b]]
-    assert fisher_p_value(*table) == pytest.approx(scipy.fisher_exact(rows).pvalue, rel=1e-6, abs=1e-280)
-
-
 @pytest.mark.parametrize(
     "table",
     [
@@ -135,18 +113,6 @@ def test_fisher_takes_millions(scipy: Any, table: Table) -> None:
     """Arms of millions are tested exactly as well."""
     rows = [[table[0], table[1] - table[0]], [table[2], table[3] - table[2]]]
     assert fisher_p_value(*table) == pytest.approx(scipy.fisher_exact(rows).pvalue, rel=1e-7)
-
-
-@given(tables(least=0, most=300))
-@settings(max_examples=30)
-def test_fisher_is_blind_to_names(table: Table) -> None:
-    """It is a probability, the same when arms swap places and when failures are counted for successes."""
-    successes_a, trials_a, successes_b, trials_b = table
-    p_value = fisher_p_value(*table)
-    assert 0 < p_value <= 1
-    assert fisher_p_value(*swap(table)) == pytest.approx(p_value)
-    failures = (trials_a - successes_a, trials_a, trials_b - successes_b, trials_b)
-    assert fisher_p_value(*failures) == pytest.approx(p_value)
 
 
 @pytest.mark.parametrize("table", [(0, 0, 0, 0), (0, 0, 3, 9), (0, 40, 0, 50), (40, 40, 50, 50)])

@@ -27,7 +27,6 @@ STRANGE: dict[str, Any] = {
 }
 """A question that is asked at the service, and in no campaign."""
 _OWN_WORDS = "(in the participant's own words)"
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 
 
 def recount_question(one: Message, steps: Figures, question: dict[str, Any]) -> Figures:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import io
-import shutil
 import ssl
-import subprocess
 import threading
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import pytest
@@ -22,6 +19,7 @@ from tests.service.wire import WireServer, echo, read_message, write_answer
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     Connect = Callable[..., Connection]
 
@@ -97,23 +95,6 @@ def test_a_tls_connection_is_used_again(connect: Connect, context: ssl.SSLContex
         assert server.connections == 1
 
 
-def test_closing_closes_what_was_kept(connect: Connect) -> None:
-    """The service sees the end of every connection, and the next request opens another one."""
-    ended = threading.Event()
-
-    def serve(stream: socket.socket, reader: BinaryIO) -> None:
-        echo(stream, reader)
-        ended.set()
-
-    with WireServer(serve) as server:
-        connection = connect(server.port)
-        connection.post("/api/send", b"1")
-        connection.close()
-        assert ended.wait(PATIENCE_S)
-        connection.post("/api/send", b"2")
-        assert server.connections == 2
-
-
 def test_a_last_look_keeps_every_byte_back(connect: Connect) -> None:
     """Who looks when the connection stands, and finds that nothing may leave, has sent nothing."""
     received: list[bytes] = []
@@ -178,20 +159,6 @@ def test_the_end_just_behind_an_answer_is_waited_for(
         assert bodies == [b"1", b"2", b"3", b"4"]
 
 
-def test_a_service_that_announces_its_end_is_taken_at_its_word(connect: Connect) -> None:
-    """After `Connection: close` nothing more is sent on a connection, even if it is still open."""
-
-    def serve(stream: socket.socket, reader: BinaryIO) -> None:
-        while read_message(reader):
-            stream.sendall(write_answer(200, b"{}", "Connection: close"))
-
-    with WireServer(serve) as server:
-        connection = connect(server.port)
-        for _ in range(3):
-            connection.post("/api/send", b"{}")
-        assert server.connections == 3
-
-
 def test_threads_get_their_own_answers(connect: Connect) -> None:
     """Any number of threads share the connections: each is used by one at a time."""
     with WireServer(echo) as server:
@@ -199,19 +166,6 @@ def test_threads_get_their_own_answers(connect: Connect) -> None:
         assert len(pairs) == 32 * 50
         assert [pair for pair in pairs if pair[0] != pair[1]] == []
         assert server.connections <= 32
-
-
-def test_a_connection_with_bytes_left_over_is_not_used_again(connect: Connect) -> None:
-    """What a service sends beyond its answer is never taken for the next one's answer."""
-
-    def serve(stream: socket.socket, reader: BinaryIO) -> None:
-        while request := read_message(reader):
-            stream.sendall(write_answer(200, request.body) + write_answer(200, b"stale"))
-
-    with WireServer(serve) as server:
-        connection = connect(server.port)
-        assert [connection.post("/api/send", body).body for body in (b"1", b"2", b"3")] == [b"1", b"2", b"3"]
-        assert server.connections == 3
 
 
 def test_bytes_left_over_in_tls_are_not_overlooked(
@@ -231,16 +185,6 @@ def test_bytes_left_over_in_tls_are_not_overlooked(
         answers = [connection.post("/api/send", body).body.strip() for body in (b"1", b"2", b"3")]
         assert answers == [b"1", b"2", b"3"]
         assert server.connections == 3
-
-
-def test_a_last_look_may_ask_the_service_itself(connect: Connect) -> None:
-    """Who looks may make a request of its own; the one that waits for it is not confused by it."""
-    with WireServer(echo) as server:
-        connection = connect(server.port)
-        asked: list[int] = []
-        answer = connection.post("/api/send", b"1", lambda: asked.append(connection.get("/", {}).status))
-        assert (answer.body, asked) == (b"1", [200])
-        assert connection.post("/api/send", b"2").body == b"2"
 
 
 def test_what_a_last_look_raises_comes_through(connect: Connect) -> None:
@@ -271,16 +215,6 @@ def test_an_answer_that_comes_before_all_was_sent_is_read(connect: Connect) -> N
     with WireServer(serve) as server:
         answer = connect(server.port).post("/api/send", b"x" * 10_000_000)
     assert (answer.status, answer.body) == (413, b"too much")
-
-
-def test_a_large_body_goes_out_and_comes_back(connect: Connect) -> None:
-    """What doesn't fit into one packet or one piece arrives all the same, and leaves the connection open."""
-    body = b"0123456789" * 300_000
-    with WireServer(echo) as server:
-        connection = connect(server.port)
-        assert connection.post("/api/send", body).body == body
-        assert connection.post("/api/send", b"{}").body == b"{}"
-        assert server.connections == 1
 
 
 class Dripper:
@@ -386,25 +320,6 @@ def test_an_answer_that_never_comes_is_late(
     assert (caught.value.reason, caught.value.bytes_left) == (TOO_LATE, True)
 
 
-def test_an_answer_in_pieces_leaves_the_next_one_its_time(connect: Connect, clock: SteppingClock) -> None:
-    """What one answer used of its time is not taken off the next one on the same connection."""
-
-    def serve(stream: socket.socket, reader: BinaryIO) -> None:
-        while request := read_message(reader):
-            whole = write_answer(200, request.body)
-            stream.sendall(whole[:20])
-            # More than half of an answer's time.
-            clock.step(0.6 * PATIENCE_S)
-            stream.sendall(whole[20:-1])
-            clock.step(0)
-            stream.sendall(whole[-1:])
-
-    with WireServer(serve) as server:
-        connection = connect(server.port)
-        assert [connection.post("/api/send", body).body for body in (b"1", b"2")] == [b"1", b"2"]
-        assert server.connections == 1
-
-
 def test_a_handshake_that_never_ends_has_sent_nothing(connect: Connect, bundle: str) -> None:
     """Until TLS stands a service is being connected to, for as long as the connect timeout says."""
 
@@ -450,17 +365,6 @@ def test_a_bundle_that_is_none_is_told(connect: Connect, tmp_path: Path, content
     with pytest.raises(ConfigurationError) as caught:
         connect(443, scheme="https", verify=str(file))
     assert caught.value.message == f"the CA bundle {file} cannot be read"
-
-
-def test_a_bundle_may_be_a_folder(connect: Connect, context: ssl.SSLContext, bundle: str) -> None:
-    """A folder of certificates, each under its hash, as OpenSSL keeps them, is a bundle too."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("openssl is not installed")
-    folder = str(Path(bundle).parent)
-    subprocess.run([openssl, "rehash", folder], check=True, capture_output=True)
-    with WireServer(echo, context) as server:
-        assert connect(server.port, scheme="https", verify=folder).post("/api/send", b"1").body == b"1"
 
 
 @pytest.mark.parametrize("host", ["a..example", "a" * 70 + ".example", "ü..example"])

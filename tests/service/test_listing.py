@@ -83,15 +83,6 @@ def test_a_list_that_lacks_what_it_counts_is_refused(
     assert caught.value.hint == "try again when nothing is sent under this tag"
 
 
-def test_what_is_sought_makes_a_list_full_enough(
-    client: ServiceClient, service: ListService, make_stat: Make
-) -> None:
-    """A list in which everything that is sought was found is read no further, and not counted."""
-    service.records = [make_stat(number) for number in range(150)]
-    assert find(client, "launch-2", "launch-99") == ({"launch-2", "launch-99"}, [])
-    assert len(service.queries) == 1
-
-
 def test_few_of_a_long_list_are_asked_for_one_by_one(
     client: ServiceClient, service: ListService, make_stat: Make
 ) -> None:
@@ -181,25 +172,6 @@ def test_a_list_with_more_than_it_counts_does_not_agree(
     service.change_page = forget
     found = list_launches(client, "pulse-2026")
     assert (len(found.launches), found.is_counted) == (3, False)
-
-
-def test_a_list_without_a_count_is_read_until_nothing_is_new(
-    client: ServiceClient, service: ListService, make_stat: Make
-) -> None:
-    """What one reading of it has missed, because it moved, the next one finds."""
-    service.records = [make_stat(number) for number in range(10)]
-    service.page_size = 2
-    pages = iter(range(100))
-
-    def move_one(page: dict[str, Any]) -> dict[str, Any]:
-        if next(pages) == 2:
-            service.records = [*service.records[1:], service.records[0]]
-        return {"objects": page["objects"]}
-
-    service.change_page = move_one
-    found = list_launches(client, "pulse-2026")
-    assert {stat.project_launch_guid for stat in found.launches} == {f"launch-{n}" for n in range(10)}
-    assert not found.is_counted
 
 
 def test_a_list_that_claims_too_much_is_refused_at_once(

@@ -124,19 +124,3 @@ def test_a_list_that_is_too_long_is_refused(total: int | None, message: str) -> 
     with pytest.raises(ServiceError) as caught:
         list(iter(walk.read_page, None))
     assert caught.value.message == message
-
-
-def test_smaller_pages_from_the_end_leave_no_gap() -> None:
-    """Where the service gives less than before, the records between two pages are asked for again."""
-    sizes = iter([100, 100, 30, 100, 100, 100, 100, 100, 100, 100, 100, 100])
-
-    def read(offset: int) -> Page[int]:
-        return Page(tuple(range(400)[offset : offset + next(sizes)]), (), 400)
-
-    walk = ListWalk(read)
-    seen: set[int] = set()
-    while page := walk.read_page():
-        seen.update(page.records)
-        if len(seen) == 100:
-            walk.turn()
-    assert seen == set(range(400))

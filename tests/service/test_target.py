@@ -164,11 +164,6 @@ def test_the_sandbox_is_on_this_machine() -> None:
     assert (here.name, here.base_url) == ("sandbox", "http://127.0.0.1:8025")
 
 
-def test_the_sandbox_takes_a_state_key() -> None:
-    """RUNNER_STATE_KEY means the same everywhere."""
-    assert choose_target(None, NO_FILE, {"RUNNER_STATE_KEY": STATE_KEY}).state_key == STATE_KEY
-
-
 @pytest.mark.parametrize(
     "base_url",
     [
@@ -211,13 +206,6 @@ def test_an_unencrypted_service_elsewhere_is_refused(name: str | None) -> None:
     assert caught.value.hint == "use https, or set `insecure: true` for this target in targets.yaml"
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.9.1", "[::1]"])
-def test_an_unencrypted_service_on_this_machine_is_fine(host: str) -> None:
-    """What doesn't leave the machine needs no encryption."""
-    target = choose_target(None, NO_FILE, {**OWN, "RUNNER_BASE_URL": f"http://{host}:8080/sms/"})
-    assert target.base_url == f"http://{host}:8080/sms"
-
-
 @pytest.mark.parametrize("host", ["localhost.example.com", "127.0.0.1.example.com", "10.0.0.1", ""])
 def test_what_only_looks_like_this_machine_is_another(host: str) -> None:
     """Names are taken at their word: none but `localhost` and loopback addresses are this machine."""
@@ -234,23 +222,6 @@ def test_limits_are_read(write: Write) -> None:
     target = choose_target("live", read_targets(file, {}), OWN)
     assert (target.concurrency, target.rate, target.recipients_per_send) == (4, 10.0, 50)
     assert (target.connect_timeout, target.read_timeout, target.settle_window) == (0.5, 90.0, 120.0)
-
-
-@pytest.mark.parametrize(
-    ("written", "rate"), [("20/s", 20.0), ("0.5/s", 0.5), ("90/m", 1.5), ("1800/h", 0.5)]
-)
-def test_rates_are_sends_a_second(write: Write, written: str, rate: float) -> None:
-    """A rate is read in any of its units."""
-    file = write(
-        "version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n"
-        f"    limits: {{rate: {written}}}\n"
-    )
-    assert choose_target("live", read_targets(file, {}), OWN).rate == rate
-
-
-def test_no_file_is_no_targets(tmp_path: Path) -> None:
-    """A repository needs no targets.yaml."""
-    assert read_targets(tmp_path / "targets.yaml", {}) == {"targets": {}}
 
 
 RATE = "a rate is a number above 0, a slash and a unit, as in 20/s or 600/m"
@@ -273,18 +244,6 @@ def test_a_credential_in_the_file_is_refused(write: Write, key: str) -> None:
     assert problem.hint == CREDENTIAL_HINT
     assert (problem.line, problem.severity) == (5, "error")
     assert "s3cret" not in repr(problem) + str(caught.value)
-
-
-def test_an_unknown_key_is_not_answered_with_refused_ones(write: Write) -> None:
-    """What the file may not have is neither listed as known nor suggested for a misspelt key."""
-    file = write("version: 1\ntargets:\n  live:\n    base_url: https://sms.example.com\n    tokn: 1\n")
-    with pytest.raises(TargetsProblemError) as caught:
-        read_targets(file, {})
-    (problem,) = caught.value.diagnostics
-    assert problem.message == "`tokn` is not a key in `targets.live`"
-    keys = "base_url, username_env, api_key_env, state_key_env, insecure, renamed_from, cluster, "
-    keys += "state_remote, limits"
-    assert problem.hint == f"known here: {keys}"
 
 
 @pytest.mark.parametrize(
@@ -368,13 +327,6 @@ def test_a_credential_comes_from_variables_with_such_a_name(
     target = choose_target("live", targets, {**OWN, variable: "v4lue"})
     assert target.credentials is not None
     assert "v4lue" in (target.credentials.username, target.credentials.api_key)
-
-
-@pytest.mark.parametrize("end", ["USERNAME", "API_KEY"])
-def test_credentials_have_names_of_their_own(write: Write, end: str) -> None:
-    """The usual names are taken as they are."""
-    for variable in (f"RUNNER_{end}", f"RUNNER_EU_{end}", f"RUNNER_eu2_west_{end}"):
-        read_targets(write_variable(write, f"{end.lower()}_env", variable), {})
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def test_locating_what_is_missing_gives_the_nearest_ancestor() -> None:
     assert document.position([])[1:] == (1, 1)
 
 
-_GENERAL = "check the indentation, write `key: value` with a blank, and put text in quotes, or below a `|`"
+_GENERAL = "check the indentation and the blank behind each `key:`, and put text in quotes, or below a `|`"
 _WITHIN = "a `{0}` within the text ends it: write {1}, or the whole text in {2} quotes{2[0]}"
 
 

@@ -131,7 +131,7 @@ def test_a_collector_that_is_away_costs_nothing(run: Run, folder: Path, *, is_sl
         there = collector.url if is_slow else "http://127.0.0.1:9"
         place = there.replace("http://", "http://user:secret-of-the-collector@")
         done = run("apply", "--auto-approve", cwd=folder, env={"OTEL_EXPORTER_OTLP_ENDPOINT": place})
-    assert (done.returncode, done.stdout) == (0, "pulse: 4 recipients texted in 4 launches.\n")
+    assert (done.returncode, done.stdout) == (0, "pulse: 4 people texted.\n")
     assert done.stderr == (
         f"Telemetry did not reach {there}, or not all of it; the run itself is not affected.\n"
     )

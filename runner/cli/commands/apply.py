@@ -9,7 +9,6 @@ import click
 from runner.cli.command import Command, SpecialOption, setting_option, special_option
 from runner.cli.confirmation import can_ask, require_approval
 from runner.cli.console import print_json, print_next, print_prose
-from runner.cli.log import is_json, log_record
 from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
 from runner.cli.output.plan import print_plan
 from runner.errors import UsageError
@@ -24,7 +23,6 @@ from runner.workflow.trial import try_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.ledger.model import LaunchState
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
@@ -107,7 +105,7 @@ def command(
     def show_and_approve(planned: Sequence[PlanResult]) -> None:
         if not auto_approve and can_ask():
             # What is approved, where the question is.
-            _show_plan(planned)
+            print_plan(planned, err=True)
         approve("Send?")
 
     result = apply_campaigns(scope, options, show_and_approve)
@@ -123,19 +121,10 @@ def command(
     return result.exit_code
 
 
-def _show_plan(planned: Sequence[PlanResult]) -> None:
-    if not is_json():
-        print_plan(planned, err=True)
-        return
-    for item in planned:
-        to_send = item.plan.recipients_to_send
-        log_record("info", "planned", campaign=item.campaign.name, recipients_to_send=to_send)
-
-
 def describe_run(run: CampaignRun) -> str:
     """Return the results of a run; each delivery of the plan is counted once.
 
-    Recipients are people, as in the plan. If people get several messages, texts are counted instead.
+    People are counted, as in the plan; texts if people get several.
     """
     done = [*_iterate_done(run)] or ["nothing sent"]
     pause = run.planned.plan.pause
@@ -151,37 +140,37 @@ def describe_settled(run: CampaignRun) -> str:
 
 
 def _say_held(run: CampaignRun) -> str:
-    people = count_words(run.unresolved, "recipient has", "recipients have")
+    people = count_words(run.unresolved, "person has", "people have")
     return f" {people} an unknown outcome and will not be texted: `runner resolve`." if run.unresolved else ""
 
 
 def _iterate_done(run: CampaignRun) -> Iterator[str]:
     summary = run.summary
-    # Launches that became too late are reported as deferred or expired, with their recipients.
+    # Launches that became too late are reported as deferred or expired, with their people.
     if not summary.has_outcomes_in_time:
         return
-    launches = count_words(summary.count("sent"), "launch", "launches")
     if not run.sends_several_each:
-        yield f"{count_words(summary.recipients_sent, 'recipient')} texted in {launches}"
+        yield f"{_count_people(summary.recipients_sent)} texted"
     elif summary.recipients_sent == run.to_send:
-        people = count_words(run.planned.plan.recipients_to_send, "recipient")
-        yield f"{count_words(summary.recipients_sent, 'text')} to {people} in {launches}"
+        people = _count_people(run.planned.plan.recipients_to_send)
+        yield f"{count_words(summary.recipients_sent, 'text')} to {people}"
     else:
-        yield f"{count_words(summary.recipients_sent, 'text')} sent in {launches}"
-    words: dict[LaunchState, str] = {
-        "rejected": "rejected",
-        "unknown": "of unknown outcome",
-        "not_sent": "not sent",
-    }
+        yield f"{count_words(summary.recipients_sent, 'text')} sent"
+    words = {"rejected": "rejected", "unknown": "of unknown outcome", "not_sent": "not sent"}
     for state, text in words.items():
-        count = summary.count(state) - (summary.launches_too_late if state == "not_sent" else 0)
+        count = sum(row.recipients for row in summary.tally if row.state == state)
+        count -= summary.recipients_too_late if state == "not_sent" else 0
         if count:
-            yield f"{count_words(count, 'launch', 'launches')} {text}"
+            yield f"{count_words(count, 'text')} {text}"
 
 
 def _iterate_left(run: CampaignRun) -> Iterator[str]:
-    unit = "text" if run.counts_texts else "recipient"
     for name, count in run.count_left().items():
         if count:
             until = run.say_due() if name == "deferred" else ""
-            yield f"{count_words(count, unit)} {LEFT[name]}{until}"
+            left = count_words(count, "text") if run.counts_texts else _count_people(count)
+            yield f"{left} {LEFT[name]}{until}"
+
+
+def _count_people(count: int) -> str:
+    return count_words(count, "person", "people")

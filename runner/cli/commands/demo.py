@@ -14,7 +14,6 @@ import click
 
 from runner.cli.command import Command
 from runner.cli.encoding import print_text
-from runner.cli.log import is_json, log_record
 from runner.errors import InterruptedRunError, RunnerError
 from runner.source.storage import shipped_folder
 from runner.workflow.observer import note
@@ -87,11 +86,8 @@ def _show_end(scratch: Path) -> None:
 def _run_steps(scratch: Path, seed: int) -> int:
     for step, words in _STEPS:
         arguments = step.format(seed=seed).split()
-        if is_json():
-            log_record("info", f"runner {' '.join(arguments)}")
-        else:
-            print_text(f"\n# {words}", err=True)
-            print_text(f"$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
+        print_text(f"\n# {words}", err=True)
+        print_text(f"$ runner {' '.join(arguments)}", fg="green", bold=True, err=True)
         code = _run_step(arguments, scratch)
         if code == InterruptedRunError.exit_code:
             # The step has reported it.

@@ -9,16 +9,13 @@ import click
 
 from runner.cli.command import Command, special_option
 from runner.cli.console import print_json
-from runner.cli.options import format_option, rejected_option, target_scope
+from runner.cli.options import format_option, target_scope
 from runner.cli.output.plan import write_project_plan
 from runner.github.job_summary import has_outputs
 from runner.workflow.plan import PlanWishes, plan_project
 from runner.workflow.plans.planning import count_to_send
-from runner.workflow.validate import write_rejected
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runner.workflow.plan import ProjectPlan
     from runner.workflow.scope import Scope
 
@@ -50,10 +47,7 @@ SOMETHING_TO_SEND = 2
     "--detailed-exitcode", is_flag=True, help="Exit with 2 if there is something to send, 0 if not."
 )
 @click.option("--now", metavar="TIME", help="Plan as of this time (ISO 8601).")
-@rejected_option
-def command(
-    scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, rejected: Path | None, **wished: Any
-) -> int:
+def command(scope: Scope, format_: str, detailed_exitcode: bool, now: str | None, **wished: Any) -> int:
     """Show what apply would send and to whom, and why others are left out. Reads only.
 
     Planning uses the record and needs no credentials. With credentials, the service is also asked for
@@ -65,13 +59,9 @@ def command(
     """
     wishes = PlanWishes(
         now=parse_moment(now) if now else None,
-        # Digests take time, and are not shown on a screen.
-        with_digests=format_ != "human",
         is_job=format_ == "github" and has_outputs(),
         **wished,
     )
-    if rejected is not None:
-        write_rejected(rejected, scope)
     plan = plan_project(scope, wishes)
     show_plan(plan, format_, is_detailed=scope.verbose)
     kept = plan.leave_out_unsendable()

@@ -11,7 +11,6 @@ import click
 from runner.cli.command import Command
 from runner.cli.console import print_json
 from runner.cli.options import common_scope, format_option
-from runner.cli.output.conversations import show_preview
 from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show_blocks
 from runner.workflow.preview import CASES, preview_campaign
@@ -57,7 +56,7 @@ def command(
     if format_ == "json":
         print_json(preview.document)
     else:
-        show_blocks(show_preview(preview), format_)
+        show_blocks(preview.show(), format_)
         if phone is not None:
             own = replace(scope, paths=(campaign_file,))
             show_blocks([sum_up(lambda: find_person(own, phone))], format_)

@@ -79,7 +79,7 @@ def write_reconciled(result: ReconcileResult) -> None:
 def _sentence(campaign: ReconciledCampaign) -> str:
     summary = campaign.summary
     sessions = ", ".join(
-        f"{count:,} {state}" if count is not None else f"{state} {_write_unknown(campaign, state)}"
+        f"{count:,} {state}" if count is not None else f"{state} not known"
         for state, count in summary.sessions.items()
     )
     return (
@@ -87,11 +87,3 @@ def _sentence(campaign: ReconciledCampaign) -> str:
         f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new"
         + (f"; {count_words(summary.opted_out, 'opt-out')} found." if summary.opted_out else ".")
     )
-
-
-def _write_unknown(campaign: ReconciledCampaign, state: str) -> str:
-    part = campaign.summary.partly_known.get(state)
-    if part is None:
-        return "not known"
-    launches = f"{part.launches:,} of {campaign.summary.recorded_launches:,} launches"
-    return f"not known ({part.count:,} in {launches})"

@@ -99,12 +99,12 @@ def command(
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]
-    documents = {name: WRITERS[name] for name in dict.fromkeys(named or ["md"]) if name in WRITERS}
+    documents = [name for name in dict.fromkeys(named or ["md"]) if name in WRITERS]
     _refuse_nonsense(answers, out, include_pii=include_pii)
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
 
     def check(campaigns: int) -> None:
-        if out is None and list(documents) != ["md"]:
+        if out is None and documents != ["md"]:
             _refuse_several(len(documents) * campaigns)
 
     made = report_project(
@@ -116,9 +116,9 @@ def command(
     )
     reports = [one.report for one in made]
     if "github" in formats:
-        add_to_summary(reports, documents["md"])
+        add_to_summary(reports)
     if out is None:
-        print_reports(reports, *documents.values())
+        print_reports(reports, *documents)
     else:
         save_reports(reports, documents, out, quiet=scope.quiet)
         for one in (one for report in reports for one in made.files[report.campaign] if not scope.quiet):

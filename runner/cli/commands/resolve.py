@@ -1,4 +1,4 @@
-"""`runner resolve`: launches that may have reached people, and a person's word on them."""
+"""`runner resolve`: texts that may have reached people, and a person's word on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from runner.workflow.resolve import ListedGroup, UnknownLaunch, Unresolved
     from runner.workflow.scope import Scope
 
-UNKNOWN_OUTCOMES = 4
 _COLUMNS = ("the service's launch", Column("started", "text"))
 _SHOWN = 5
 """Most launches of a group that are named."""
@@ -37,24 +36,24 @@ _SHOWN = 5
 )
 @target_scope
 @format_option("human", "json")
-@click.option("--message", metavar="ID", help="The message of the launches.")
-@click.option("--launch", "key", metavar="KEY", help="The launch: its key, or the service's guid.")
+@click.option("--message", metavar="ID", help="The message of the texts.")
+@click.option("--launch", "key", metavar="KEY", help="The text: its key, or the service's guid.")
 @click.option("--adopt", "guid", metavar="GUID", help="It was sent, as the service's launch GUID.")
 @click.option("--not-sent", is_flag=True, help="This campaign did not send it: its people can be texted.")
-@click.option("--adopt-all", is_flag=True, help="The campaigns sent all launches that are shown.")
-@click.option("--not-sent-all", is_flag=True, help="The campaigns sent none of the launches that are shown.")
+@click.option("--adopt-all", is_flag=True, help="The campaigns sent all texts that are shown.")
+@click.option("--not-sent-all", is_flag=True, help="The campaigns sent none of the texts that are shown.")
 @APPROVAL
 def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int:
-    """List launches that may have reached people, and record what happened to them.
+    """List texts that may have reached people, and record what happened to them.
 
-    A launch has an unknown outcome if a run was about to send it: it is shown with the service's launches
-    that it may be. An unexplained launch is listed by the service under the campaign's tags, but not on
-    record: it is from a run whose record is lost, or from somebody else. The people of both kinds are held:
-    they are not texted. Launches of campaigns whose files are gone are listed, too.
+    A text has an unknown outcome if a run was about to send it: it is shown with the service's launches that
+    it may be. An unexplained text is listed by the service under the campaign's tags, but not on record: it
+    is from a run whose record is lost, or from somebody else. The people of both kinds are held: they are not
+    texted. Texts of campaigns whose files are gone are listed, too.
 
-    --adopt and --not-sent settle one launch; --adopt-all and --not-sent-all settle all that are shown, after
-    asking. Recipients that an adopted launch has not reached can be texted again. Exits with 4 while
-    unresolved launches are left.
+    --adopt and --not-sent settle one text; --adopt-all and --not-sent-all settle all that are shown, after
+    asking. People whom an adopted text has not reached can be texted again. Exits with 4 while anything is
+    unresolved. A campaign that is invalid, or held by another run, is left out, with exit code 3.
     """
     word = Word(**words)
 
@@ -68,20 +67,21 @@ def command(scope: Scope, format_: str, auto_approve: bool, **words: Any) -> int
 
     left = resolve_launches(scope, word, approve)
     show(left, format_, {"human": lambda found: print_blocks(_show(found))})
-    return UNKNOWN_OUTCOMES if left else int(left.is_behind)
+    return left.exit_code
 
 
 def _show(left: Unresolved) -> Iterator[Block]:
     if not left:
         yield Sentence("Nothing is unresolved.")
     document = left.document
-    for name in (case.campaign.name for case in left):
+    names = [one.campaign for one in document.launches] + [one.campaign for one in document.unexplained]
+    for name in dict.fromkeys(names):
         yield from (_show_launch(one) for one in document.launches if one.campaign == name)
         yield from (_show_group(one) for one in document.unexplained if one.campaign == name)
 
 
 def _show_launch(launch: UnknownLaunch) -> Section:
-    people = count_words(launch.recipients, "recipient")
+    people = count_words(launch.recipients, "person", "people")
     when = show_time(launch.intent_at, to_second=True)
     rows = [
         (
@@ -96,14 +96,14 @@ def _show_launch(launch: UnknownLaunch) -> Section:
     facts = [f"about to be sent {when}; {launch.detail}"]
     if not rows:
         facts.append("the service lists nothing that may be it; `runner apply` settles it")
-    columns = (*_COLUMNS, "recipients", "of them ours", Column("text", "text"))
-    title = f"{launch.campaign}/{launch.message}: launch {launch.key}, {people}"
+    columns = (*_COLUMNS, "people", "of them ours", Column("text", "text"))
+    title = f"{launch.campaign}/{launch.message}: text {launch.key}, to {people}"
     return Section(title, [Items(facts), TableBlock(columns, rows)])
 
 
 def _show_group(group: ListedGroup) -> Section:
-    launches = count_words(len(group.launches), "launch", "launches")
-    people = count_words(group.recipients, "recipient")
+    texts = count_words(len(group.launches), "text")
+    people = count_words(group.recipients, "person", "people")
     rows = [
         (
             one.project_launch_guid,
@@ -113,7 +113,7 @@ def _show_group(group: ListedGroup) -> Section:
         )
         for one in group.launches[:_SHOWN]
     ]
-    table = TableBlock((*_COLUMNS, Column("kind", "text"), "recipients held"), rows)
+    table = TableBlock((*_COLUMNS, Column("kind", "text"), "people held"), rows)
     choice = " --message ID" if len(group.messages) > 1 else ""
     ways = [
         f"--adopt-all{choice}: a run whose record is lost sent them; these people are not texted again",
@@ -122,7 +122,5 @@ def _show_group(group: ListedGroup) -> Section:
     if len(group.launches) > _SHOWN:
         ways.insert(0, f"and {len(group.launches) - _SHOWN:,} more (--format json lists all)")
     about = f"under the tag {group.tag!r}, with another text, or to other people, than this campaign plans"
-    title = (
-        f"{group.campaign}/{' or '.join(group.messages)}: {launches} that no record explains, {people} held"
-    )
+    title = f"{group.campaign}/{' or '.join(group.messages)}: {texts} that no record explains, {people} held"
     return Section(title, [Items([about]), table, Items(ways)])

@@ -110,7 +110,7 @@ def command() -> None:
     epilog="""\b
 Examples:
   runner sandbox simulate
-  runner sandbox simulate --seed 7 --response-rate 0.3 --typo-rate 0.1 --format json
+  runner sandbox simulate --seed 7 --response-rate 0.3 --format json
 """
 )
 @click.option(

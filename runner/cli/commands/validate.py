@@ -9,14 +9,12 @@ import click
 from runner.cli.command import Command
 from runner.cli.console import print_prose, show
 from runner.cli.encoding import print_text
-from runner.cli.options import format_option, path_scope, rejected_option
+from runner.cli.options import format_option, path_scope
 from runner.cli.output.problems import count_problems, human_lines, write_github, write_markdown, write_sarif
 from runner.wording import count_words
-from runner.workflow.validate import validate_campaigns, write_rejected
+from runner.workflow.validate import validate_campaigns
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from runner.workflow.scope import Scope
     from runner.workflow.validate import Validation
 
@@ -28,8 +26,7 @@ if TYPE_CHECKING:
 )
 @path_scope
 @format_option("human", "json", "markdown", "github", "sarif")
-@rejected_option
-def command(scope: Scope, format_: str, rejected: Path | None) -> int:
+def command(scope: Scope, format_: str) -> int:
     """Find all problems of all campaigns, each with file, line, column and a remedy.
 
     Also checks the `targets.yaml` beside them. Texts are rendered for all recipients; nothing is sent and no
@@ -39,8 +36,6 @@ def command(scope: Scope, format_: str, rejected: Path | None) -> int:
     is for code scanning.
     """
     found = validate_campaigns(scope)
-    if rejected is not None:
-        write_rejected(rejected, scope)
     writers = {
         "human": _write_human,
         "markdown": write_markdown,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.cli.output.conversations import show_example
 from runner.plan.model import Span, sum_spans
 from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, ListItem, Sentence, TableBlock
 from runner.view.markdown import write_markdown
 from runner.wording import count_words, hide_phones
 from runner.workflow.campaigns import show_path
+from runner.workflow.conversations import show_example
 from runner.workflow.plans.plan_blocks import list_coming, show_campaign, show_destination, show_difference
 from runner.workflow.plans.summary import sum_up_later, write_span
 from runner.workflow.review.plan_comment import count_pending

@@ -16,7 +16,6 @@ from urllib.parse import quote
 import click
 
 from runner.cli.encoding import fit_json, print_command, print_text
-from runner.cli.log import log_record
 from runner.git.command import hide_credentials
 from runner.github.job_summary import append_summary
 from runner.version import __version__
@@ -93,16 +92,6 @@ def _read_lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError):
         return []
-
-
-def log_problems(problems: Problems) -> None:
-    """Write a record of each problem but notes, which `validate` shows."""
-    for one in problems:
-        if one.severity != "note":
-            place: dict[str, Any] = {"file": str(one.file), "line": one.line, "column": one.column}
-            log_record(one.severity, one.message, code=one.code, **place, hint=one.hint)
-    for code, file, count in problems.omitted():
-        log_record("info", "more of the same problem", code=code, file=str(file), count=count)
 
 
 def count_problems(problems: Problems) -> str:

@@ -16,13 +16,7 @@ import msgspec
 
 from runner.atomic_write import drafting, write_whole
 from runner.errors import LockfileError
-from runner.ledger.files.sealed import (
-    FileKind,
-    check_document,
-    lay_out,
-    parse_text,
-    sign,
-)
+from runner.ledger.files.sealed import FileKind, check_document, lay_out, parse_text, sign
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
 from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
 

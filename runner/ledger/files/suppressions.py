@@ -137,7 +137,6 @@ class Approval(SealedLine, frozen=True, tag_field="kind", tag="approval"):
         plan_digest: the digest of the plan that was shown.
         at: when it was recorded; UTC, ISO 8601.
         run_url: the CI job that recorded it.
-        pull_request: the page of the pull request that was approved.
         denied_by: the people who denied the plan; then `approved_by` is empty.
     """
 
@@ -146,8 +145,6 @@ class Approval(SealedLine, frozen=True, tag_field="kind", tag="approval"):
     at: str
     approved_by: tuple[str, ...]
     run_url: str | None = None
-    pull_request: str | None = None
-    reviewed_by: tuple[str, ...] = ()
     denied_by: tuple[str, ...] = ()
 
     @property

@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 
 _POLL_S = 0.25
-_POLLS_FOR_HOLDER = 8
 _TRUSTED_S = 1.0
 """The validity of a check of the lock, in seconds: far less than the window for settling by another run."""
 
@@ -64,16 +63,28 @@ def find_run_url(environment: Mapping[str, str]) -> str | None:
     return environment.get("CI_JOB_URL") or None
 
 
+class RunLock:
+    """A lock that excludes other runs; this one is of a run that cannot have rivals."""
+
+    __slots__ = ()
+
+    def require_held(self, connection: Connection) -> None:
+        """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
+
+    def require_seen(self) -> None:
+        """Raise unless this run was the only one a moment ago; cheap, from any thread."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Hold:
     """One name of a campaign, held by this run under a process lock, and the number of its term."""
 
     name: str
-    process_lock: ProcessLock
+    process_lock: _FileLock | _ServerLock
     term: int
 
 
-class CampaignLock:
+class CampaignLock(RunLock):
     """The lock of one campaign under each of its names, from `hold_campaign_lock`."""
 
     def __init__(self, target: str, holds: Sequence[_Hold]) -> None:
@@ -141,15 +152,6 @@ def read_clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-@dataclass(frozen=True, slots=True)
-class _Patience:
-    """The deadline for waiting for another run, with the clock and sleep to wait by, in seconds."""
-
-    deadline: float
-    clock: Callable[[], float]
-    sleep: Callable[[float], object]
-
-
 @contextmanager
 def hold_campaign_lock(
     ledger: Ledger,
@@ -170,27 +172,31 @@ def hold_campaign_lock(
         RunLockedError: another run still holds it after `timeout_s` seconds.
         LedgerError: the ledger cannot be used.
     """
-    patience = _Patience(clock() + timeout_s, clock, sleep)
+    deadline = clock() + timeout_s
+
+    def wait() -> bool:
+        left_s = deadline - clock()
+        if left_s > 0:
+            sleep(min(_POLL_S, left_s))
+        return left_s > 0
+
     with ExitStack() as stack:
         # In a fixed order, or two runs could wait for each other.
         holds = [
-            stack.enter_context(_hold_name(ledger, target, name, holder, patience))
-            for name in sorted(set(names))
+            stack.enter_context(_hold_name(ledger, target, name, holder, wait)) for name in sorted(set(names))
         ]
         yield CampaignLock(target, holds)
 
 
 @contextmanager
 def _hold_name(
-    ledger: Ledger, target: str, name: str, holder: LockHolder, patience: _Patience
+    ledger: Ledger, target: str, name: str, holder: LockHolder, wait: Callable[[], bool]
 ) -> Iterator[_Hold]:
     process_lock = make_process_lock(ledger, target, name)
     try:
         while not process_lock.try_take():
-            left_s = patience.deadline - patience.clock()
-            if left_s <= 0:
-                raise _locked(ledger, target, name, patience.sleep)
-            patience.sleep(min(_POLL_S, left_s))
+            if not wait():
+                raise _locked(ledger, target, name)
         with ledger.writing() as connection:
             term = _enter_holder(connection, target, name, holder)
         try:
@@ -205,8 +211,7 @@ def _enter_holder(connection: Connection, target: str, campaign: str, holder: Lo
     values = {"target": target, "campaign": campaign, **asdict(holder)}
     statement = insert_into(connection, locks).values(term=1, **values)
     entered = statement.on_conflict_do_update(
-        index_elements=[locks.c.target, locks.c.campaign],
-        set_={"term": locks.c.term + 1, **asdict(holder)},
+        index_elements=[locks.c.target, locks.c.campaign], set_={"term": locks.c.term + 1, **asdict(holder)}
     )
     term: int = connection.execute(entered.returning(locks.c.term)).scalar_one()
     return term
@@ -239,14 +244,11 @@ def _read_holder(
     return row.term, holder
 
 
-def _locked(ledger: Ledger, target: str, campaign: str, sleep: Callable[[float], object]) -> RunLockedError:
+def _locked(ledger: Ledger, target: str, campaign: str) -> RunLockedError:
     # A new holder is entered in a moment.
-    for _ in range(_POLLS_FOR_HOLDER):
-        with ledger.reading() as connection:
-            _, holder = _read_holder(connection, target, campaign, is_kept=False)
-        if holder is not None:
-            break
-        sleep(_POLL_S)
+    time.sleep(_POLL_S)
+    with ledger.reading() as connection:
+        _, holder = _read_holder(connection, target, campaign, is_kept=False)
     return RunLockedError(
         f"{campaign} on {target} is being sent by {_describe(holder)}",
         hint="wait until that run has ended, or have this one wait with --lock-timeout",
@@ -257,28 +259,8 @@ def _describe(holder: LockHolder | None) -> str:
     return f"another run: {holder.describe()}" if holder else "another run"
 
 
-class RunLock(Protocol):
-    """A lock that excludes other runs."""
-
-    def require_held(self, connection: Connection) -> None:
-        """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
-
-    def require_seen(self) -> None:
-        """Raise unless this run was the only one a moment ago; cheap, from any thread."""
-
-
-class Unlocked:
-    """The lock of a run that cannot have rivals."""
-
-    def require_held(self, connection: Connection) -> None:
-        """Let every transaction pass."""
-
-    def require_seen(self) -> None:
-        """Let every request pass."""
-
-
 @dataclass(frozen=True, slots=True)
-class JointLock:
+class JointLock(RunLock):
     """A lock that counts only while `require_other`, which is cheap and thread-safe, does not raise."""
 
     lock: RunLock
@@ -293,25 +275,6 @@ class JointLock:
         """Raise unless both were held a moment ago."""
         self.lock.require_seen()
         self.require_other()
-
-
-class ProcessLock(Protocol):
-    """A lock that ends with its holder; `advice` is the hint after it was lost."""
-
-    advice: str
-
-    def try_take(self) -> bool:
-        """Take it if it is free, without waiting; return False if it isn't.
-
-        Raises:
-            LedgerError: it cannot be used.
-        """
-
-    def is_held(self) -> bool:
-        """Return whether this process has held it without a break since taking it."""
-
-    def release(self) -> None:
-        """Release it, if this process has it."""
 
 
 class _FileLock:
@@ -384,7 +347,7 @@ class _ServerLock:
                 connection.execute(select(func.pg_advisory_unlock(self._number)))
 
 
-def make_process_lock(ledger: Ledger, target: str, campaign: str) -> ProcessLock:
+def make_process_lock(ledger: Ledger, target: str, campaign: str) -> _FileLock | _ServerLock:
     """Return the process lock of a campaign on a target, not yet taken."""
     if ledger.file is None:
         return _ServerLock(ledger, int.from_bytes(_digest("server", target, campaign), signed=True))

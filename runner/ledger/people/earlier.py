@@ -147,9 +147,7 @@ def _iterate_answers(
         select(launches.c.message, results.c.participant)
         .join(launches, launches.c.id == results.c.launch_id)
         .where(
-            launches.c.campaign_id == campaign_id,
-            launches.c.message.in_(names),
-            results.c.non_answer == "",
+            launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
         )
         .distinct()
     )

@@ -14,9 +14,9 @@ from sqlalchemy import Connection, and_, delete, exists, func, select, update
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_or_update
-from runner.ledger.fingerprint import TargetKey, launch_key
+from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, read_forgotten
-from runner.ledger.record.renaming import list_former_names, read_message_names, renew_launch_keys
+from runner.ledger.record.renaming import renew_launch_keys
 from runner.ledger.record.unsettled import OPEN
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
@@ -38,6 +38,17 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.target_key import TargetSecret
 
+_UNREACHED = (
+    (
+        "lockfiles in git's history, branches and clones hold their fingerprints: commit the ones that are "
+        "written anew; ledgers of other machines keep what they have: run `runner forget` there, too"
+    ),
+    (
+        "the service keeps its own records: ask its operator; reports, exports, audience files and backups "
+        "are yours to write anew"
+    ),
+)
+
 
 def remove_person(
     connection: Connection, campaign_id: int, campaign: str, fingerprint: str
@@ -48,60 +59,30 @@ def remove_person(
     """
     is_open = launches.c.state.in_(OPEN)
     theirs = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.fingerprint == fingerprint)
-    query = select(launches.c.id, launches.c.definition, is_open.label("is_open")).join(
+    columns = launches.c.id, launches.c.definition.is_not(None).label("has_text"), launches.c.recipients
+    query = select(*columns, is_open.label("is_open")).join(
         deliveries, deliveries.c.launch_id == launches.c.id
     )
     rows = connection.execute(query.where(theirs)).all()
     settled = [row.id for row in rows if not row.is_open]
-    alone = _find_alone(connection, settled, fingerprint)
-    abandoned = _find_abandoned(connection, campaign_id, campaign, fingerprint)
-    written = {row.id for row in rows if row.definition is not None} & set(settled)
+    texts = [row.recipients <= 1 for row in rows if row.has_text and not row.is_open]
+    removed = delete(deliveries).where(theirs, deliveries.c.launch_id.in_(settled))
     counts = {
         "results": _forget_results(connection, campaign_id, fingerprint),
-        "texts": len(written & alone) + len(abandoned),
-        "shared_texts": len(written - alone),
+        "texts": sum(texts),
+        "shared_texts": len(texts) - sum(texts),
         "unresolved": len(rows) - len(settled),
+        "deliveries": connection.execute(removed).rowcount,
     }
-    removed = delete(deliveries).where(theirs, deliveries.c.launch_id.in_(settled))
-    counts["deliveries"] = connection.execute(removed).rowcount
-    blank = update(launches).where(launches.c.id.in_(alone | abandoned)).values(definition=None, detail=None)
-    connection.execute(blank)
+    # Launches that hold nobody: theirs, and those that were replaced by another one.
+    held = exists().where(deliveries.c.launch_id == launches.c.id)
+    is_bare = and_(launches.c.campaign_id == campaign_id, launches.c.recipients <= 1, ~is_open, ~held)
+    connection.execute(update(launches).where(is_bare).values(definition=None, detail=None))
     # A reading that is under way asks the service for the text again; of a killed one nothing is to stay.
     connection.execute(update(launch_readings).values(definition=None))
     # The old keys are digests of the person's fingerprint, among others.
     renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
     return counts
-
-
-def _find_alone(connection: Connection, launch_ids: Collection[int], fingerprint: str) -> set[int]:
-    """Return the launches to the person alone."""
-    other = exists().where(deliveries.c.launch_id == launches.c.id, deliveries.c.fingerprint != fingerprint)
-    query = select(launches.c.id).where(launches.c.id.in_(launch_ids), launches.c.recipients <= 1, ~other)
-    return set(connection.execute(query).scalars())
-
-
-def _find_abandoned(connection: Connection, campaign_id: int, campaign: str, fingerprint: str) -> set[int]:
-    """Return launches to the person alone that reached nobody and were replaced by another one.
-
-    No row names their recipient, but their keys are digests of it.
-    """
-    held = exists().where(deliveries.c.launch_id == launches.c.id)
-    query = select(launches.c.id, launches.c.message, launches.c.payload_digest, launches.c.launch_key).where(
-        launches.c.campaign_id == campaign_id,
-        launches.c.recipients == 1,
-        launches.c.definition.is_not(None),
-        launches.c.state.not_in(OPEN),
-        ~held,
-    )
-    renames = read_message_names(connection, campaign_id).items()
-    # A launch keeps the key of the old names of campaign and message.
-    names = (campaign, *list_former_names(connection, campaign_id))
-    return {
-        row.id
-        for row in connection.execute(query)
-        for message in (row.message, *(old for old, new in renames if new == row.message))
-        if any(row.launch_key == launch_key(n, message, row.payload_digest, [fingerprint]) for n in names)
-    }
 
 
 def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) -> int:
@@ -190,24 +171,12 @@ class Forgotten:
 
     def list_unreached(self) -> list[str]:
         """Return sentences about places that may still have data of the person."""
-        found = [
-            (
-                "lockfiles in git's history, in branches and clones hold their fingerprints: commit the ones "
-                "that are written anew; the others change only if history is rewritten"
-            ),
-            "the service keeps its own records of whom it texted and what they answered: ask its operator",
-            "reports, exports, audience files and backups of the ledger: they are yours to write anew",
-            (
-                "ledgers of other machines keep what they have of them, though nobody texts them from there "
-                "once `runner ci record` has committed the file of suppressions: run `runner forget` there, "
-                "too"
-            ),
-        ]
+        found = [*_UNREACHED]
         if self.log_keeps:
             found.append("the database has the old rows in its log and its unused space until it reuses them")
         found += [
-            f"the target {target}, where nothing was changed: {_explain(secret)}, and forget them again with "
-            f"--target {target}"
+            f"the target {target}, where nothing was changed: set {secret.variable} to the key of its "
+            f"records, and forget them again with --target {target}"
             for target, secret in self.unreached
         ]
         found += [
@@ -268,13 +237,6 @@ def _find_keys(
             enter_key(connection, key)
             found[target] = key
     return found
-
-
-def _explain(secret: TargetSecret) -> str:
-    """Return a hint for a target whose key is missing."""
-    if secret.value is None:
-        return f"its key is in {secret.variable}, which is not set: set it"
-    return f"{secret.variable} holds another key than its records were written with: set it to that one"
 
 
 def _empty_log(ledger: Ledger) -> bool:

@@ -252,19 +252,15 @@ def read_suppressions(
 
     `phones` (E.164) limits the people; None means all.
     """
-    if phones is not None:
+    if phones is None:
+        people = (_iterate_people(connection, key.target, state) for state in ("confirmed", "doubtful"))
+    else:
         found = _find_states(connection, key.target, list(map(key.fingerprint, phones)))
-        return Suppressions(
-            key, FingerprintSet(sorted(found["confirmed"])), FingerprintSet(sorted(found["doubtful"]))
-        )
-    return Suppressions(
-        key,
-        FingerprintSet(_iterate_people(connection, key.target, "confirmed")),
-        FingerprintSet(_iterate_people(connection, key.target, "doubtful")),
-    )
+        people = (sorted(found[state]) for state in ("confirmed", "doubtful"))
+    return Suppressions(key, *map(FingerprintSet, people))
 
 
-def _iterate_people(connection: Connection, target: str, state: State) -> Iterator[str]:
+def _iterate_people(connection: Connection, target: str, state: str) -> Iterable[str]:
     query = (
         select(opt_outs.c.fingerprint)
         .where(opt_outs.c.target == target, opt_outs.c.state == state)
@@ -272,7 +268,7 @@ def _iterate_people(connection: Connection, target: str, state: State) -> Iterat
         .order_by(opt_outs.c.fingerprint)
         .execution_options(yield_per=_GROUP)
     )
-    return iter(connection.execute(query).scalars())
+    return connection.execute(query).scalars()
 
 
 def _find_states(

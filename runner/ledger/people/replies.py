@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.document import Part
@@ -19,19 +20,12 @@ from runner.ledger.files.suppressions import OptOut
 from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
 from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
-from runner.ledger.results.sendings import count_evidence
-from runner.ledger.tables import (
-    campaigns,
-    launch_stats,
-    launches,
-    opt_ins,
-    opt_outs,
-    results,
-)
+from runner.ledger.results.sendings import count_results, is_evidence
+from runner.ledger.tables import campaigns, launch_stats, launches, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
     from datetime import timedelta
 
     from sqlalchemy import ColumnElement
@@ -42,19 +36,6 @@ if TYPE_CHECKING:
 SCREENING = 3
 """Grows when the rules for opt-outs find more: results in the ledger are then screened again."""
 _GROUP = 500
-
-
-@dataclass(frozen=True, slots=True)
-class HeldAnswer:
-    """An answer in the ledger, with the fields that can show an opt-out.
-
-    `question_tag` is empty if the service gave none; `texts` are `result_response` and `result_answer`.
-    """
-
-    launch_id: int
-    question_tag: str
-    question_text: str
-    texts: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +73,6 @@ def mark_screened(connection: Connection, campaign_id: int, words: tuple[str, ..
     write_info(connection, _name_mark(campaign_id), _write_mark(words))
 
 
-def iterate_answers(connection: Connection, campaign_id: int) -> Iterator[HeldAnswer]:
-    """Yield a campaign's answers, unordered."""
-    query = (
-        select(
-            results.c.launch_id,
-            results.c.question_tag,
-            results.c.question_text,
-            results.c.result_response,
-            results.c.result_answer,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(launches.c.campaign_id == campaign_id)
-        .execution_options(yield_per=_GROUP)
-    )
-    for row in connection.execute(query):
-        yield HeldAnswer(*row[:3], tuple(row[3:]))
-
-
 def count_replied(connection: Connection, target: str) -> int:
     """Return the number of confirmed opt-outs by way of the service: by reply, or met by a launch."""
     is_reported = and_(
@@ -141,7 +104,8 @@ def count_waiting(
     connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
 ) -> Counter[str]:
     """Return the replies to a campaign that `list_waiting` lists, by message id."""
-    return count_evidence(connection, campaign_id, message_ids, *_list_doubtful(target))
+    is_doubtful = is_evidence(*_list_doubtful(target))
+    return count_results(connection, campaign_id, message_ids, is_doubtful)
 
 
 def _list_doubtful(target: str) -> tuple[ColumnElement[bool], ...]:
@@ -324,8 +288,7 @@ class UnreadReplies(Part, frozen=True):
         return self.reply is not None or now - self.since > within
 
 
-@dataclass(frozen=True, slots=True)
-class AccountMark:
+class AccountMark(msgspec.Struct, frozen=True):
     """The point up to which an account's results were read, whatever launches they belong to.
 
     Attributes:
@@ -346,22 +309,12 @@ class AccountMark:
 def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
     """Return how far a target's account was read; None if it never was."""
     written = read_info(connection, f"account_read_{target}")
-    if written is None:
-        return None
-    read_at, whole_at, newest, *counts = json.loads(written)
-    return AccountMark(
-        datetime.fromisoformat(read_at),
-        datetime.fromisoformat(whole_at),
-        datetime.fromisoformat(newest) if newest else None,
-        *counts,
-    )
+    return None if written is None else msgspec.json.decode(written, type=AccountMark)
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
     """Record how far a target's account was read."""
-    newest = mark.newest and mark.newest.isoformat()
-    moments = [mark.read_at.isoformat(), mark.whole_at.isoformat(), newest]
-    write_info(connection, f"account_read_{target}", json.dumps([*moments, mark.accepted, mark.total]))
+    write_info(connection, f"account_read_{target}", msgspec.json.encode(mark).decode())
 
 
 class Owner(NamedTuple):

@@ -6,13 +6,11 @@ two decisions about one thing the later counts.
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import Connection, and_, bindparam, delete, or_, select
+from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select
 
 from runner.atomic_write import write_whole
 from runner.errors import SuppressionsError
@@ -25,7 +23,7 @@ from runner.ledger.tables import campaign_pauses, opt_outs
 from runner.ledger.target_key import enter_key
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Generator, Iterable
     from pathlib import Path
 
     from runner.ledger.files.suppressions import Book, Entry
@@ -93,20 +91,18 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
         SuppressionsError: the file cannot be written.
     """
     digests: list[str] = []
-    with closing(iterate_entries(connection, key.target)) as entries:
-        first = next(entries, None)
-        if first is None and not file.exists():
-            return False
-        enter_key(connection, key)
-        lines = chain([] if first is None else [first], entries)
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, lines)))
-        except OSError as error:
-            raise SuppressionsError(
-                f"{file} cannot be written: {error.strerror}",
-                hint="the ledger has everything: run the same command again when this is mended",
-            ) from None
+    entries = list(iterate_entries(connection, key.target))
+    if not entries and not file.exists():
+        return False
+    enter_key(connection, key)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, entries)))
+    except OSError as error:
+        raise SuppressionsError(
+            f"{file} cannot be written: {error.strerror}",
+            hint="the ledger has everything: run the same command again when this is mended",
+        ) from None
     note_absorbed(connection, digests)
     return changed
 
@@ -125,47 +121,42 @@ def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:
     """Yield the ledger's entries for a file of suppressions, in the file's order."""
     yield from iterate_holds(connection, target)
     yield from iterate_opt_outs(connection, target)
-    yield from _iterate_pauses(connection, target)
+    yield from _read_pauses(connection, target).values()
 
 
 def set_pause(connection: Connection, key: TargetKey, campaign: str, reason: str | None, at: str) -> bool:
     """Pause a campaign, or resume it if `reason` is None; return True if that is a change."""
     enter_key(connection, key)
+    known = _read_pauses(connection, key.target).get(campaign)
+    before = ("resumed", "") if known is None else (known.state, known.reason)
     state: Literal["paused", "resumed"] = "resumed" if reason is None else "paused"
-    known = {one.campaign: one for one in _iterate_pauses(connection, key.target)}.get(campaign)
-    if known is None and reason is None:
-        return False
-    if known is not None and (known.state, known.reason) == (state, reason or ""):
+    if before == (state, reason or ""):
         return False
     at = find_later_moment(at, None if known is None else known.at)
-    row = {"target": key.target, "campaign": campaign, "state": state, "at": at, "reason": reason or ""}
-    insert_or_update(connection, campaign_pauses, [row])
+    _store_pause(connection, key.target, PauseLine(campaign, reason or "", state, at))
     return True
 
 
 def read_pauses(connection: Connection, target: str) -> dict[str, Pause]:
     """Return the paused campaigns of a target, by name."""
-    return _find_paused(_iterate_pauses(connection, target))
+    known = _read_pauses(connection, target).values()
+    return {one.campaign: Pause(one.at, one.reason) for one in known if one.state == "paused"}
 
 
 def find_pause(connection: Connection, target: str, names: Iterable[str]) -> Pause | None:
     """Return a person's decision to pause a campaign, known by several names; None if there is none."""
-    paused = _find_paused(_iterate_pauses(connection, target))
+    paused = read_pauses(connection, target)
     return next((paused[name] for name in names if name in paused), None)
 
 
 def _remove_replaced(connection: Connection, target: str) -> None:
     """Remove entries of forgotten people."""
     theirs = opt_outs.alias()
-    was_forgotten = (
-        select(theirs.c.target)
-        .where(
-            theirs.c.target == opt_outs.c.target,
-            theirs.c.fingerprint == opt_outs.c.fingerprint,
-            theirs.c.source == "forgotten",
-            theirs.c.at >= opt_outs.c.at,
-        )
-        .exists()
+    was_forgotten = exists().where(
+        theirs.c.target == opt_outs.c.target,
+        theirs.c.fingerprint == opt_outs.c.fingerprint,
+        theirs.c.source == "forgotten",
+        theirs.c.at >= opt_outs.c.at,
     )
     connection.execute(
         delete(opt_outs).where(opt_outs.c.target == target, opt_outs.c.source != "forgotten", was_forgotten)
@@ -173,17 +164,16 @@ def _remove_replaced(connection: Connection, target: str) -> None:
 
 
 def _enter_pause(connection: Connection, target: str, entry: PauseLine) -> None:
-    known = next((one for one in _iterate_pauses(connection, target) if one.campaign == entry.campaign), None)
+    known = _read_pauses(connection, target).get(entry.campaign)
     (latest,) = settle([entry] if known is None else [known, entry])
-    if latest is not known:
-        row = {"target": target, **{name: getattr(latest, name) for name in _PAUSE_COLUMNS[1:]}}
-        insert_or_update(connection, campaign_pauses, [row])
+    _store_pause(connection, target, latest)
 
 
-def _iterate_pauses(connection: Connection, target: str) -> Iterator[PauseLine]:
-    for row in connection.execute(_PAUSES, {"b_target": target}).all():
-        yield PauseLine(row.campaign, row.reason, row.state, row.at)
+def _store_pause(connection: Connection, target: str, pause: Entry) -> None:
+    row = {"target": target, **{name: getattr(pause, name) for name in _PAUSE_COLUMNS[1:]}}
+    insert_or_update(connection, campaign_pauses, [row])
 
 
-def _find_paused(entries: Iterable[PauseLine]) -> dict[str, Pause]:
-    return {one.campaign: Pause(one.at, one.reason) for one in entries if one.state == "paused"}
+def _read_pauses(connection: Connection, target: str) -> dict[str, PauseLine]:
+    rows = connection.execute(_PAUSES, {"b_target": target})
+    return {row.campaign: PauseLine(row.campaign, row.reason, row.state, row.at) for row in rows}

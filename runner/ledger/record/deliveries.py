@@ -27,7 +27,7 @@ from runner.ledger.bulk import BulkStatement, divide, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.model import CampaignRow, LaunchRecord, Outcome, RecordedDeliveries
 from runner.ledger.record.unsettled import UNEXPLAINED, iterate_launches
-from runner.ledger.tables import campaigns, deliveries, former_names, launches
+from runner.ledger.tables import campaigns, deliveries, former_names, label_message, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from runner.ledger.model import LaunchState
 
 
-_IN_LOCKFILES = (
+LOCKFILE_COLUMNS = (
     *("message", "launch_key", "tag", "payload_digest", "project_launch_guid", "outcome_at", "asks", "arm"),
     "run",
 )
@@ -250,7 +250,8 @@ def iterate_accepted(
     is_accepted = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
     for row, recipients in iterate_held(connection, is_accepted):
         kept = tuple(one for one in recipients if one not in forgotten) if forgotten else recipients
-        yield _make_record(row, kept)
+        sent = {"project_launch_guid": row.project_launch_guid, "sent_at": row.outcome_at}
+        yield LaunchRecord(**describe_entry(row, kept), **sent)
 
 
 def iterate_held(
@@ -262,34 +263,27 @@ def iterate_held(
     """
     order = launches.c.message, launches.c.launch_key, launches.c.id
     for row, held in iterate_launches(
-        connection, _IN_LOCKFILES, *conditions, is_released=is_released, order=order
+        connection, LOCKFILE_COLUMNS, *conditions, is_released=is_released, order=order
     ):
         # Others are under a message's former id, too.
         yield row, tuple(person for message, person in held if message == row.message)
 
 
-def _make_record(row: Row[Any], recipients: tuple[str, ...]) -> LaunchRecord:
-    return LaunchRecord(
-        row.message,
-        row.launch_key,
-        row.tag,
-        row.payload_digest,
-        recipients,
-        row.project_launch_guid,
-        row.outcome_at,
-        arm=row.arm,
-        asks=row.asks,
-        run=row.run,
-    )
+def describe_entry(row: Row[Any], recipients: tuple[str, ...]) -> dict[str, Any]:
+    """Return the fields of a `LaunchEntry` from a row with `LOCKFILE_COLUMNS`."""
+    names = ("message", "tag", "payload_digest", "arm", "asks", "run")
+    return {"key": row.launch_key, "recipients": recipients, **{name: getattr(row, name) for name in names}}
 
 
-def count_states(connection: Connection, campaign_id: int) -> dict[tuple[str, str], int]:
+def count_states(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> dict[tuple[str, str], int]:
     """Return the number of recipients by message and the state of their latest launch."""
     query = (
-        select(deliveries.c.message, launches.c.state, func.count())
+        select(label_message(message_ids, deliveries.c.message), launches.c.state, func.count())
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(deliveries.c.campaign_id == campaign_id)
-        .group_by(deliveries.c.message, launches.c.state)
+        .group_by("current_id", launches.c.state)
     )
     return {(message, state): count for message, state, count in connection.execute(query)}
 

@@ -1,16 +1,23 @@
-"""Entry of launches with their recipients: before sending, or when found to have been sent."""
+"""Entry of launches with their recipients: before sending, or when found to have been sent.
+
+A reservation that the ledger doesn't know is of a lost machine. Its launches are entered as intents of a dead
+run, and settled like those.
+"""
 
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from sqlalchemy import (
     ColumnElement,
     Connection,
     Insert,
     Integer,
     bindparam,
+    exists,
     false,
     func,
     literal_column,
@@ -22,10 +29,11 @@ from sqlalchemy import (
 
 from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
-from runner.ledger.database import insert_into
+from runner.ledger.database import find_absorbed, insert_into, note_absorbed
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.model import ReservedLaunch
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import asks_something, read_guids
+from runner.ledger.record.deliveries import LOCKFILE_COLUMNS, asks_something, describe_entry, read_guids
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,
@@ -33,15 +41,25 @@ from runner.ledger.record.unsettled import (
     adopt_launch,
     drop_unexplained,
     find_owner,
+    iterate_launches,
 )
-from runner.ledger.results.runs import fill_in_runs
+from runner.ledger.results.runs import enter_runs, fill_in_runs
 from runner.ledger.tables import deliveries, launches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from runner.ledger.model import Intent, LaunchEntry, LaunchRecord, ReservedLaunch, Unsettled
-    from runner.ledger.record.unsettled import AdoptedLaunch
+    from sqlalchemy import Connection
+
+    from runner.ledger.model import (
+        Intent,
+        LaunchEntry,
+        LaunchRecord,
+        RecordedDeliveries,
+        Reservation,
+        Unsettled,
+    )
+    from runner.ledger.record.unsettled import Claim
 
 
 _CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
@@ -188,11 +206,9 @@ def enter_adopted(
     _adopt_people(connection, campaign_id, rows)
 
 
-def add_recipients(
-    connection: Connection, campaign_id: int, launch: AdoptedLaunch, people: Collection[str]
-) -> int:
+def add_recipients(connection: Connection, campaign_id: int, launch: Claim, people: Collection[str]) -> int:
     """Enter people whom an adopted launch has reached as well, unless on record; return their number."""
-    rows = list_deliveries(campaign_id, launch.message, launch.id, sorted(people))
+    rows = list_deliveries(campaign_id, launch.message, launch.launch_id, sorted(people))
     return _adopt_people(connection, campaign_id, rows)
 
 
@@ -237,10 +253,7 @@ def _adopt_people(connection: Connection, campaign_id: int, rows: Iterable[dict[
 
 
 def _add_accepted(
-    connection: Connection,
-    campaign_id: int,
-    records: Sequence[LaunchRecord],
-    definition: str | None = None,
+    connection: Connection, campaign_id: int, records: Sequence[LaunchRecord], definition: str | None = None
 ) -> list[dict[str, Any]]:
     """Enter launches that were sent, and return the rows of their deliveries."""
     _, rows = enter_launches(
@@ -313,3 +326,62 @@ def _reserve_ids(connection: Connection, count: int) -> list[int]:
     # SQLite has one writer at a time: these stay free until this transaction has ended.
     last: int = connection.execute(_LAST_ID).scalar_one()
     return list(range(last + 1, last + 1 + count))
+
+
+def list_unknown(connection: Connection, told: Collection[Reservation]) -> list[Reservation]:
+    """Return the reservations that the ledger doesn't know."""
+    known = find_absorbed(connection, [one.id for one in told])
+    return [one for one in told if one.id not in known]
+
+
+def absorb_reservations(
+    connection: Connection, campaign_id: int, told: Collection[Reservation], message_ids: Mapping[str, str]
+) -> None:
+    """Enter the launches of unknown reservations as intents of a dead run.
+
+    Launches recorded as sent stay so. Recipients of open launches move to the reservation: it was made later,
+    by a run that knew their outcomes.
+    """
+    unknown = list_unknown(connection, told)
+    for reservation in unknown:
+        current = [
+            msgspec.structs.replace(one, message=message_ids.get(one.message, one.message))
+            for one in reservation.launches
+        ]
+        enter_runs(connection, reservation.runs)
+        enter_reserved_launches(connection, campaign_id, current)
+        note_absorbed(connection, [reservation.id])
+    if not unknown:
+        return
+    held = exists().where(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
+    is_bare = (launches.c.campaign_id == campaign_id) & launches.c.state.in_(OPEN) & ~held
+    connection.execute(update(launches).where(is_bare).values(state="not_sent", detail=BARE))
+
+
+def add_reserved(
+    known: RecordedDeliveries, told: Iterable[Reservation], message_ids: Mapping[str, str]
+) -> None:
+    """Add the recipients of unknown reservations to the `known` deliveries as unresolved."""
+    for launch in (launch for reservation in told for launch in reservation.launches):
+        message = message_ids.get(launch.message, launch.message)
+        people = set(launch.recipients) - known.sent.get(message, set())
+        known.unresolved.setdefault(message, set()).update(people)
+
+
+def list_open(
+    connection: Connection, campaign_id: int, digest: Callable[[dict[str, Any]], str]
+) -> Sequence[ReservedLaunch]:
+    """Return the launches of unknown outcome, for other machines, and rejected ones without proof."""
+    found = []
+    columns = *LOCKFILE_COLUMNS, "definition", "definition_digest", "intent_at"
+    for states, is_released in ((OPEN, False), (("rejected",), True)):
+        is_open = (launches.c.campaign_id == campaign_id) & launches.c.state.in_(states)
+        for row, held in iterate_launches(connection, columns, is_open, is_released=is_released):
+            recipients = tuple(person for message, person in held if message == row.message)
+            # Launches without recipients hold nobody, here or elsewhere.
+            if recipients:
+                written = None if row.definition is None else digest(json.loads(row.definition))
+                entry = describe_entry(row, recipients) | {"reserved_at": row.intent_at}
+                entry["definition_digest"] = written or row.definition_digest or ""
+                found.append(ReservedLaunch(**entry))
+    return sorted(found, key=attrgetter("message", "key"))

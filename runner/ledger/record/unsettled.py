@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from runner.ledger.tables import campaigns, deliveries, launches
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row, Select
 
@@ -216,7 +216,7 @@ def count_known(connection: Connection, target: str, tag: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The record of a listed launch: its campaign, and the fingerprints of its people by that one's key.
+    """The record of a listed launch, with the fingerprints of its people so far by its campaign's key.
 
     If it `is_adopted`, no answer of the service named it, but a list.
     """
@@ -225,41 +225,36 @@ class Claim:
     campaign_id: int
     is_adopted: bool
     people: frozenset[str]
+    message: str = ""
+    project_launch_guid: str = ""
 
 
 def read_claims(connection: Connection, target: str, guids: Collection[str]) -> dict[str, Claim]:
     """Return the records of some guids, written as by `normalize_guid`; unexplained launches have none."""
     found: dict[str, Claim] = {}
-    columns = "project_launch_guid", "campaign_id", "detail"
     own = select(campaigns.c.id).where(campaigns.c.target == target)
     is_explained = launches.c.campaign_id.in_(own) & (launches.c.state != UNEXPLAINED)
     for group in divide(list_forms(guids), _GROUP):
         is_it = launches.c.project_launch_guid.in_(group)
-        for row, held in iterate_launches(connection, columns, is_it, is_explained):
-            guid, people = normalize_guid(row.project_launch_guid), frozenset(person for _, person in held)
-            before = found[guid].people if guid in found else ()
-            found[guid] = Claim(row.id, row.campaign_id, row.detail == ADOPTED, people.union(before))
+        for claim in _iterate_claims(connection, is_it, is_explained):
+            guid = normalize_guid(claim.project_launch_guid)
+            before = found[guid].people if guid in found else frozenset()
+            found[guid] = replace(claim, people=claim.people | before)
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class AdoptedLaunch:
-    """A launch that a list has shown, with the fingerprints of its recipients so far."""
-
-    id: int
-    message: str
-    project_launch_guid: str
-    people: frozenset[str]
-
-
-def list_adopted(connection: Connection, campaign_id: int) -> list[AdoptedLaunch]:
+def list_adopted(connection: Connection, campaign_id: int) -> list[Claim]:
     """Return a campaign's launches that count as sent since a list had them."""
     is_adopted = (launches.c.state == "sent") & (launches.c.detail == ADOPTED)
-    columns, is_theirs = ("message", "project_launch_guid"), launches.c.campaign_id == campaign_id
-    return [
-        AdoptedLaunch(row.id, row.message, row.project_launch_guid, frozenset(person for _, person in held))
-        for row, held in iterate_launches(connection, columns, is_theirs, is_adopted)
-    ]
+    return list(_iterate_claims(connection, launches.c.campaign_id == campaign_id, is_adopted))
+
+
+def _iterate_claims(connection: Connection, *conditions: ColumnElement[bool]) -> Iterator[Claim]:
+    columns = "campaign_id", "message", "project_launch_guid", "detail"
+    for row, held in iterate_launches(connection, columns, *conditions):
+        people = frozenset(person for _, person in held)
+        is_adopted, named = row.detail == ADOPTED, (row.message, row.project_launch_guid)
+        yield Claim(row.id, row.campaign_id, is_adopted, people, *named)
 
 
 def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, Any] | None:
@@ -268,15 +263,6 @@ def find_owner(connection: Connection, campaign_id: int, guid: str) -> Row[Any, 
         launches.c.campaign_id == campaign_id, launches.c.project_launch_guid.in_(list_forms([guid]))
     )
     return connection.execute(query).first()
-
-
-def correct_guids(connection: Connection, campaign_id: int, guids: Mapping[int, str]) -> None:
-    """Record the right guids of launches that the service has named by others' guids; they stay sent."""
-    for launch_id, guid in guids.items():
-        drop_unexplained(connection, campaign_id, [guid])
-        connection.execute(
-            update(launches).where(launches.c.id == launch_id).values(project_launch_guid=guid)
-        )
 
 
 def reopen_rejected(connection: Connection, campaign_id: int) -> None:

@@ -11,7 +11,7 @@ from runner.ledger.bulk import divide
 from runner.ledger.database import insert_or_update
 from runner.ledger.record.deliveries import note_open
 from runner.ledger.report_model import LaunchDifference, OpenDifferences
-from runner.ledger.tables import launch_stats, launches
+from runner.ledger.tables import label_message, launch_stats, launches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,19 +41,16 @@ def read_differences(
     """Return the differences of each message that has any, by message id."""
     accepted, everything = _stats.accepted_at, func.count()
     hides = and_(_stats.problem == "unreadable_results", accepted.is_(None))
+    current = label_message(message_ids)
     counted = _of_campaign(
-        select(launches.c.message, everything, func.count(accepted), func.count(case((hides, 1)))),
-        campaign_id,
-    ).group_by(launches.c.message)
+        select(current, everything, func.count(accepted), func.count(case((hides, 1)))), campaign_id
+    ).group_by("current_id")
     found: dict[str, OpenDifferences] = {}
-    for name, count, of_these, hidden in connection.execute(counted).all():
-        message = message_ids.get(name, name)
-        query = _select_differences(campaign_id).where(launches.c.message == name)
+    for message, count, of_these, hidden in connection.execute(counted).all():
+        query = _select_differences(campaign_id).where(current.element == message)
         rows = connection.execute(query.order_by(*_ORDER).limit(_SHOWN))
-        own = OpenDifferences(
-            count - of_these, of_these, tuple(LaunchDifference(*row) for row in rows), hidden
-        )
-        found[message] = found[message].add(own) if message in found else own
+        first = tuple(LaunchDifference(*row) for row in rows)
+        found[message] = OpenDifferences(count - of_these, of_these, first, hidden)
     return found
 
 

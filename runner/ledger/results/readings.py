@@ -220,15 +220,14 @@ class Reading:
             is_it = and_(self._is_own, _row.project_launch_guid.in_(group))
             connection.execute(update(launch_readings).where(is_it).values(is_unreadable=True))
 
-    def note_unscreened(self, connection: Connection, launch_ids: Collection[int]) -> None:
-        """Note launches with replies that were never checked for opt-outs, and may be some."""
-        for group in divide(launch_ids, _GROUP):
-            is_it = and_(self._is_own, _row.launch_id.in_(group))
-            connection.execute(update(launch_readings).where(is_it).values(is_unscreened=True))
+    def has_results(self, connection: Connection) -> bool:
+        """Return whether the ledger held results when the reading began."""
+        is_held = and_(self._is_own, _row.held > 0)
+        return connection.execute(select(_row.launch_id).where(is_held).limit(1)).first() is not None
 
-    def is_screened(self, connection: Connection) -> bool:
-        """Return whether all launches that `note_unscreened` was given were read in full."""
-        is_left = and_(self._is_own, _row.is_unscreened, or_(_row.is_short.is_(None), _row.is_short))
+    def is_read_whole(self, connection: Connection) -> bool:
+        """Return whether all launches with such results were read in full."""
+        is_left = and_(self._is_own, _row.held > 0, or_(_row.is_short.is_(None), _row.is_short))
         return connection.execute(select(_row.launch_id).where(is_left).limit(1)).first() is None
 
     def count_due(self, connection: Connection, *, full: bool) -> dict[str, DueResults]:
@@ -270,7 +269,6 @@ class Reading:
                 _row.num_results,
                 _HELD.label("holds"),
                 _FORGOTTEN.label("forgotten"),
-                _row.is_unscreened,
             )
             .where(self._is_own, _row.is_listed, _row.tag == tag, _row.launch_id > after)
             .where(self._is_due(full=full))
@@ -280,15 +278,15 @@ class Reading:
         return [
             DueLaunch(
                 *(launch_id, guid, counted, held, forgotten),
-                full or unscreened or not 0 < held < (counted or 0) or forgotten > 0,
+                full or not 0 < held < (counted or 0) or forgotten > 0,
             )
-            for launch_id, guid, counted, held, forgotten, unscreened in connection.execute(query)
+            for launch_id, guid, counted, held, forgotten in connection.execute(query)
         ]
 
     def _is_due(self, *, full: bool) -> ColumnElement[bool]:
         if full:
             return true()
-        return or_(_row.is_unscreened, _row.num_results.is_(None), _row.num_results != _ACCOUNTED)
+        return or_(_row.num_results.is_(None), _row.num_results != _ACCOUNTED)
 
     def read_definition(self, connection: Connection, launch_id: int) -> dict[str, Any] | None:
         """Return the text of a launch, as the service lists it, if the ledger has none."""

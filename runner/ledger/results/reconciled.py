@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from runner.ledger.results.sendings import BEGAN
 from runner.ledger.tables import (
     campaigns,
     deliveries,
+    label_message,
     launch_stats,
     launches,
     opt_outs,
@@ -63,16 +63,8 @@ def _clean_value(value: object) -> object:
 
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
     """Store the states of sessions; unchanged rows stay untouched."""
-    # Most are unchanged, and reading costs a fraction of writing.
-    numbers, known = sorted({row.launch_id for row in rows}), set[tuple[object, ...]]()
-    for group in divide(numbers, _GROUP):
-        is_theirs = sessions.c.launch_id.in_(group)
-        # Launches that are read in parts may have more: rows beyond the limit are entered again.
-        query = select(sessions).where(is_theirs).limit(2 * len(rows))
-        known.update(map(tuple, connection.execute(query)))
-    changed = [{**row._asdict(), "status": clean(row.status)} for row in rows if row not in known]
-    if changed:
-        _STORE_SESSIONS.run(connection, changed)
+    if rows:
+        _STORE_SESSIONS.run(connection, [{**row._asdict(), "status": clean(row.status)} for row in rows])
 
 
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:
@@ -199,32 +191,22 @@ def read_totals(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> dict[str, MessageTotals]:
     """Return the counts of each message that has launches, by message id."""
-    current, found = message_ids or {}, dict[str, MessageTotals]()
-    for message, totals in _read_entered_totals(connection, campaign_id).items():
-        now = current.get(message, message)
-        renamed = replace(totals, message=now)
-        found[now] = found[now].add(renamed) if now in found else renamed
-    return found
-
-
-def _read_entered_totals(connection: Connection, campaign_id: int) -> dict[str, MessageTotals]:
-    """Return counts by the message ids in the ledger."""
-    totals = {}
-    people = count_states(connection, campaign_id)
+    totals, people = {}, count_states(connection, campaign_id, message_ids)
+    stats = launch_stats.c
     query = (
         select(
-            launches.c.message,
+            label_message(message_ids),
             func.count(launches.c.id),
             func.min(BEGAN),
             func.max(BEGAN),
-            func.count(launch_stats.c.reconciled_at),
-            func.min(launch_stats.c.reconciled_at),
-            func.sum(case((launch_stats.c.reconciled_at.is_(None), 0), else_=launches.c.recipients)),
-            *(sum_up(launch_stats.c[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
+            func.count(stats.reconciled_at),
+            func.min(stats.reconciled_at),
+            func.sum(case((stats.reconciled_at.is_(None), 0), else_=launches.c.recipients)),
+            *(sum_up(stats[name]) for name in _SUMMED for sum_up in (func.count, func.sum)),
         )
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .outerjoin(launch_stats, stats.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-        .group_by(launches.c.message)
+        .group_by("current_id")
     )
     for message, count, first, last, reconciled, reconciled_at, read, *sums in connection.execute(query):
         known = dict(zip(_SUMMED.values(), zip(sums[::2], sums[1::2], strict=True), strict=True))

@@ -28,8 +28,7 @@ _LAST_REVISION = select(func.coalesce(func.max(result_revisions.c.revision), 0))
 _BEGIN_REVISION = (
     insert(result_revisions)
     .from_select(
-        ["revision", "mark"],
-        select(_LAST_REVISION.scalar_subquery() + 1, bindparam("b_mark", type_=String)),
+        ["revision", "mark"], select(_LAST_REVISION.scalar_subquery() + 1, bindparam("b_mark", type_=String))
     )
     .returning(result_revisions.c.revision)
 )

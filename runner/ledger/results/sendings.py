@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_or_update, read_info, write_info
-from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
 from runner.ledger.tables import (
     audiences,
     campaigns,
     deliveries,
+    label_message,
     launch_stats,
     launches,
     opt_outs,
@@ -34,48 +34,30 @@ BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), laun
 """The start of a launch by the service's clock; if unknown, the time of its answer."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SentCount:
-    """The sends of one message, in all and since a moment.
+    """The recipients of one message since a moment: those texted, and those whose texts were rejected."""
 
-    `launches`, `recipients` and `rejected` count from that moment; `before` counts earlier recipients.
-    """
-
-    launches: int = 0
     recipients: int = 0
-    before: int = 0
     rejected: int = 0
 
 
 def count_sent(
     connection: Connection, campaign_id: int, since: str, message_ids: Mapping[str, str]
 ) -> dict[str, SentCount]:
-    """Return the sends of each message of a campaign.
-
-    `since` is UTC, ISO 8601, to the second. `message_ids` maps former ids of messages to current ones.
-    """
-    is_since = launches.c.outcome_at >= since
+    """Return the sends of each message of a campaign since a moment (UTC, ISO 8601, to the second)."""
+    is_sent, recipients = launches.c.state == "sent", launches.c.recipients
+    sums = (case((is_sent, recipients), else_=0), case((is_sent, 0), else_=recipients))
     query = (
-        select(
-            launches.c.message,
-            launches.c.state,
-            func.sum(case((is_since, 1), else_=0)),
-            func.sum(case((is_since, launches.c.recipients), else_=0)),
-            func.sum(launches.c.recipients),
+        select(label_message(message_ids), *map(func.sum, sums))
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state.in_(("sent", "rejected")),
+            launches.c.outcome_at >= since,
         )
-        .where(launches.c.campaign_id == campaign_id, launches.c.state.in_(("sent", "rejected")))
-        .group_by(launches.c.message, launches.c.state)
+        .group_by("current_id")
     )
-    found: dict[str, SentCount] = {}
-    for message, state, count, recipients, all_recipients in connection.execute(query):
-        one = found.setdefault(message_ids.get(message, message), SentCount())
-        if state == "rejected":
-            one.rejected += recipients
-        else:
-            one.launches += count
-            one.recipients += recipients
-            one.before += all_recipients - recipients
-    return found
+    return {message: SentCount(*map(int, counts)) for message, *counts in connection.execute(query)}
 
 
 def store_audiences(connection: Connection, campaign_id: int, rows: Iterable[AudienceRow]) -> None:
@@ -119,9 +101,7 @@ def was_planned(connection: Connection, campaign_id: int, *, is_shared: bool) ->
 
 def note_behind(connection: Connection, campaign_id: int, *, is_behind: bool) -> None:
     """Record that a ledger lacked launches of a lockfile, or that the service was asked for all since."""
-    name = f"behind/{campaign_id}"
-    if is_behind or read_info(connection, name):
-        write_info(connection, name, "true" if is_behind else "")
+    write_info(connection, f"behind/{campaign_id}", "true" if is_behind else "")
 
 
 def is_behind(connection: Connection, campaign_id: int) -> bool:
@@ -133,17 +113,16 @@ def count_sent_by_day(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> list[SentRow]:
     """Return the recipients of accepted launches by message, arm and day, in that order."""
-    date = func.substr(BEGAN, 1, _DATE_LENGTH)
+    date = func.substr(BEGAN, 1, _DATE_LENGTH).label("date")
+    arm = func.coalesce(launches.c.arm, "").label("arm_or_none")
     query = (
-        select(launches.c.message, func.coalesce(launches.c.arm, ""), date, func.sum(launches.c.recipients))
+        select(label_message(message_ids), arm, date, func.sum(launches.c.recipients))
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-        .group_by(launches.c.message, launches.c.arm, date)
+        .group_by("current_id", "arm_or_none", "date")
+        .order_by("current_id", "arm_or_none", "date")
     )
-    counted: Counter[tuple[str, str, str]] = Counter()
-    for message, arm, day, recipients in connection.execute(query):
-        counted[message_ids.get(message, message), arm, day] += int(recipients)
-    return [SentRow(*key, recipients) for key, recipients in sorted(counted.items())]
+    return [SentRow(*row[:3], int(row[3])) for row in connection.execute(query)]
 
 
 def iterate_asked(
@@ -152,7 +131,7 @@ def iterate_asked(
     """Yield every recipient of an accepted launch, unordered."""
     query = (
         select(
-            launches.c.message,
+            label_message(message_ids),
             deliveries.c.fingerprint,
             func.coalesce(launches.c.arm, ""),
             func.coalesce(launch_stats.c.project_launch_start, launches.c.outcome_at, ""),
@@ -166,29 +145,10 @@ def iterate_asked(
             deliveries.c.released.is_(False),
         )
     )
-    for message, *rest in connection.execute(query.execution_options(yield_per=_PORTION)):
-        yield AskedRow(message_ids.get(message, message), *rest)
+    yield from map(AskedRow._make, connection.execute(query.execution_options(yield_per=_PORTION)))
 
 
-def count_evidence(
-    connection: Connection,
-    campaign_id: int,
-    message_ids: Mapping[str, str],
-    *conditions: ColumnElement[bool],
-) -> Counter[str]:
-    """Return a campaign's results that are evidence of opt-outs with the given conditions, by message id."""
-    return _count_results(connection, campaign_id, message_ids, _is_evidence(*conditions))
-
-
-def count_answered(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
-) -> Counter[str]:
-    """Return the participants with at least one answer, by message id."""
-    people = func.count(results.c.participant.distinct())
-    return _count_results(connection, campaign_id, message_ids or {}, results.c.non_answer == "", people)
-
-
-def _count_results(
+def count_results(
     connection: Connection,
     campaign_id: int,
     message_ids: Mapping[str, str],
@@ -197,35 +157,36 @@ def _count_results(
 ) -> Counter[str]:
     """Return the number of a campaign's results with a condition, or another count, by message id."""
     query = (
-        select(launches.c.message, func.count() if count is None else count)
+        select(label_message(message_ids), func.count() if count is None else count)
         .join(results, results.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, condition)
     )
-    return count_by_message(connection, query, message_ids)
+    return count_by_message(connection, query)
 
 
-def _is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+def count_answered(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> Counter[str]:
+    """Return the participants with at least one answer, by message id."""
+    people = func.count(results.c.participant.distinct())
+    return count_results(connection, campaign_id, message_ids or {}, results.c.non_answer == "", people)
+
+
+def is_evidence(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
     """Return the condition for results that are evidence of opt-outs with the given ones."""
     # Without an index on the left side SQLite reads each result once, not each opt-out in each launch.
     return (results.c.result_guid + "").in_(select(opt_outs.c.evidence).where(*conditions))
 
 
-def iterate_opt_out_replies(
-    connection: Connection, campaign_id: int, span: tuple[int, int] | None = None
-) -> Iterator[OptOutReply]:
-    """Yield a campaign's results that are evidence of opt-outs, and all others of the same sessions.
-
-    `span` is the first and last of the ledger's launch numbers; None means all.
-    """
+def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterator[OptOutReply]:
+    """Yield a campaign's results that are evidence of opt-outs, and all others of the same sessions."""
     is_ours = launches.c.campaign_id == campaign_id
-    if span is not None:
-        is_ours = and_(is_ours, launches.c.id.between(*span))
     target = select(campaigns.c.target).where(campaigns.c.id == campaign_id).scalar_subquery()
     by_reply = opt_outs.c.target == target, opt_outs.c.source == "reply"
     evident = (
         select(results.c.launch_id, results.c.participant)
         .join(launches, launches.c.id == results.c.launch_id)
-        .where(is_ours, _is_evidence(*by_reply))
+        .where(is_ours, is_evidence(*by_reply))
         .distinct()
         .subquery()
     )
@@ -267,7 +228,7 @@ def count_sessions(
     )
     stand = (sessions.c.status, sessions.c.stopped, sessions.c.blocked, replied.c.participant.is_not(None))
     query = (
-        select(launches.c.message, *stand, func.count())
+        select(label_message(message_ids), *stand, func.count())
         .join(sessions, sessions.c.launch_id == launches.c.id)
         .outerjoin(
             replied,
@@ -276,10 +237,10 @@ def count_sessions(
             ),
         )
         .where(is_ours)
-        .group_by(launches.c.message, *stand)
+        .group_by("current_id", *stand)
     )
     return [
-        SessionRow(message_ids.get(message, message), status, stopped, bool(has_replied), count, blocked)
+        SessionRow(message, status, stopped, bool(has_replied), count, blocked)
         for message, status, stopped, blocked, has_replied, count in connection.execute(query)
     ]
 
@@ -289,44 +250,28 @@ def count_reported_opt_outs(
 ) -> Counter[str]:
     """Return the sessions of a campaign that, by the service's report, ended in an opt-out, by message id."""
     query = (
-        select(launches.c.message, func.count())
+        select(label_message(message_ids), func.count())
         .join(opt_outs, opt_outs.c.evidence == launches.c.project_launch_guid)
-        .where(launches.c.campaign_id == campaign_id, *_list_confirmed(target))
+        .where(launches.c.campaign_id == campaign_id, opt_outs.c.target == target)
+        .where(opt_outs.c.source == "reply", opt_outs.c.state == "confirmed")
     )
-    return count_by_message(connection, query, message_ids)
+    return count_by_message(connection, query)
 
 
 def count_left_out(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> Counter[str]:
     """Return the results that are not kept because their participants were forgotten, by message id."""
     query = (
-        select(launches.c.message, func.sum(launch_stats.c.forgotten_results))
+        select(label_message(message_ids), func.sum(launch_stats.c.forgotten_results))
         .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launch_stats.c.forgotten_results > 0)
     )
-    return count_by_message(connection, query, message_ids)
+    return count_by_message(connection, query)
 
 
-def count_forgotten_people(connection: Connection, campaign_id: int) -> int:
-    """Return the number of people that the target of a campaign has forgotten, its own among them."""
-    return len(read_forgotten(connection, campaign_id))
-
-
-def count_by_message(
-    connection: Connection, query: Select[Any], message_ids: Mapping[str, str]
-) -> Counter[str]:
-    """Return the counts of a query by current message ids.
-
-    The query selects the launches' message and a count; `message_ids` maps former ids to current ones.
-    """
-    found: Counter[str] = Counter()
-    for message, count in connection.execute(query.group_by(launches.c.message)):
-        found[message_ids.get(message, message)] += int(count)
-    return found
-
-
-def _list_confirmed(target: str) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions for confirmed opt-outs by reply on a target."""
-    return opt_outs.c.target == target, opt_outs.c.source == "reply", opt_outs.c.state == "confirmed"
+def count_by_message(connection: Connection, query: Select[Any]) -> Counter[str]:
+    """Return the counts of a query, which selects `label_message` and a count, by message id."""
+    rows = connection.execute(query.group_by("current_id"))
+    return Counter({message: int(count) for message, count in rows})
 
 
 def store_service_plan(connection: Connection, target: str, plan: ServicePlan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from runner.report.documents.wording import write_count, write_percent
+from runner.report.documents.wording import write_percent
 from runner.report.model import Day
 from runner.report.scores import divide
 from runner.view.blocks import Chart
@@ -14,7 +14,7 @@ from runner.view.charts import ChartMark, plot_bars, plot_columns, plot_parts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from runner.report.model import MessageReport, Turnout
+    from runner.report.model import Turnout
     from runner.report.question_model import NetPromoterScore
 
 
@@ -23,23 +23,6 @@ MOST_BARS = 24
 
 MOST_DAYS = 120
 """Days of a chart, at most; a chart of more has only days with events."""
-
-
-def draw_funnel(message: MessageReport) -> Iterator[Chart]:
-    """Yield a message's way from its audience to the end of the survey, as bars."""
-    steps: list[tuple[str, int | None, str]] = [("Sent", message.sent, "")]
-    if message.audience is not None:
-        steps.insert(0, ("Audience", message.audience.recipients, ""))
-    if message.questions:
-        of_sent, of_answered = write_percent(message.response_rate), write_percent(message.completion_rate)
-        steps.append(("Answered", message.participants_answered, f" ({of_sent} of sent)"))
-        steps.append(("Reached the end", message.participants_completed, f" ({of_answered} of these)"))
-    # An unknown count has no bar.
-    known = [(label, count, share) for label, count, share in steps if count is not None]
-    if len(known) > 1 and message.sent:
-        marks = [ChartMark(label, count, write_count(count) + share) for label, count, share in known]
-        name = "Bar chart: people at each step, from the audience to the end of the survey"
-        yield Chart(plot_bars(marks, name))
 
 
 def draw_nps(nps: NetPromoterScore | None) -> Iterator[Chart]:

@@ -134,16 +134,6 @@ def write_times(times: TimeSummary | None, what: str) -> str:
     return f"Half of those who answered {what} within {half}, nine in ten within {most}."
 
 
-def write_volume(message: MessageReport) -> str:
-    """Return a sentence on a message's renders."""
-    parts = (
-        count_words(message.launches, "launch", "launches"),
-        _write_nouns(message, "renders", message.renders, "render"),
-        _write_nouns(message, "results", message.results, "result"),
-    )
-    return f"{', '.join(parts)}."
-
-
 def write_cost(message: MessageReport) -> str:
     """Return a sentence on a message's part of the service's plan; empty if it is not known."""
     volume = message.volume
@@ -162,11 +152,8 @@ def write_opt_outs(message: MessageReport) -> str:
         return f"How many opted out: {opted_out}; how many doubtful replies wait for a decision: {doubtful}."
     rate = write_percent(divide(message.opt_outs, message.sent))
     opted_out = f"{count_words(message.opt_outs, 'person', 'people')} opted out ({rate} of those texted)"
-    if not message.doubtful:
-        return f"{opted_out}."
-    wait = "waits" if message.doubtful == 1 else "wait"
-    replies = count_words(message.doubtful, "doubtful reply", "doubtful replies")
-    return f"{opted_out}; {replies} {wait} for a decision."
+    waiting = f"; doubtful replies that wait for a decision: {message.doubtful:,}" if message.doubtful else ""
+    return f"{opted_out}{waiting}."
 
 
 def write_non_answers(message: MessageReport) -> str:
@@ -193,11 +180,10 @@ def write_holdout(audience: Audience | None) -> str:
     if audience is None or not audience.control_group:
         return ""
     share = write_percent(divide(audience.control_group, audience.recipients))
-    were = "was" if audience.control_group == 1 else "were"
     people = count_words(audience.control_group, "person", "people")
     return (
-        f"Control group: {people} ({share} of the audience) {were} not texted, drawn by lot, so that what "
-        "they do can be compared with what the others do."
+        f"Control group: {people} ({share} of the audience), drawn by lot and not texted, so that what they "
+        "do can be compared with what the others do."
     )
 
 
@@ -241,20 +227,12 @@ def write_suppressed(breakdown: Breakdown) -> str:
     """Return how many groups are not shown, or that there are none; empty when all are shown."""
     if not breakdown.suppressed:
         return "" if breakdown.groups else "Nobody was texted yet."
-    are = "is" if breakdown.suppressed == 1 else "are"
-    together = (
-        "" if breakdown.suppressed_sent is None else f", {breakdown.suppressed_sent:,} people together,"
-    )
+    together = f", {breakdown.suppressed_sent:,} people together" if breakdown.suppressed_sent else ""
     # A larger group may be left out as well, so that the total does not reveal the small ones.
     return (
-        f"{count_words(breakdown.suppressed, 'group')}{together} {are} left out, so that no group of fewer "
-        f"than {breakdown.least} people can be made out."
+        f"Left out: {count_words(breakdown.suppressed, 'group')}{together}, so that no group of fewer than "
+        f"{breakdown.least} people can be made out."
     )
-
-
-def _write_nouns(message: MessageReport, name: str, count: int | None, noun: str) -> str:
-    """Return a count with its noun: `1 render`, `renders not known (120 in 60 of 61 launches)`."""
-    return f"{name} {write_known(message, name, None)}" if count is None else count_words(count, noun)
 
 
 def _write_basis(question: QuestionReport, score: Score) -> str:

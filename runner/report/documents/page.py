@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from runner.report.documents import charts, findings, tables, wording
 from runner.view import html, markdown
 from runner.view.blocks import Beside, Items, Section, Sentence, Tiles
-from runner.wording import count_words, escape_markdown
+from runner.wording import escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,6 @@ LONGEST = 65_000
 """Characters of a document in Markdown at most: GitHub's limit, less some for text around it."""
 MOST_ROWS = 40
 """Rows of a table in Markdown at most."""
-_MOST_WARNINGS = 20
 
 
 def write_html(report: CampaignReport) -> str:
@@ -54,18 +53,14 @@ def _show_findings(report: CampaignReport) -> Iterator[Block]:
     yield Items(list(findings.list_findings(report)))
     if report.is_simulated:
         yield Sentence(wording.SIMULATION_NOTE, "notice")
-    warnings = list(wording.list_warnings(report))
-    left = len(warnings) - _MOST_WARNINGS
-    more = [f"and {count_words(left, 'more warning')}"] if left > 0 else []
-    yield Items([*warnings[:_MOST_WARNINGS], *more], "The figures do not add up")
+    yield Items(list(wording.list_warnings(report)), "The figures do not add up")
 
 
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     for message in report.messages:
         yield Section(message.id, list(_show_message(report, message)))
-    untraced = list(_say(wording.write_untraced(report)))
-    if report.runs or untraced:
-        yield Section("How it was sent", [tables.tabulate_runs(report.runs), *untraced])
+    if report.runs:
+        yield Section("How it was sent", [tables.tabulate_runs(report.runs)])
     yield Section("How to read this", [Items(list(findings.list_explanations(report)))], is_folded=True)
 
 
@@ -73,12 +68,12 @@ def _show_message(report: CampaignReport, message: MessageReport) -> Iterator[Bl
     if len(report.messages) > 1:
         yield Sentence(wording.write_message_headline(message, is_simulated=report.is_simulated))
     yield Tiles(list(tables.list_tiles(message)))
-    left: list[Block] = list(charts.draw_funnel(message))
+    left: list[Block] = []
     if message.sent:
         left += _say(findings.write_audience(message.audience), findings.write_holdout(message.audience))
     if message.audience:
         left.append(tables.tabulate_reserved(message.audience))
-    left += _say(wording.write_sending_time(message), findings.write_volume(message))
+    left += _say(wording.write_sending_time(message))
     yield Beside([tables.tabulate_funnel(message)], left)
     for question in message.questions:
         yield Section(question.text, list(_show_question(question)))

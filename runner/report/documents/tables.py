@@ -63,25 +63,12 @@ def tabulate_funnel(message: MessageReport) -> TableBlock:
     }
     rows = []
     for step in _list_steps(message):
-        share = _share_in_part(message, step) if step.whole and step.people is None else ""
+        share = ""
         if step.whole and step.people is not None:
             part = divide(step.people, wholes[step.whole])
             share = f"{write_percent(part if part is None or part <= 1 else None)} of {step.whole}"
         rows.append((step.label, write_known(message, step.name, step.people), share))
     return TableBlock(("Step", "People", "Share"), rows, "What became of the recipients")
-
-
-def _share_in_part(message: MessageReport, step: _Step) -> str:
-    """Return a step's share among the reconciled launches; empty if that is not known either."""
-    part, answered = (message.find_part(name) for name in (step.name, "participants_answered"))
-    read = message.reconciled_launches
-    if part is None or part.launches != read:
-        return ""
-    whole = message.reconciled_sent if step.whole == "sent" else 0 if answered is None else answered.count
-    share = divide(part.count, whole)
-    if share is None or share > 1:
-        return ""
-    return f"{write_percent(share)} of {whole:,} {step.whole} in {read:,} of {message.launches:,} launches"
 
 
 def _list_steps(message: MessageReport) -> Iterator[_Step]:

@@ -221,16 +221,6 @@ def store_number(number: Fraction | None) -> float | None:
     return None if number is None else float(round_exactly(number, PLACES))
 
 
-def write_untraced(report: CampaignReport) -> str:
-    """Return a sentence on texts sent by unknown runs; empty if there are none."""
-    launches = sum(message.launches for message in report.messages)
-    untraced = launches - sum(run.launches for run in report.runs)
-    if untraced <= 0:
-        return ""
-    more = "more " if report.runs else ""
-    return f"Which run sent {count_words(untraced, f'{more}launch', f'{more}launches')} is not on record."
-
-
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 

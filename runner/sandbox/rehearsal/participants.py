@@ -1,4 +1,4 @@
-"""Simulated participants: their habits, replies, moods and typos, drawn from a seed."""
+"""Simulated participants: their habits, replies and moods, drawn from a seed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-_NEIGHBOURS = {
-    "a": "sq", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo",
-    "j": "hk", "k": "jl", "l": "k", "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "wa", "r": "et",
-    "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc", "y": "tu", "z": "x",
-}  # fmt: skip
 _COMMENTS: dict[str, list[str]] = json.loads(Path(__file__).with_name("comments.json").read_bytes())
 EVASIONS = ("maybe", "not sure 🤷", "who is this?", "idk", "what do you mean", "?")
 _FIRST_REPLY_MEDIAN = timedelta(minutes=9)
@@ -48,7 +43,6 @@ class Habits(msgspec.Struct, frozen=True):
     invalid_rate: Annotated[Share, msgspec.Meta(description="Of choices, those first answered wrongly.")] = (
         0.08
     )
-    typo_rate: Annotated[Share, msgspec.Meta(description="Of replies, those with a typing error.")] = 0.0
     stop_rate: Annotated[Share, msgspec.Meta(description="Of those who reply, those who write STOP.")] = 0.0
 
 
@@ -59,22 +53,6 @@ def describe_habits() -> dict[str, tuple[str, float]]:
         name: (str(hints[name].__metadata__[-1].description), getattr(AVERAGE, name))
         for name in Habits.__struct_fields__
     }
-
-
-def mistype(random: Random, text: str) -> str:
-    """Return a text with one typo of an English keyboard, if it has letters of that."""
-    places = [place for place, letter in enumerate(text) if letter.lower() in _NEIGHBOURS]
-    if not places:
-        return text
-    place = random.choice(places)
-    before, letter, after = text[:place], text[place], text[place + 1 :]
-    typos = (
-        before + after,
-        before + letter * 2 + after,
-        before + after[:1] + letter + after[1:],
-        before + random.choice(_NEIGHBOURS[letter.lower()]) + after,
-    )
-    return random.choice(typos)
 
 
 AVERAGE = Habits()
@@ -146,23 +124,11 @@ def plan_replies(person: Person, prompt: Prompt, session_number: int) -> tuple[R
     if person.leaves_after is not None and prompt.position >= person.leaves_after:
         return (Reply(random.choice(_FAREWELLS), delay),)
     valid = _choose_answer(random, person, prompt.question)
-    first = _mistype_answer(person, random, prompt.question, valid)
-    if first is None and random.random() < person.habits.invalid_rate:
-        first = _choose_invalid(random, prompt.question)
+    is_wrong = random.random() < person.habits.invalid_rate
+    first = _choose_invalid(random, prompt.question) if is_wrong else None
     if first is None:
         return (Reply(valid, delay),)
     return Reply(first, delay), Reply(valid, _draw_delay(random, person.pace, _NEXT_REPLY_MEDIAN))
-
-
-def _mistype_answer(person: Person, random: Random, question: ServiceQuestion, text: str) -> str | None:
-    """Return the text with a typo, or None; the right answer follows a typo that is no answer."""
-    # Nothing is drawn without typos, so that earlier simulations keep their results.
-    if person.habits.typo_rate == 0 or random.random() >= person.habits.typo_rate:
-        return None
-    typo = mistype(random, text)
-    # A typo must not become another answer.
-    is_other = bool(question.responses) and match_response(question.responses, typo) is not None
-    return None if typo == text or is_other else typo
 
 
 def _has_quit(person: Person, prompt: Prompt) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import nullcontext
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -27,7 +26,6 @@ from runner.sandbox.rehearsal.controls import (
     Count,
     Reset,
     Simulate,
-    read_seconds,
     read_values,
 )
 from runner.sandbox.sandbox_errors import RefusalError
@@ -48,7 +46,6 @@ if TYPE_CHECKING:
 _MAX_BYTES = 64 * 1024
 _VERSION = {"format_version": "1.0"}
 _CREDENTIALS = {"username", "api_key"}
-_LONGEST_WAIT = timedelta(minutes=5)
 _SELECT_MESSAGES = """
 SELECT transcript.id, at, kind, text, launch.guid, project_tag
 FROM transcript
@@ -58,15 +55,6 @@ WHERE transcript.participant_id = (SELECT id FROM participant WHERE phone = ?) A
 ORDER BY transcript.id LIMIT ?
 """
 _Text = Annotated[str, Meta(min_length=1)]
-
-
-class _Wait(Struct, forbid_unknown_fields=True):
-    """The query of `wait`: the least counts, and how long to wait for them."""
-
-    launches: Count | None = None
-    results: Count | None = None
-    sessions_complete: Count | None = None
-    timeout: str = "10"
 
 
 class _Page(Struct, forbid_unknown_fields=True):
@@ -118,7 +106,6 @@ class ControlRoutes:
         """Return the routes, with the credentials of `account`."""
         endpoints: list[tuple[str, str, Endpoint]] = [
             ("GET", "state", self.show_state),
-            ("GET", "wait", self.wait),
             ("GET", "messages", self.list_messages),
             ("GET", "requests", self.list_requests),
             ("GET", "webhooks", self.list_webhooks),
@@ -158,22 +145,6 @@ class ControlRoutes:
         """Show the time, the counts and the faults."""
         await self._writer.expire_sessions()
         return JSONResponse(self._describe())
-
-    async def wait(self, request: Request) -> Response:
-        """Answer once the query's counts are reached: 200 with the state, or 408."""
-        query = _read_query(request, _Wait)
-        asked = {name: getattr(query, name) for name in ("launches", "results", "sessions_complete")}
-        wanted = {name: count for name, count in asked.items() if count is not None}
-        if not wanted:
-            raise RefusalError(400, "nothing_awaited", f"Say what to wait for: one of {', '.join(asked)}.")
-        patience = read_seconds(query.timeout, "timeout")
-        if patience > _LONGEST_WAIT:
-            raise RefusalError(400, "timeout_too_long", "The timeout is 5 minutes at most: 300 or 5m.")
-        if await self._reach(wanted, patience.total_seconds()):
-            return JSONResponse(self._describe())
-        counts = self._count()
-        lacking = [f"{name}: {counts[name]} of {count}" for name, count in wanted.items()]
-        raise RefusalError(408, "not_reached", "What was waited for did not come in time.", lacking)
 
     async def list_messages(self, request: Request) -> Response:
         """List what a phone received and sent, in order."""
@@ -223,20 +194,6 @@ class ControlRoutes:
                 "asked": receipt.prompt.question.text if receipt.prompt else None,
             }
         )
-
-    async def _reach(self, wanted: dict[str, int], timeout_s: float) -> bool:
-        """Wait for all counts; return True if they were reached."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + timeout_s
-        while True:
-            await self._writer.expire_sessions()
-            revision = self._writer.changes.revision
-            counts = self._count()
-            if all(counts[name] >= count for name, count in wanted.items()):
-                return True
-            if (left := ends - loop.time()) <= 0:
-                return False
-            await self._writer.changes.wait(revision, left)
 
     def _count(self) -> dict[str, int]:
         totals = self._listing.list_stats({}, 0, 0).additions["totals"]

@@ -214,7 +214,7 @@ class ApplySession:
                 "Nothing was sent",
                 hint="run the same command again later; if it stays so, ask the service's provider",
             )
-        if not found.has_changed_record:
+        if not found.has_changed_record and self._find_doubts(subject)[1]:
             with self.ledger.writing() as connection:
                 note_behind(connection, subject.campaign_id, is_behind=False)
         return found.has_changed_record

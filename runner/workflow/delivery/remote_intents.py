@@ -14,10 +14,9 @@ from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.suppressions import compose_suppressions
-from runner.ledger.record.campaign_record import Identity, enter_head, enter_record
+from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
 from runner.ledger.record.deliveries import asks_something
-from runner.ledger.record.lockfiles import compose_lockfile
-from runner.ledger.record.reservations import list_open
+from runner.ledger.record.entry import list_open
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import note, warn

@@ -13,8 +13,8 @@ from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
 from runner.ledger.model import format_moment
 from runner.ledger.people.earlier import find_depleted
+from runner.ledger.people.history import has_open_launches
 from runner.ledger.people.opt_outs import count_opt_outs
-from runner.ledger.people.recent import has_open_launches
 from runner.plan.planner import find_overdue
 from runner.service.target import list_variables
 from runner.workflow.plans.context_reader import PlanContextReader

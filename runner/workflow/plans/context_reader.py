@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
 from runner.ledger.model import format_moment
+from runner.ledger.people.history import read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import read_suppressions
-from runner.ledger.people.recent import read_open_sessions, read_recent
 from runner.ledger.people.replies import find_unread_replies
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.campaign_record import read_earlier_messages

@@ -13,7 +13,7 @@ from runner.text.segment import advise
 from runner.view.blocks import Code, Items, ListItem, Section, Sentence, TableBlock
 from runner.wording import count_words, printable
 from runner.workflow.campaigns import show_path
-from runner.workflow.documents import asks_again, list_notes
+from runner.workflow.documents import list_notes
 from runner.workflow.plans.summary import STOPPED, list_verdicts, write_minute, write_span
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _SCREEN = 20
 _SHOWN_CHARACTERS = 3
 _SHOWN_PARTS = 5
 _UNENCRYPTED = "UNENCRYPTED: anybody on the way can read phone numbers, texts and credentials"
-ONCE_MORE = "Each reply that is none of the choices costs one render more, and the segments of its question."
-"""The remark about questions with choices, which are asked again after each other reply."""
 
 
 def show_destination(target: Target) -> Sentence:
@@ -90,8 +88,6 @@ def show_campaign(plan: CampaignPlan, *, is_detailed: bool = False, at_most: boo
     coming = list_coming(plan, is_detailed=is_detailed, at_most=at_most)
     if coming.rows and any(message.coming for message in plan.messages):
         yield from _limit(coming, is_detailed=is_detailed)
-        if asks_again(plan) and is_detailed:
-            yield Sentence(ONCE_MORE)
 
 
 def _limit(table: TableBlock, *, is_detailed: bool) -> Iterator[Block]:

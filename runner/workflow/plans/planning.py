@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.plan.model import CampaignPlan
-    from runner.plan.plan_context import PlanContext, TextedPeople
+    from runner.plan.plan_context import PlanContext
     from runner.service.target import Target
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
@@ -127,9 +127,9 @@ def plan_campaigns(
     begin = begin or (lambda _: partial(_plan_here, workspace, reader))
     turn = _Turn(begin, options, failures, problems, now, names)
     try:
-        recorded = find_records(campaigns, find_record, failures)
+        recorded = [(one, failures.attempt(one, partial(find_record, one))) for one in campaigns]
         reader.forget_findings()
-        found = turn.plan(recorded)
+        found = turn.plan([(one, record) for one, record in recorded if record is not None])
     except RunnerError:
         show_problems(problems, quiet=scope.quiet)
         raise
@@ -146,7 +146,7 @@ def _plan_here(
     before: Sequence[PlanResult],
     problems: Problems,
 ) -> PlanResult | None:
-    texted = [people for item in before for people in list_texted(item)]
+    texted = [item.planner.texted for item in before if item.planner.texted is not None]
     return plan_campaign(workspace, campaign, record, options, reader.read(campaign, texted), problems)
 
 
@@ -201,25 +201,6 @@ class _Turn:
         elif self.names is not None:
             self.names.require_clear(item)
         return item
-
-
-def find_records(
-    campaigns: Iterable[Campaign], find_record: Callable[[Campaign], Record], failures: Failures
-) -> list[tuple[Campaign, Record]]:
-    """Return campaigns with their records; campaigns whose record cannot be read go to `failures`."""
-    found = []
-    for campaign in campaigns:
-        record = failures.attempt(campaign, partial(find_record, campaign))
-        if record is not None:
-            found.append((campaign, record))
-    return found
-
-
-def list_texted(item: PlanResult) -> list[TextedPeople]:
-    """Return the recipients of a plan (made with `keeps_people`), for campaigns after it."""
-    # What breaks a limit is not sent: it takes nobody's turn.
-    texted = item.planner.texted
-    return [] if texted is None or item.plan.refusals else [texted]
 
 
 def plan_campaign(

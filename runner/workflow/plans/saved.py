@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from runner.workflow.plans.planning import PlanResult
 
 
-RENEWAL = "nothing was sent; make a new plan with `runner plan --out`, and review that"
+RENEWAL = "nothing was sent; make a new plan, as with `runner plan --out FILE`, and review that"
 """The hint on how to renew a plan that can no longer be sent."""
 _CHECKSUM = "checksum"
 

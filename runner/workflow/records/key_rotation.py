@@ -17,7 +17,7 @@ from runner.ledger.database import find_absorbed
 from runner.ledger.files.lockfile import digest_text, read_key_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
-from runner.ledger.maintenance.rotation import Translation, list_tags_on_record
+from runner.ledger.maintenance import Translation, list_tags_on_record
 from runner.ledger.people.replies import list_recorded_campaigns
 from runner.ledger.target_key import read_key_name as read_recorded_key
 from runner.service.paging import list_launches

@@ -167,26 +167,16 @@ def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]
 
 def _list_approvers(approvals: Sequence[Approval], environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers that name the approvers, from approvals and from `runner ci approve` in this job."""
-    people = list_approving(environment)
-    pages = _split(environment, "RUNNER_PULL_REQUEST")
-    reviewers = _split(environment, "RUNNER_REVIEWED_BY")
-    for approval in approvals:
-        people.update(approval.approved_by)
-        pages.update(filter(None, [approval.pull_request]))
-        reviewers.update(approval.reviewed_by)
+    people = list_approving(environment).union(*(one.approved_by for one in approvals))
     deniers = {name for approval in approvals for name in approval.denied_by}
-    trailers = {"Approved-By": people, "Denied-By": deniers, "Pull-Request": pages, "Reviewed-By": reviewers}
-    for name, values in trailers.items():
-        yield from (f"{name}: {_one_line(value)}" for value in sorted(values))
+    yield from (f"Approved-By: {_one_line(name)}" for name in sorted(people))
+    yield from (f"Denied-By: {_one_line(name)}" for name in sorted(deniers))
 
 
 def list_approving(environment: Mapping[str, str]) -> set[str]:
     """Return the approvers that `runner ci approve` has passed on in this job."""
-    return _split(environment, "RUNNER_APPROVED_BY")
-
-
-def _split(environment: Mapping[str, str], name: str) -> set[str]:
-    return set(filter(None, (value.strip() for value in environment.get(name, "").split(","))))
+    names = environment.get("RUNNER_APPROVED_BY", "").split(",")
+    return set(filter(None, (name.strip() for name in names)))
 
 
 def _join_names(names: Iterable[str], many: str) -> str:

@@ -18,7 +18,6 @@ from runner.ledger.model import format_moment
 from runner.plan.approval import find_gap
 from runner.wording import hide_phones
 from runner.workflow.approval_coverage import ApprovalStore, require_sealed
-from runner.workflow.observer import note
 from runner.workflow.plans.saved import read_saved_plan
 from runner.workflow.review.reviewers import ask_github, find_run, read_decisions
 from runner.workflow.workspace.workspace import Workspace
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from runner.github.pull_requests import MergedPullRequest, PlanNumbers
     from runner.github.rest import Repository
     from runner.ledger.files.suppressions import ApprovalRequest
-    from runner.workflow.approval_coverage import Coverage
     from runner.workflow.plans.saved import SavedPlan
     from runner.workflow.scope import Scope
 
@@ -63,19 +61,6 @@ class _Asked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Approvers:
-    """The approvers of a plan, and the pull request (if any) that brought it, with its reviewers.
-
-    `denied_by` names people who denied it; then it has no approvers.
-    """
-
-    names: tuple[str, ...]
-    pull_request: str | None = None
-    reviewers: tuple[str, ...] = ()
-    denied_by: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class PlanApproval:
     """An approval of a plan.
 
@@ -86,16 +71,6 @@ class PlanApproval:
     campaigns: tuple[str, ...]
     digest: str
     is_kept: bool
-    pull_request: str | None = None
-    reviewers: tuple[str, ...] = ()
-
-    def describe(self) -> dict[str, str]:
-        """Return variables with which the record's commits name the approvers."""
-        return {
-            "RUNNER_APPROVED_BY": ",".join(self.people),
-            "RUNNER_PULL_REQUEST": self.pull_request or "",
-            "RUNNER_REVIEWED_BY": ",".join(self.reviewers),
-        }
 
 
 def approve_run() -> tuple[str, ...]:
@@ -139,25 +114,23 @@ def approve_plan(
     asked = _list_asked(saved, scope, store)
     if not asked:
         return None
-    approvers = _find_word(saved, asked, workspace.target.name, _clean(names), is_by_merge=is_by_merge)
-    _record(saved, asked, approvers, store)
-    if approvers.denied_by:
-        append_variables({DENIED_VARIABLE: ",".join(approvers.denied_by)})
+    denied_by: tuple[str, ...] = ()
+    names = _clean(names)
+    if is_by_merge:
+        names = _trust_merge(asked, _read_merge_review(workspace.target.name))
+    elif not names:
+        names, denied_by = _ask_reviewers(saved)
+    _record(saved, asked, names, denied_by, store)
+    if denied_by:
+        append_variables({DENIED_VARIABLE: ",".join(denied_by)})
         raise DeniedError(
-            f"{', '.join(approvers.denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
+            f"{', '.join(denied_by)} denied the plan {saved.digest}: nothing of it is sent, and "
             "nobody is asked again until it changes",
             hint="change it; or have it approved all the same: `runner plan --out FILE` and `runner ci "
             "approve --plan FILE --by NAME` in a clone, then `runner ci record`",
         )
     campaigns = tuple(one.campaign.name for one in asked)
-    return PlanApproval(
-        approvers.names,
-        campaigns,
-        saved.digest,
-        store.key is not None,
-        approvers.pull_request,
-        approvers.reviewers,
-    )
+    return PlanApproval(names, campaigns, saved.digest, store.key is not None)
 
 
 def _clean(names: Sequence[str]) -> tuple[str, ...]:
@@ -192,32 +165,18 @@ def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_A
     return asked
 
 
-def _find_word(
-    saved: SavedPlan, asked: Sequence[_Asked], target: str, names: tuple[str, ...], *, is_by_merge: bool
-) -> _Approvers:
-    if is_by_merge:
-        return _trust_merge(asked, _read_merge_review(target))
-    is_job = find_run() is not None
-    if not names and not is_job:
+def _ask_reviewers(saved: SavedPlan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the people who approved a plan and, if nobody did, those who denied it."""
+    if find_run() is None:
         raise UsageError(
             "nobody is named who approved it, and this is not a GitHub job, which could ask",
             hint="name them with --by; in a job, give the step GITHUB_TOKEN",
         )
-    if not names:
-        names, denied_by = read_decisions(saved.earlier, _OTHERWISE)
-        if not names:
-            return _Approvers((), denied_by=denied_by)
-    try:
-        review = _read_merge_review(target) if is_job else None
-    except RunnerError as error:
-        note(f"Which pull request brought it is not recorded: {error.message}")
-        review = None
-    if review is None:
-        return _Approvers(names)
-    return _Approvers(names, review.pull.url or None, review.reviewers)
+    approved, denied = read_decisions(saved.earlier, _OTHERWISE)
+    return approved, () if approved else denied
 
 
-def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approvers:
+def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> tuple[str, ...]:
     """Return the reviewers of the merged pull request as approvers.
 
     Raises:
@@ -251,10 +210,16 @@ def _trust_merge(asked: Sequence[_Asked], review: MergeReview | None) -> _Approv
             hint="look at the plan, and say who approved it with --by; how much larger a plan may be is "
             "`policy.review_margin` of the campaign",
         )
-    return _Approvers(review.reviewers, review.pull.url or None, review.reviewers)
+    return review.reviewers
 
 
-def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, store: ApprovalStore) -> None:
+def _record(
+    saved: SavedPlan,
+    asked: Sequence[_Asked],
+    names: tuple[str, ...],
+    denied_by: tuple[str, ...],
+    store: ApprovalStore,
+) -> None:
     key = store.key
     if key is None:
         return
@@ -264,16 +229,7 @@ def _record(saved: SavedPlan, asked: Sequence[_Asked], approvers: _Approvers, st
         if one.request is not None:
             file = store.find_file(one.campaign)
             now = _find_moment(store.list_approvals(file, key))
-            approval = Approval(
-                one.request,
-                saved.digest,
-                now,
-                approvers.names,
-                run_url,
-                approvers.pull_request,
-                approvers.reviewers,
-                approvers.denied_by,
-            )
+            approval = Approval(one.request, saved.digest, now, names, run_url, denied_by)
             by_file.setdefault(file, []).append(approval)
     for file, approvals in by_file.items():
         store.record(file, approvals, key)
@@ -338,30 +294,3 @@ def _find_commit() -> str:
     except GitError:
         answer = None
     return answer.output.strip() if answer is not None and answer.status == 0 else ""
-
-
-def add_growth(coverages: Sequence[Coverage]) -> list[Coverage]:
-    """Add to coverages the growth since the pull request, for approvers to see.
-
-    This happens in jobs only; GitHub that does not answer stops no plan.
-    """
-    needed = [coverage for coverage in coverages if coverage.status == "needed"]
-    if not needed or not os.environ.get("GITHUB_TOKEN"):
-        return list(coverages)
-    target = needed[0].planned.target.name
-    try:
-        review = _read_merge_review(target)
-    except RunnerError as error:
-        note(f"The plan is not compared with its pull request's comment: {error.message}")
-        review = None
-    if review is None or not review.said:
-        return list(coverages)
-    return [_add_growth(coverage, review) for coverage in coverages]
-
-
-def _add_growth(coverage: Coverage, review: MergeReview) -> Coverage:
-    item = coverage.planned
-    if coverage.status != "needed":
-        return coverage
-    growth = review.find_growth(item.campaign, {one.id: one.pending for one in item.plan.messages})
-    return replace(coverage, gap=f"{coverage.gap}; {growth}") if growth else coverage

@@ -101,14 +101,12 @@ class ReplyQueue:
     Attributes:
         replies: those that may be opt-outs, and those that ask for texts again.
         texts: of replies that the ledger has, by their ids.
-        phones: masked, by author; only those found in audiences.
         shows_words: whether their texts are shown.
         gap: why there may be more, or empty.
     """
 
     replies: tuple[WaitingReply, ...] = ()
     texts: Mapping[str, ReplyText] = field(default_factory=dict)
-    phones: Mapping[str, str] = field(default_factory=dict)
     shows_words: bool = False
     gap: str = ""
 
@@ -302,7 +300,7 @@ def _say_replies(count: int, queue: ReplyQueue) -> str:
 
 
 def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
-    header = ["reply", "asks", "campaign", "message", "phone", "read as", "found"]
+    header = ["reply", "asks", "campaign", "message", "read as", "found"]
     header += ["what it says"] if queue.shows_words else []
     rows = [_write_row(queue, one) for one in queue.replies]
     listed = f"{write_table(header, rows, MOST_ROWS)}\n" if rows else ""
@@ -326,9 +324,9 @@ def _write_row(queue: ReplyQueue, reply: WaitingReply) -> list[str]:
     # As code, where digits like a phone's are not masked, and the id can be copied.
     name = Markdown(f"`{guid}`") if _PLAIN_ID.fullmatch(guid) else guid
     asks = "for no more texts" if reply.asks == "opt_out" else "for texts again"
-    phone, text = queue.phones.get(reply.author, _UNKNOWN), queue.texts.get(guid)
-    row = [name, asks, *([_UNKNOWN] * 2 if text is None else [text.campaign, text.message]), phone]
-    row += [_UNKNOWN if text is None else classify(text.text).rule or _UNKNOWN, reply.at[:10]]
+    text = queue.texts.get(guid)
+    found = [text.campaign, text.message, classify(text.text).rule or _UNKNOWN] if text else [_UNKNOWN] * 3
+    row = [name, asks, *found, reply.at[:10]]
     if queue.shows_words:
         row.append(_UNKNOWN if text is None else _hide_personal(text.text))
     return row

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runner.audience.audience import AudienceTally, iterate_audience
-from runner.audience.phone import mask_phone
 from runner.campaign.load import read_names
 from runner.errors import LedgerError, RunnerError
 from runner.github.comments import write_marker
 from runner.github.issues import Report
 from runner.github.job_summary import DENIED_VARIABLE
-from runner.ledger.record.reservations import list_unknown
+from runner.ledger.record.entry import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
-from runner.source.diagnostic import Problems
-from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, load_campaigns, show_path
+from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, show_path
 from runner.workflow.records.opt_outs import read_view, reading_filled
 from runner.workflow.review.checklist import (
     Checklist,
@@ -40,15 +38,14 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import Reservation
-    from runner.workflow.records.opt_outs import OptOutView
     from runner.workflow.scope import Scope
 
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _HIDDEN_UNITS = 8_000
 """Space in an issue's body for its marker and state."""
 _NO_LEDGER = "there is no ledger on this machine: `runner apply` fills one"
+_STOPPED = "the next run asks the service what became of the last launches of the one that was stopped"
 _BAD_TARGETS = "`targets.yaml` has errors, which the job's log shows"
 
 
@@ -63,7 +60,7 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
     Raises:
         RunnerError: the ledger cannot be read; the issue is written first.
     """
-    target, held, replies, error = _look(scope)
+    target, held, replies, error = _look(scope, outcome)
     denied = os.environ.get(DENIED_VARIABLE)
     sight = Sight(
         target,
@@ -79,17 +76,13 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
         raise error
 
 
-def _look(scope: Scope) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None]:
+def _look(scope: Scope, outcome: Outcome | None) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None]:
     """Return the target's name, its held people, replies to decide, and the ledger's error, if any."""
     target = scope.target or ""
-    wanted = set(_read_files(scope)) if scope.paths else None
     try:
         workspace = Workspace.open(scope)
         target = workspace.target.name
-        held = _count_held(workspace)
-        if wanted is not None:
-            held = replace(held, counts=tuple(one for one in held.counts if one.campaign in wanted))
-        return target, held, _find_replies(workspace, scope), None
+        return target, _count_held(workspace, outcome), _find_replies(workspace), None
     except RunnerError as error:
         if not _TARGET.fullmatch(target):
             raise
@@ -98,7 +91,7 @@ def _look(scope: Scope) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None
         return target, HeldPeople(gap=gap), ReplyQueue(gap=gap), failure
 
 
-def _find_replies(workspace: Workspace, scope: Scope) -> ReplyQueue:
+def _find_replies(workspace: Workspace) -> ReplyQueue:
     with workspace.open_ledger_if_present() as ledger:
         if ledger is None:
             # What files say knows of no reply that waits.
@@ -106,34 +99,18 @@ def _find_replies(workspace: Workspace, scope: Scope) -> ReplyQueue:
     try:
         with reading_filled(workspace) as connection:
             view = read_view(connection, workspace.target.name, with_texts=True)
-        phones = _find_phones(view, workspace.key, scope)
     except RunnerError as error:
         return ReplyQueue(gap=error.message)
-    return ReplyQueue((*view.waiting, *view.returning), view.texts or {}, phones)
+    return ReplyQueue((*view.waiting, *view.returning), view.texts or {})
 
 
-def _find_phones(view: OptOutView, key: TargetKey, scope: Scope) -> dict[str, str]:
-    """Return masked phones, by fingerprint, of undecided replies' authors found in audiences."""
-    wanted = {one.author for one in (*view.waiting, *view.returning)}
-    names = {text.campaign for text in (view.texts or {}).values()}
-    found: dict[str, str] = {}
-    if not names:
-        return found
-    for campaign in load_campaigns(scope.paths, scope.allowed, Problems()).campaigns:
-        if names.isdisjoint((campaign.name, *campaign.renamed_from)):
-            continue
-        for recipient in iterate_audience(campaign, frozenset(), Problems(), AudienceTally()):
-            fingerprint = key.fingerprint(recipient.phone)
-            if fingerprint in wanted:
-                found[fingerprint] = mask_phone(recipient.phone)
-                if len(found) == len(wanted):
-                    return found
-    return found
-
-
-def _count_held(workspace: Workspace) -> HeldPeople:
+def _count_held(workspace: Workspace, outcome: Outcome | None) -> HeldPeople:
+    """Count whom only a person's word sets free: what a job that was stopped left, the next run settles."""
     reserved, holder = workspace.state.list_reserved() if workspace.state is not None else ([], None)
-    gaps = []
+    is_stopped, gaps = outcome == "cancelled", []
+    if is_stopped:
+        reserved = []
+        gaps.append(_STOPPED)
     if holder is not None:
         # Reserved launches are being sent at this moment.
         reserved = []
@@ -144,6 +121,7 @@ def _count_held(workspace: Workspace) -> HeldPeople:
             return HeldPeople(tuple(_count_reserved(reserved)), "; ".join(gaps))
         with ledger.reading() as connection:
             counts = count_held(connection, workspace.target.name)
+            counts = [one for one in counts if not (is_stopped and one.is_explained)]
             unknown = {one.id for one in list_unknown(connection, [one for _, one in reserved])}
         counts += _count_reserved((name, one) for name, one in reserved if one.id in unknown)
     return HeldPeople(tuple(counts), "; ".join(gaps))
@@ -161,22 +139,13 @@ def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCou
     return [HeldCount(*place, count, len(people[place])) for place, count in sorted(launches.items())]
 
 
-def _read_files(scope: Scope) -> dict[str, str]:
-    """Return campaign files, valid or not, by name."""
-    return {
-        name: show_path(file)
-        for file in find_campaign_files(scope.paths)
-        for name in read_names(
-            file, current=Path.cwd(), allowed=tuple(p for p in scope.allowed if isinstance(p, Path))
-        )
-    }
-
-
 def _find_place(scope: Scope, held: HeldPeople) -> IssuePlace:
-    try:
-        files = _read_files(scope) if held.counts else {}
-    except RunnerError:
-        files = {}
+    """Return the issue's place, with the files of campaigns by name, valid or not, if people are held."""
+    files: dict[str, str] = {}
+    # Broken settings are told of elsewhere.
+    with suppress(RunnerError):
+        for file in find_campaign_files(scope.paths) if held.counts else ():
+            files |= dict.fromkeys(read_names(file, current=Path.cwd()), show_path(file))
     return IssuePlace.find(os.environ, files)
 
 

@@ -181,7 +181,7 @@ class Job:
             return
         if approved is not None:
             # On record before the first text leaves: if this machine is lost, the next run needs no other.
-            self._keep_approvers(approved.describe())
+            self._keep_approvers(approved.people)
             self._record()
         if not self._try(lambda: self._apply(file, expect_digest)):
             left = out / "left.json"
@@ -214,7 +214,7 @@ class Job:
         paths = choose_campaign(asked.get("campaign"))
         if action != "pause":
             # An environment without reviewers asks nobody: that is no approval.
-            self._keep_approvers({"RUNNER_APPROVED_BY": ",".join(approve_run())})
+            self._keep_approvers(approve_run())
         return self._end(lambda: self._act(action, asked, paths))
 
     def _act(self, action: str, asked: Mapping[str, str], paths: tuple[Path, ...]) -> None:
@@ -319,9 +319,10 @@ class Job:
         self.view.show_recorded(pushed)
         return pushed.code
 
-    def _keep_approvers(self, names: Mapping[str, str]) -> None:
+    def _keep_approvers(self, names: tuple[str, ...]) -> None:
         """Have the record's commits name the approvers."""
-        self.scope = replace(self.scope, environ={**self.scope.environ, **names})
+        environ = {**self.scope.environ, "RUNNER_APPROVED_BY": ",".join(names)}
+        self.scope = replace(self.scope, environ=environ)
 
     def _attempt(self, step: Callable[[], int | None], *, counts: bool = True, is_last: bool = True) -> None:
         """Do a step; the job goes on if it fails for some campaigns.

@@ -13,13 +13,10 @@ from runner.github.pull_requests import find_last_change
 from runner.ledger.files.comparison import RECORD_ENDINGS
 from runner.ledger.record.campaign_record import find_campaign_id
 from runner.ledger.results.sendings import SentCount, count_sent
-from runner.plan.approval import find_latest
 from runner.plan.model import MessagePlan
-from runner.wording import count_words, escape_markdown, write_table
-from runner.workflow.approval_coverage import ApprovalStore
+from runner.wording import count_words, write_table
 from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.failures import Failures
-from runner.workflow.records.record_message import list_approving
 from runner.workflow.review.checklist import write_resolving
 from runner.workflow.review.plan_comment import plan_on_record
 from runner.workflow.review.publishing import (
@@ -29,7 +26,6 @@ from runner.workflow.review.publishing import (
     comment,
     open_repository,
     publish,
-    try_on_github,
     write_heading,
     write_page,
 )
@@ -45,13 +41,12 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 _MOST_ROWS = 100
-_ALWAYS = ("campaign", "message", "texted", "launches")
-_LEFT = ("deferred", "held", "refused", "still to send")
 _SECOND = len("2026-11-20T12:00:00")
+_COLUMNS = ("campaign", "message", "texted", "deferred", "held", "refused", "still to send")
+_NAMES, _HELD = 2, _COLUMNS.index("held")
+_HELD_WORDS = "They may have got a message, and are not texted until a person says what became of it."
 
-_Sent = tuple["PlanResult", dict[str, SentCount]]
-"""A campaign's plan for the rest, and what was sent, by message id."""
-_Row = dict[str, "str | int"]
+_Row = tuple[str | int, ...]
 
 
 def comment_merged(scope: Scope) -> None:
@@ -67,9 +62,12 @@ def comment_merged(scope: Scope) -> None:
 
     def write(merged_at: str | None) -> CommentText:
         with workspace.open_ledger_for_reading() as ledger:
-            sent = [(item, _count(workspace, ledger, item, merged_at)) for item in planned]
-        place, approvers = IssuePlace.find(os.environ), _list_approvers(workspace, sent)
-        return _write_text(target, sent, merged_at, failures.markdown(), place, approvers)
+            rows = [
+                row
+                for item in planned
+                for row in _list_rows(item.plan, _count(workspace, ledger, item, merged_at))
+            ]
+        return _write_text(target, rows, merged_at, failures.markdown())
 
     def keep() -> None:
         job = read_github_job(os.environ)
@@ -77,7 +75,7 @@ def comment_merged(scope: Scope) -> None:
             raise NoJobError("GITHUB_SHA doesn't say which commit this job is for")
         repository, is_meant = open_repository(job), _make_check(scope.paths)
         branch = os.environ.get("GITHUB_REF_NAME", "")
-        pull = try_on_github(lambda: find_last_change(repository, job.commit, branch, is_meant))
+        pull = find_last_change(repository, job.commit, branch, is_meant)
         if pull is None:
             raise NoJobError(f"no merged pull request that changed the campaigns leads to {job.commit[:10]}")
         marker = write_marker(target, name_folder(), kind="sent")
@@ -98,19 +96,6 @@ def _count(
         return count_sent(connection, campaign_id, (merged_at or "")[:_SECOND], identity.message_ids)
 
 
-def _list_approvers(workspace: Workspace, sent: Sequence[_Sent]) -> list[str]:
-    """Return the approvers of deliveries, as far as this machine can verify them."""
-    store, found = ApprovalStore(workspace.target, workspace.state), list_approving(workspace.environ)
-    key = store.key
-    for item, counts in sent:
-        if key is not None:
-            approvals = store.list_approvals(store.find_file(item.campaign), key)
-            latest = find_latest(item.campaign.name, workspace.target.name, approvals)
-            texted = [message for message, count in counts.items() if count.recipients]
-            found |= {name for message in texted if message in latest for name in latest[message].approved_by}
-    return sorted(found)
-
-
 def _make_check(paths: Sequence[Path]) -> Callable[[str], bool]:
     """Return a test for GitHub's file names of the campaigns; records, which jobs write, are none."""
     top = (find_work_tree(Path.cwd()) or Path.cwd()).resolve()
@@ -121,79 +106,34 @@ def _make_check(paths: Sequence[Path]) -> Callable[[str], bool]:
     )
 
 
-def _write_text(
-    target: str,
-    sent: Sequence[_Sent],
-    merged_at: str | None,
-    left_out: str,
-    place: IssuePlace,
-    approvers: Sequence[str] = (),
-) -> CommentText:
-    """Return the comment on deliveries since a pull request was merged.
-
-    Args:
-        target: the target's name.
-        sent: the campaigns that could be planned.
-        merged_at: UTC, ISO 8601; None if unknown: then all deliveries count.
-        left_out: a Markdown table of campaigns that could not be planned, or empty.
-        place: the comment's place.
-        approvers: the recorded names.
-    """
-    rows = [row for item, counts in sent for row in _list_rows(item.plan, counts)]
-    sums = {name: sum(int(row[name]) for row in rows) for name in ("texted", "launches", *_LEFT)}
-    when = f"Since this was merged ({merged_at[:16].replace('T', ' ')} UTC): " if merged_at else ""
-    texts = count_words(sums["texted"], "text")
-    launches = count_words(sums["launches"], "launch", "launches")
-    left = [f"{sums[name]:,} {name}" for name in _LEFT if sums[name]]
-    said = " · ".join([f"{texts} sent in {launches}", *left])
-    pieces = [Piece("Messages", _write_rows(rows), is_open=True)] if rows else []
-    pieces += [Piece("Left out", left_out, is_open=True)] if left_out else []
-    if sums["held"]:
-        body = f"#### People are held\n\n{_HELD}\n\n{write_resolving(target, place)}"
-        pieces.append(Piece("People are held", body, is_open=True))
-    if sums["refused"]:
-        pieces.append(Piece("Refused", _REFUSED, is_open=True))
-    head = f"{write_heading('Campaigns sent', target)}{when}**{said}**\n"
-    return CommentText(head, tuple(pieces), _write_tail(place, approvers))
-
-
-_HELD = "They may have got a message, and are not texted until a person says what became of it."
-_REFUSED = (
-    "#### Refused\n\nThe service refused these texts, and nobody got them: the run's log says why. "
-    "The next plan has them again."
-)
-
-
 def _list_rows(plan: CampaignPlan, sent: Mapping[str, SentCount]) -> Iterator[_Row]:
     """Yield a row for each message, former ones last."""
     plans = {message.id: message for message in plan.messages}
     for name in (*plans, *sorted(sent.keys() - plans.keys())):
         message, count = plans.get(name) or MessagePlan(name, ""), sent.get(name) or SentCount()
-        due = message.next_due
-        yield {
-            "campaign": plan.campaign.name,
-            "message": name,
-            "texted": count.recipients,
-            "launches": count.launches,
-            "texted before": count.before,
-            "deferred": message.deferred,
-            "the first due": "" if due is None else f"{due:%Y-%m-%d %H:%M} UTC",
-            "held": message.unresolved,
-            "refused": count.rejected,
-            "still to send": message.to_send,
-        }
+        numbers = (count.recipients, message.deferred, message.unresolved, count.rejected, message.to_send)
+        yield (plan.campaign.name, name, *numbers)
 
 
-def _write_rows(rows: Sequence[_Row]) -> str:
-    columns = [name for name in rows[0] if name in _ALWAYS or any(row[name] for row in rows)]
-    return write_table(columns, [[row[name] for name in columns] for row in rows], _MOST_ROWS)
+def _write_text(target: str, rows: Sequence[_Row], merged_at: str | None, left_out: str) -> CommentText:
+    """Return the comment on deliveries since a pull request was merged.
 
-
-def _write_tail(place: IssuePlace, approvers: Sequence[str]) -> str:
+    Args:
+        target: the target's name.
+        rows: of the messages, by `_COLUMNS`.
+        merged_at: UTC, ISO 8601; None if unknown: then all deliveries count.
+        left_out: a Markdown table of campaigns that could not be planned, or empty.
+    """
+    place = IssuePlace.find(os.environ)
+    sums = [sum(int(row[number]) for row in rows) for number in range(_NAMES, len(_COLUMNS))]
+    when = f"Since this was merged ({merged_at[:16].replace('T', ' ')} UTC): " if merged_at else ""
+    named = zip(sums[1:], _COLUMNS[_NAMES + 1 :], strict=True)
+    said = [f"{count_words(sums[0], 'text')} sent", *(f"{count:,} {name}" for count, name in named if count)]
+    pieces = [Piece("Messages", write_table(_COLUMNS, rows, _MOST_ROWS), is_open=True)] if rows else []
+    pieces += [Piece("Left out", left_out, is_open=True)] if left_out else []
+    if sums[_HELD - _NAMES]:
+        body = f"#### People are held\n\n{_HELD_WORDS}\n\n{write_resolving(target, place)}"
+        pieces.append(Piece("People are held", body, is_open=True))
     run = write_page("the last run", place.run_url)
-    words = [
-        *([f"As of {run}"] if run else []),
-        *([f"approved by {', '.join(map(escape_markdown, approvers))}"] if approvers else []),
-    ]
-    text = ", ".join(words)
-    return f"<sub>{text[:1].upper()}{text[1:]}.</sub>" if text else ""
+    head = f"{write_heading('Campaigns sent', target)}{when}**{' · '.join(said)}**\n"
+    return CommentText(head, tuple(pieces), f"<sub>As of {run}.</sub>" if run else "")

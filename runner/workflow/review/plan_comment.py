@@ -76,7 +76,7 @@ class PlanFindings:
 def find_plan(scope: Scope, remote: str) -> PlanFindings:
     """Validate and plan the campaigns of a pull request; errors are part of the findings."""
     findings = PlanFindings(scope.target or "")
-    _describe_changes(findings, scope, remote)
+    _describe_changes(findings, remote)
     try:
         workspace = Workspace.open(scope)
         findings.target, findings.target_name = workspace.target, workspace.target.name
@@ -108,12 +108,12 @@ def keep_plan_comment(findings: PlanFindings, text: CommentText, *, quiet: bool)
     publish("comment", lambda: text, keep)
 
 
-def _describe_changes(findings: PlanFindings, scope: Scope, remote: str) -> None:
+def _describe_changes(findings: PlanFindings, remote: str) -> None:
     """Add the pull request's changes to the remarks."""
     try:
-        findings.remarks.append(Review.open(remote, os.environ).describe_changes(scope.paths))
+        findings.remarks.append(Review.open(remote, os.environ).describe_changes())
     except RunnerError as error:
-        what = "what this pull request changes of targets, records and the names of campaigns"
+        what = "what this pull request changes of targets and records"
         findings.remarks.append(write_unknown(what, error))
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from runner.github.comments import LONGEST_BODY, count_units, keep_comment, keep_trying
+from runner.github.comments import LONGEST_BODY, count_units, keep_comment
 from runner.github.issues import keep_issue
 from runner.github.job import DEFAULT_API, NoJobError, read_github_job
 from runner.github.job_summary import append_summary, has_summary, summary_room
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from runner.github.job import GitHubJob
     from runner.source.diagnostic import Problems
 
-_Result = TypeVar("_Result")
 _WORKFLOW = "Campaigns send"
 # Characters that could end the surrounding link or code are refused.
 _PAGE = re.compile(r"https?://[\w.~:/?#@!$&+,;=%-]+", re.ASCII)
@@ -215,21 +213,12 @@ def publish(what: str, write: Callable[[], CommentText], keep: Callable[[], None
         _publish_elsewhere(write(), f"{reason} ({error.status}: {printable(error.reason)})")
     except UnavailableError as error:
         api_url = os.environ.get("GITHUB_API_URL") or DEFAULT_API
-        _publish_elsewhere(write(), f"No {what}: {api_url} cannot be reached: {error.reason}")
+        _publish_elsewhere(write(), f"No {what}: {api_url} cannot be reached: {error}")
 
 
 def open_repository(job: GitHubJob) -> Repository:
     """Return the repository of a job."""
     return Repository(job.api_url, job.token, job.repository, verify=ca_bundle(os.environ))
-
-
-def try_on_github(work: Callable[[], _Result]) -> _Result:
-    """Call `work`, and repeat it some times while GitHub is unavailable.
-
-    Raises:
-        UnavailableError: GitHub cannot be asked, after some tries.
-    """
-    return keep_trying(work, time.sleep)
 
 
 def comment(
@@ -251,9 +240,7 @@ def comment(
     """
     first = f"{marker}\n{text.numbers}\n" if text.numbers else f"{marker}\n"
     body, left_out = fit_body(text, count_units(first))
-    kept = try_on_github(lambda: keep_comment(repository, number, marker, first + body, head))
-    if kept.removed:
-        warn(f"{kept.removed} more of this comment were there, as after two jobs at once, and were deleted")
+    kept = keep_comment(repository, number, marker, first + body, head)
     if not quiet:
         note(_SAID[kept.action].format(url=printable(kept.url)))
     if left_out and kept.action != "overtaken":
@@ -274,9 +261,7 @@ def publish_issue(marker: str, compose: Callable[[Mapping[str, Any]], Report], *
         UnavailableError: GitHub cannot be asked, after some tries.
     """
     repository = open_repository(read_github_job(os.environ))
-    kept = try_on_github(lambda: keep_issue(repository, marker, compose))
-    if kept.refusal is not None:
-        warn(f"No comment on {kept.url}: {kept.refusal.status}: {printable(kept.refusal.reason)}")
+    kept = keep_issue(repository, marker, compose)
     if not quiet:
         note(_ISSUE_SAID[kept.action].format(url=printable(kept.url)))
 

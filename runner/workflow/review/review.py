@@ -15,7 +15,7 @@ from runner.ledger.files.lockfile import parse_lockfile
 from runner.source.json_schema import find_problems
 from runner.source.yaml import YamlProblemError, read_yaml
 from runner.wording import count_words, escape_markdown
-from runner.workflow.campaigns import DEFAULT_FOLDER, TARGETS_FILE
+from runner.workflow.campaigns import TARGETS_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +69,6 @@ def _show(value: str | None) -> str:
 
 
 _MOST_LINES = 20
-_CAMPAIGN_ENDINGS = {".yaml", ".yml"}
 _ANY_PULL_REQUEST = ("GITHUB_BASE_REF", "CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
 
 
@@ -92,7 +91,7 @@ class Review:
         git = None if root is None else Git(root, settings=find_git_settings(environment))
         return cls(None if git is None or root is None else Clone(git, root), remote, environment)
 
-    def describe_changes(self, paths: Sequence[Path]) -> str:
+    def describe_changes(self) -> str:
         """Return Markdown about the pull request's changes beside the plan; empty if there are none.
 
         Raises:
@@ -106,8 +105,7 @@ class Review:
         if base is None:
             return ""
         changes = list_changes(self.clone, base)
-        sections = _Sections(self.clone, base, changes, [_place(self.clone.root, path) for path in paths])
-        return sections.write()
+        return _Sections(self.clone, base, changes).write()
 
 
 def write_unknown(what: str, error: RunnerError) -> str:
@@ -119,20 +117,15 @@ def write_unknown(what: str, error: RunnerError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Sections:
-    """Sections on the files of a pull request, compared with the commit `base`.
-
-    `places` has the campaigns' paths from the top; empty for the default folder.
-    """
+    """Sections on the files of a pull request, compared with the commit `base`."""
 
     clone: Clone
     base: str
     changes: Sequence[FileChange]
-    places: Sequence[PurePosixPath]
 
     def write(self) -> str:
         targets = list(self._list_targets())
         records = list(self._list_records())
-        campaigns = list(self._list_campaigns())
         text = _write_section(
             "Look here: this pull request changes where texts go, or how", targets, "targets.yaml is changed"
         )
@@ -141,7 +134,6 @@ class _Sections:
             records,
             "with another record other people are texted, or nobody",
         )
-        text += _write_section("Campaigns that are moved, renamed or deleted", campaigns, "")
         unchanged = [word for word, lines in (("Targets", targets), ("records", records)) if not lines]
         if unchanged:
             text += f"\n{' and '.join(unchanged).capitalize()} stay as they are.\n"
@@ -174,41 +166,6 @@ class _Sections:
         words = f"{how}, with {count_words(added, 'launch', 'launches')} more"
         return f"{words} and **{count_words(lost, 'launch', 'launches')} less**" if lost else words
 
-    def _list_campaigns(self) -> Iterator[str]:
-        for change in self.changes:
-            if not (self._is_campaign(change.former) or self._is_campaign(change.path)):
-                continue
-            if change.path is None:
-                yield f"{self._show(change)}: **deleted**; what it has sent stays on record"
-            elif change.former is not None:
-                yield from self._describe_rename(change, change.former, change.path)
-
-    def _describe_rename(self, change: FileChange, former: str, path: str) -> Iterator[str]:
-        if former != path:
-            stem = PurePosixPath(former).with_suffix("").as_posix()
-            listed = self.clone.list_files("HEAD", RECORD_ENDINGS[:1])
-            left = [one for one in listed if one.startswith(f"{stem}.") and "/" not in one[len(stem) :]]
-            advice = "".join(
-                f"; `git mv` {escape_markdown(_name(one))} along, which is its record" for one in left
-            )
-            yield f"{self._show(change)}: **moved**{advice}"
-        before = _read_head(self.clone.root / former, self._read_former(change))
-        after = _read_head(self.clone.root / path, self._read(change))
-        if before is not None and after is not None and before[0] not in after:
-            names = f"from {escape_markdown(before[0])} to {escape_markdown(after[0])}"
-            advice = f"the record is kept with `renamed_from`, which lists {escape_markdown(before[0])}"
-            yield f"{self._show(change)}: **its name changes** {names}, so that everybody looks new; {advice}"
-
-    def _is_campaign(self, path: str | None) -> bool:
-        if path is None:
-            return False
-        file = PurePosixPath(path)
-        is_hidden = any(part.startswith(".") for part in file.parts)
-        if file.suffix not in _CAMPAIGN_ENDINGS or file.name == TARGETS_FILE or is_hidden:
-            return False
-        default = _place(self.clone.root, DEFAULT_FOLDER)
-        return any(file == place or place in file.parents for place in self.places or (default,))
-
     def _read_former(self, change: FileChange) -> str | None:
         return None if change.former is None else self.clone.read(self.base, change.former)
 
@@ -229,31 +186,12 @@ def _write_section(title: str, lines: Sequence[str], why: str) -> str:
     shown = "".join(f"\n- {line}" for line in lines[:_MOST_LINES])
     more = len(lines) - _MOST_LINES
     rest = f"\n- … and {count_words(more, 'more change')} of this kind" if more > 0 else ""
-    reason = f" ({why})" if why else ""
-    return f"\n#### {title}{reason}\n{shown}{rest}\n"
+    return f"\n#### {title} ({why})\n{shown}{rest}\n"
 
 
 def _list_launches(root: Path, text: str | None) -> set[str]:
     lockfile = None if text is None else parse_lockfile(root, text).lockfile
     return {launch.project_launch_guid for launch in (lockfile.launches if lockfile else ())}
-
-
-def _read_head(file: Path, text: str | None) -> tuple[str, ...] | None:
-    """Return the names of a campaign, its current one first; None if it cannot be read."""
-    try:
-        data: Any = None if text is None else read_yaml(text.removeprefix("\ufeff"), file).data
-    except YamlProblemError:
-        return None
-    if not isinstance(data, dict):
-        return None
-    former = data.get("renamed_from")
-    names = (data.get("name", file.stem), *(former if isinstance(former, list) else ()))
-    return tuple(name for name in names if isinstance(name, str)) or None
-
-
-def _place(root: Path, path: Path) -> PurePosixPath:
-    absolute = path.resolve()
-    return PurePosixPath(absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else "..")
 
 
 def _name(path: str | None) -> str:

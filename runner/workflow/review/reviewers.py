@@ -17,7 +17,7 @@ from runner.github.pull_requests import ENVIRONMENT, count_decisions, find_waiti
 from runner.github.rest import RefusedError, UnavailableError
 from runner.wording import printable
 from runner.workflow.observer import note
-from runner.workflow.review.publishing import open_repository, try_on_github
+from runner.workflow.review.publishing import open_repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,8 +140,7 @@ def ask_github(work: Callable[[Repository], _Result]) -> _Result:
         RunnerError: this is not a job, or GitHub does not answer.
     """
     try:
-        repository = open_repository(read_github_job(os.environ))
-        return try_on_github(lambda: work(repository))
+        return work(open_repository(read_github_job(os.environ)))
     except NoJobError as error:
         raise RunnerError(f"who approved this is not known: {error}") from None
     except RefusedError as error:
@@ -150,6 +149,6 @@ def ask_github(work: Callable[[Repository], _Result]) -> _Result:
     except UnavailableError as error:
         api_url = os.environ.get("GITHUB_API_URL") or DEFAULT_API
         raise RunnerError(
-            f"who approved this is not known: {api_url} cannot be reached: {error.reason}",
+            f"who approved this is not known: {api_url} cannot be reached: {error}",
             hint="run the job again",
         ) from None

@@ -33,8 +33,7 @@ from runner.ledger.files.lockfile import (
 from runner.ledger.files.suppressions import BookText, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.ledger.people.suppressions import absorb_book, save_suppressions
-from runner.ledger.record.campaign_record import Identity
-from runner.ledger.record.lockfiles import absorb_lockfile, write_lockfile
+from runner.ledger.record.campaign_record import Identity, absorb_lockfile, write_lockfile
 from runner.ledger.target_key import LedgerConnection, require_key
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path

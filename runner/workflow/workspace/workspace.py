@@ -27,8 +27,8 @@ from runner.ledger.record.campaign_record import (
     enter_record,
     find_campaign_id,
     read_record,
+    rewrite_lockfile,
 )
-from runner.ledger.record.lockfiles import rewrite_lockfile
 from runner.service.target import (
     SANDBOX,
     Credentials,

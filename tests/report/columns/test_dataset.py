@@ -111,14 +111,6 @@ def test_a_refresh_reads_only_what_is_new(folder: Path, feed: Feed) -> None:
     assert feed.asked == [-1, 1]
 
 
-def test_another_campaigns_results_change_nothing(folder: Path, feed: Feed) -> None:
-    """A revision that brought nothing of this campaign is taken note of, without a part of its own."""
-    feed.refresh(folder)
-    feed.enter()
-    assert feed.refresh(folder) == feed.refresh(folder) == feed.rows
-    assert feed.asked == [-1, 1]
-
-
 def test_a_changed_result_replaces_the_old_one(folder: Path, feed: Feed) -> None:
     """A result of the same launch and guid is there once; one of another launch stands beside it."""
     feed.refresh(folder)
@@ -207,21 +199,6 @@ def test_a_ledger_that_was_restored_is_copied_anew(folder: Path, feed: Feed) -> 
     assert backup.asked == [-1, 2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("place", range(0, 16_000, 1_000))
-def test_a_copy_with_damaged_bytes_is_never_a_bug(folder: Path, feed: Feed, place: int) -> None:
-    """Wherever the copy is damaged, it is read, made anew, or told in the same words."""
-    feed.refresh(folder)
-    copy = folder / "results-9.duckdb"
-    damaged = bytearray(copy.read_bytes())
-    damaged[place : place + 8] = b"\xff" * 8
-    copy.write_bytes(damaged)
-    try:
-        feed.refresh(folder)
-    except RunnerError as error:
-        assert error.message.startswith(f"the results in {folder} cannot be counted: ")  # noqa: PT017
-
-
 def test_a_file_in_the_place_of_the_folder_is_said(tmp_path: Path, feed: Feed) -> None:
     """A folder that cannot be made is an error that says where and what to do."""
     (tmp_path / "results").write_text("in the way", encoding="utf-8")
@@ -229,15 +206,6 @@ def test_a_file_in_the_place_of_the_folder_is_said(tmp_path: Path, feed: Feed) -
     with pytest.raises(RunnerError) as caught:
         feed.refresh(folder)
     assert caught.value.message == f"the copy of the results in {folder} cannot be written: Not a directory"
-    assert caught.value.hint == HINT
-
-
-def test_a_file_that_cannot_be_written_is_said(folder: Path, feed: Feed) -> None:
-    """A folder in the place of a file of the copy is told in the same words."""
-    (folder / "lock").mkdir(parents=True)
-    with pytest.raises(RunnerError) as caught:
-        feed.refresh(folder)
-    assert caught.value.message == f"the copy of the results in {folder} cannot be written: Is a directory"
     assert caught.value.hint == HINT
 
 
@@ -349,15 +317,3 @@ def test_another_process_has_its_turn_first(folder: Path, feed: Feed) -> None:
     holder.stdout.close()
     waiting.join(60)
     assert found == feed.rows
-
-
-def test_two_at_once_take_turns(folder: Path, feed: Feed) -> None:
-    """Of two that refresh at the same time one finds all done."""
-    found: list[list[FeedRow]] = []
-    threads = [threading.Thread(target=lambda: found.append(feed.refresh(folder))) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert found == [feed.rows, feed.rows]
-    assert feed.asked == [-1]

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
-from runner.errors import RunnerError
 from runner.ledger.report_model import AskedRow, FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles
 from runner.report.columns.counting import count_campaign
@@ -198,14 +197,6 @@ def test_results_are_a_row_a_result(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_results_have_everything_if_asked_for(tmp_path: Path) -> None:
-    """With --include-pii results are as the service gave them, with phones."""
-    header, first, *_, last = read_csv(export(tmp_path, ROWS, ASK, name="results.csv", include_pii=True))
-    assert header[3] == "participant_phone_number"
-    assert first[3:9] == ["'+14155550102", "colour", "Which, Ada?", "1", "1", "red"]
-    assert last[3:9] == ["'+14155550102", "why", "as asked", "1", "'=HYPERLINK(1)", "'=HYPERLINK(1)"]
-
-
 def test_parquet_has_the_texts_as_they_are(tmp_path: Path) -> None:
     """What no spreadsheet opens needs no apostrophes; what was not answered is missing, not empty."""
     time = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -316,11 +307,3 @@ def test_without_answers_there_are_columns_alone(
     file = export(tmp_path, (), *outlines, name=name)
     (header,) = read_csv(file) if name.endswith("csv") else read_parquet(file)
     assert header[0] == ("participant" if name.startswith("answers") else "message")
-
-
-def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """A folder in the place of the file is told in words."""
-    (tmp_path / "out" / "answers.csv").mkdir(parents=True)
-    with pytest.raises(RunnerError) as caught:
-        export(tmp_path, ROWS, ASK)
-    assert caught.value.message == f"{tmp_path / 'out' / 'answers.csv'} cannot be written: Is a directory"

@@ -40,15 +40,6 @@ def test_launches_of_a_tag_are_one_group(visit: Visit, send: Send, domain: Servi
     assert group.find(HEADINGS.replace('""', '"message"'))[0] == "Hi 105"
 
 
-def test_how_a_launch_reaches_people_stands_at_its_message_alone(visit: Visit, send: Send) -> None:
-    """A tag's messages may go by voice and as texts, so the tag itself says neither."""
-    send(PHONE, tag="drinks", text="Tea?")
-    send(OTHER, tag="drinks", text="Coffee?", method="VOICE")
-    (row,) = visit("/").find(r'(?s)<h2 class="">(.*?)<h3')
-    assert "VOICE" not in row
-    assert visit("/").text.count("VOICE") == 1
-
-
 def test_groups_are_paged(visit: Visit, send: Send, monkeypatch: pytest.MonkeyPatch) -> None:
     """Page by page, each tag comes once, the newest first, also without a tag."""
     monkeypatch.setattr(views, "GROUPS_A_PAGE", 2)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import expect
 
-from runner.sandbox.clock import Clock, read_clock
 from tests.sandbox.inbox.conftest import wait_until_loaded
 
 if TYPE_CHECKING:
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, ConsoleMessage, Page, Request
 
     from runner.sandbox.model import ServiceAddress
-    from runner.sandbox.service import Service
 
     Send = Callable[..., str]
 
@@ -26,7 +23,6 @@ pytestmark = pytest.mark.slow
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 PHONE, OTHER = "+14155550101", "+14155550102"
-HOOKED = {"text": "Why?", "tag": "reason", "webhook": "hooks.example.com/a-long-address"}
 CHOICE = {"text": "Tea or coffee?", "responses": ["Tea", "Coffee"]}
 DESKTOP, NARROW = (1280, 800), (390, 844)
 
@@ -173,53 +169,6 @@ FIND_SMALL = """
 """
 
 
-@pytest.mark.parametrize(
-    "size",
-    [(320, 640), (640, 400), (820, 1180), DESKTOP],
-    ids=["320", "zoomed", "tablet", "desktop"],
-)
-def test_pages_fit_after_the_clock_has_moved(
-    size: tuple[int, int], browser: Browser, address: ServiceAddress, send: Send, domain: Service
-) -> None:
-    """At 320 px, at 200 % zoom and with a long lead of the clock nothing scrolls sideways or breaks within a word."""
-    launch = send(PHONE, OTHER, tag="drinks", questions=[CHOICE])
-    send(PHONE, tag="drinks", text="later")
-    send("+14155550103", questions=[HOOKED])
-    domain.receive("+14155550103", "calm", Clock(domain.store).now())
-    Clock(domain.store).advance(timedelta(days=125, hours=11, seconds=55.7216))
-    for text in ("Tea?", "Coffee?"):
-        send(PHONE, OTHER, tag="food", questions=[{"text": text}])
-    with closing(
-        browser.new_context(base_url=address.url, viewport={"width": size[0], "height": size[1]})
-    ) as context:
-        page = context.new_page()
-        for path in (
-            "/",
-            f"/launches/{launch}",
-            "/phones",
-            "/controls",
-            "/?group=drinks",
-            "/none",
-        ):
-            page.goto(path)
-            assert page.evaluate(FIND_WIDE) == []
-            if "group" in path and size == DESKTOP:
-                # What belongs to a launch stands in one line below its text.
-                for counts in page.locator(".row .counts").all():
-                    assert counts.evaluate("(each) => each.offsetHeight < 25")
-            for link in page.locator(".top nav a").all():
-                assert link.evaluate("(each) => each.getClientRects().length === 1 && each.offsetHeight < 45")
-            for phones in page.locator(".row .who").all():
-                assert phones.evaluate("(each) => each.offsetHeight < 35")
-
-
-FIND_WIDE = """
-[...document.querySelectorAll("html, main, .pane, .row")]
-  .filter((each) => each.scrollWidth > each.clientWidth + 1)
-  .map((each) => `${each.tagName}.${each.className}: ${each.scrollWidth}`)
-"""
-
-
 def test_only_panes_scroll(page: Page, send_many: Callable[[int], None]) -> None:
     """With one phone or many, the document is as high as the window: nothing scrolls into a blank page."""
     for count in (1, 40):
@@ -254,28 +203,3 @@ def test_long_answers_leave_room_for_the_conversation(size: tuple[int, int], pag
     wait_until_loaded(page, PHONE)
     height = page.locator(".scroller").evaluate("(each) => each.clientHeight")
     assert height >= size[1] / 2
-
-
-def test_clock_menu_fits_on_a_phone(page: Page, domain: Service) -> None:
-    """The menu of the clock opens within the screen, wherever the clock stands in the head."""
-    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
-    for _ in range(2):
-        page.goto("/")
-        page.locator("details.clock summary").click()
-        for button in page.locator("details.clock button").all():
-            expect(button).to_be_in_viewport(ratio=1)
-        assert page.evaluate(FIND_WIDE) == []
-        Clock(domain.store).advance(timedelta(days=125, hours=11))
-
-
-def test_sessions_fit_on_a_phone(page: Page, send: Send, domain: Service) -> None:
-    """The longest state of a session leaves its number and its time readable on a phone's width."""
-    launch = send(PHONE, questions=[CHOICE])
-    domain.receive(PHONE, "STOP", read_clock())
-    Clock(domain.store).advance(timedelta(days=40))
-    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
-    page.goto(f"/launches/{launch}")
-    expect(page.locator(".sessions .chip")).to_have_text("complete, opted out")
-    assert page.evaluate("document.querySelector('main').scrollWidth <= window.innerWidth")
-    for cell in (".sessions td a", ".sessions time"):
-        assert page.locator(cell).evaluate("(each) => each.getBoundingClientRect().height") < 45

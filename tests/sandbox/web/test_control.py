@@ -24,16 +24,6 @@ PHONE = "+14155550101"
 BODY = {"phone": [PHONE], "questions": [{"text": "Colour?", "responses": ["Red", "Blue"]}]}
 
 
-def test_wait_says_what_is_lacking(call: Call) -> None:
-    """Who waits in vain is told how far it came, with 408."""
-    call("POST", "/api/send", BODY)
-    answer = call("GET", "/_sandbox/wait", launches=1, results=2, timeout="50ms")
-    assert (answer.status_code, answer.json()["error"]["problems"]) == (
-        408,
-        ["launches: 1 of 1", "results: 0 of 2"],
-    )
-
-
 def test_clock_moves_what_is_recorded(call: Call) -> None:
     """After a move of the clock launches start then."""
     before = call("GET", "/_sandbox/state").json()["time"]
@@ -56,10 +46,6 @@ def test_clock_goes_back_where_nothing_has_happened(call: Call) -> None:
 
 
 MISTAKES: list[tuple[str, str, Any, int]] = [
-    ("GET", "wait", None, 400),
-    ("GET", "wait?results=many", None, 400),
-    ("GET", "wait?results=1&timeout=1h", None, 400),
-    ("GET", "wait?result=1", None, 400),
     ("POST", "reply", None, 400),
     ("POST", "reply", {"phone": "12", "text": "a"}, 400),
     ("POST", "reply", {"phone": PHONE, "text": ""}, 400),
@@ -75,7 +61,6 @@ MISTAKES: list[tuple[str, str, Any, int]] = [
     ("POST", "faults", {"latency": "100w"}, 400),
     ("POST", "simulate", {"seed": True}, 400),
     ("POST", "simulate", {"response_rate": 2}, 400),
-    ("POST", "simulate", {"typo_rate": "1"}, 400),
     ("POST", "simulate", {"personas": {"silent": 1}}, 400),
     ("POST", "reset", {"to": "one"}, 400),
     ("GET", "webhooks?state=LOST", None, 400),

@@ -69,16 +69,6 @@ def test_name_cannot_change_its_meaning(receive: Callable[..., AbstractContextMa
         assert (len(checked.requests), other.requests) == (1, [])
 
 
-def test_inner_address_of_a_name_is_passed_over(
-    receive: Callable[..., AbstractContextManager[Any]], own_address: str
-) -> None:
-    """Of a name's addresses, those beyond loopback are not connected to even if nothing else answers."""
-    with receive(own_address) as hook:
-        with pytest.raises(DeliveryError, match=r"^the connection failed \(ConnectionRefusedError\)$"):
-            post(f"http://mixed.example:{hook.port}/", names=[[own_address, "127.0.0.1"]])
-        assert hook.requests == []
-
-
 @pytest.mark.parametrize("addresses", [["::1", "127.0.0.1"], ["127.0.0.2", "127.0.0.3", "127.0.0.1"]])
 def test_every_address_of_a_name_is_tried(hook: Any, addresses: list[str]) -> None:
     """A receiver that listens on one of its name's addresses is found, wherever that one stands."""

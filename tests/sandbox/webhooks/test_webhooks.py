@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import time
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -142,17 +140,6 @@ def test_address_without_scheme_is_never_tried(domain: Service, hook: Any) -> No
     send_webhooks(domain.store, 3)
     assert count_webhooks(domain.store.connection) == {"FAILED": 1, "UNDELIVERABLE": 2}
     assert hook.requests == []
-
-
-def test_slow_receiver_keeps_nobody_waiting(domain: Service, hook: Any) -> None:
-    """While one receiver hangs the others get theirs; what it was being sent is due again after a stop, and not counted."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        ask(domain, f"http://127.0.0.1:{silent.getsockname()[1]}/", ADA)
-        ask(domain, hook.url, BOB)
-        answer(domain, ADA, BOB)
-        send_webhooks(domain.store, 2)
-    assert len(hook.requests) == 2
-    assert list_problems(domain.store) == [("WAITING", 0, None)] * 2 + [("DELIVERED", 1, None)] * 2
 
 
 def test_commands_leave_webhooks_to_the_served_sandbox(db: Path, domain: Service, hook: Any) -> None:

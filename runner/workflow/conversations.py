@@ -11,35 +11,33 @@ from runner.text.include import include_folder
 from runner.text.preview import Bubble, Turn, list_bubbles
 from runner.text.segment import advise
 from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler
-from runner.view.blocks import Code, Items, Section, Sentence
+from runner.view.blocks import Code, Items, Section
 from runner.wording import count_words, printable
 from runner.workflow.campaigns import show_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from runner.campaign.model import Campaign, Message, TemplateText
     from runner.text.preview import CaseFinder, CaseReason, Conversation
     from runner.view.blocks import Block
-    from runner.workflow.preview import Preview
 
 _SHOWN_ANSWERS = 4
 _SHOWN_CHARACTERS = 6
 
 
-def show_preview(preview: Preview) -> Iterator[Block]:
-    """Yield a preview: the conversations of one person, or the worst cases of each message."""
-    campaign = preview.campaign
-    if not preview.cases:
-        yield Sentence(f"{campaign.name}, as {mask_phone(preview.recipient.phone)} will see it", "strong")
-        if preview.why_not:
-            yield Sentence(f"({preview.why_not})")
-        for one in preview.conversations:
-            timing = Items(list(describe_timing(campaign, one.message)))
-            yield Section(_title(one.message, one.arm), [timing, *_show_conversation(one)])
-        return
-    yield Sentence(f"{campaign.name}, worst cases first", "strong")
-    for finder, cases in preview.cases:
+def show_one(campaign: Campaign, conversations: Iterable[Conversation]) -> Iterator[Block]:
+    """Yield the conversations of one person."""
+    for one in conversations:
+        timing = Items(list(describe_timing(campaign, one.message)))
+        yield Section(_title(one.message, one.arm), [timing, *_show_conversation(one)])
+
+
+def show_worst(
+    campaign: Campaign, found: Iterable[tuple[CaseFinder, Sequence[Conversation]]]
+) -> Iterator[Block]:
+    """Yield the worst cases of each message."""
+    for finder, cases in found:
         people = count_words(finder.people, "person", "people")
         shown = [
             Section(
@@ -104,8 +102,7 @@ def _turn_words(turn: Turn, bubble: Bubble, *, is_text: bool) -> str:
         cost = f", {count_words(bubble.segments, 'segment')} more" if is_text else ""
         return f"anything else → asked again{cost}"
     skipped = f", {count_words(turn.skipped, 'question')} skipped" if turn.skipped else ""
-    taken = "" if turn.taken is None else f', taken for "{printable(turn.taken)}" by its line,'
-    return f"{_answer_words(turn)}{taken} → {_name(turn)}{skipped}"
+    return f"{_answer_words(turn)} → {_name(turn)}{skipped}"
 
 
 def _answer_words(turn: Turn) -> str:

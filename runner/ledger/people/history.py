@@ -4,6 +4,8 @@ All campaigns on the target count.
 
 A text to a person with an open survey waits at the service until that survey ends, and then leaves at any
 hour. Surveys without later readings count as open.
+
+And everything that a ledger has about one person.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from sqlalchemy import ColumnElement, Connection, Integer, Select, String, and_,
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import FingerprintSet
 from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
+from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from sqlalchemy import BindParameter
 
@@ -54,31 +57,33 @@ def read_recent(
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
     query = select(deliveries.c.fingerprint).join(launches, launches.c.id == deliveries.c.launch_id)
-    rows = _iterate_people(connection, query.where(is_recent), key, phones)
+    own = select(campaigns.c.id).where(campaigns.c.target == key.target)
+    rows = _iterate_people(connection, query.where(is_recent), own, key, phones)
     return RecentDeliveries(key, FingerprintSet(row[0] for row in rows))
 
 
 def _iterate_people(
-    connection: Connection, query: Select[Any], key: TargetKey, phones: Collection[str] | None
+    connection: Connection,
+    query: Select[Any],
+    own: Select[Any],
+    key: TargetKey,
+    phones: Collection[str] | None,
 ) -> Iterator[Any]:
-    """Yield rows of a target's deliveries to some people, by fingerprint; None means all.
+    """Yield rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
 
     The query selects from deliveries and launches, the fingerprint first.
     """
-    theirs = query.where(deliveries.c.released.is_(False))
+    theirs, person = query.where(deliveries.c.released.is_(False)), deliveries.c.fingerprint
     if phones is None:
-        own = select(campaigns.c.id).where(campaigns.c.target == key.target)
-        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(deliveries.c.fingerprint)
-        streamed = ordered.execution_options(yield_per=_GROUP)
-        yield from iterate_rows(connection, streamed, deliveries.c.fingerprint, None)
+        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(person)
+        yield from iterate_rows(connection, ordered.execution_options(yield_per=_GROUP), person, None)
         return
     asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
-    own = select(campaigns.c.id).where(campaigns.c.target == key.target)
     for campaign_id in connection.execute(own).scalars().all():
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-        found += iterate_rows(connection, theirs.where(place), deliveries.c.fingerprint, asked)
+        found += iterate_rows(connection, theirs.where(place), person, asked)
     yield from sorted(found)
 
 
@@ -106,32 +111,22 @@ def read_open_sessions(
     if not has_open_launches(connection, key.target, other_than=other_than):
         return OpenSessions(key)
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
-    are_holding = _are_holding(key.target, may_hold)
+    own = select(campaigns.c.id).where(_are_holding(key.target, may_hold))
     if other_than is not None:
-        are_holding &= campaigns.c.id != other_than
-    asked = None if phones is None else [key.fingerprint(phone) for phone in phones]
-    shelves = []
-    theirs = select(campaigns.c.id, campaigns.c.name).where(are_holding).order_by(campaigns.c.name)
-    for campaign_id, name in connection.execute(theirs).all():
-        is_held = and_(
-            may_hold,
-            deliveries.c.has_ended.is_(None),
-            deliveries.c.released.is_(False),
-            deliveries.c.campaign_id == campaign_id,
-        )
-        people: list[Any]
-        if asked is None:
-            # Not for some people: the server would go through all open launches for each of them.
-            held = _select_open(is_held & (launches.c.campaign_id == campaign_id))
-            ordered = held.order_by(deliveries.c.fingerprint).execution_options(yield_per=_GROUP)
-            people = list(iterate_rows(connection, ordered, deliveries.c.fingerprint, None))
-        else:
-            messages = list(iterate_messages(connection, campaign_id))
-            held = _select_open(is_held & deliveries.c.message.in_(messages))
-            people = sorted(iterate_rows(connection, held, deliveries.c.fingerprint, asked))
-        is_open_now = FingerprintSet(person for person, is_read in people if is_read)
-        unread = FingerprintSet(person for person, is_read in people if not is_read)
-        shelves.append(OpenShelf(name, is_open_now, unread))
+        own = own.where(campaigns.c.id != other_than)
+    # A launch that was not read since it was sent has no counts.
+    is_read = launch_stats.c.reconciled_at.is_not(None)
+    query = (
+        select(deliveries.c.fingerprint, campaigns.c.name, is_read)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(may_hold, deliveries.c.has_ended.is_(None))
+    )
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for person, name, was_read in _iterate_people(connection, query, own, key, phones):
+        found.setdefault(name, ([], []))[not was_read].append(person)
+    shelves = (OpenShelf(name, *map(FingerprintSet, people)) for name, people in sorted(found.items()))
     return OpenSessions(key, tuple(shelves))
 
 
@@ -161,11 +156,71 @@ _HOLDING = (
 )
 
 
-def _select_open(is_held: ColumnElement[bool]) -> Select[Any]:
-    """Select fingerprints, each with whether its launch was read since it was sent."""
-    return (
-        select(deliveries.c.fingerprint, launch_stats.c.reconciled_at.is_not(None))
+def read_texts(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
+    """Return the messages that a person got or may have got on a target, the earliest first.
+
+    Rows have `campaign`, `message`, `arm`, `is_certain` (whether the service has accepted it), `at` (when it
+    did, or else was tried: UTC, ISO 8601), `project_launch_guid`, `definition` (the send body as JSON text;
+    None if only a lockfile has the launch) and `session` (its state as last read).
+    """
+    at = func.coalesce(launches.c.outcome_at, launches.c.intent_at).label("at")
+    query = (
+        select(
+            campaigns.c.name.label("campaign"),
+            launches.c.message,
+            launches.c.arm,
+            launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain"),
+            at,
+            launches.c.project_launch_guid,
+            launches.c.definition,
+            sessions.c.status.label("session"),
+        )
+        .select_from(deliveries)
         .join(launches, launches.c.id == deliveries.c.launch_id)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(is_held)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .outerjoin(
+            sessions,
+            and_(sessions.c.launch_id == launches.c.id, sessions.c.participant == deliveries.c.fingerprint),
+        )
+        .where(campaigns.c.target == target, deliveries.c.fingerprint.in_(fingerprints))
+        .where(deliveries.c.released.is_(False))
+        .order_by(at, campaigns.c.name, launches.c.message)
     )
+    return connection.execute(query).all()
+
+
+def read_answers(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
+    """Return a person's answers on a target, in the order in which they came.
+
+    Rows have `campaign`, `message`, `question_tag`, `question_text`, `answer` (the response that was taken,
+    else the reply's words) and `created` (the service's time).
+    """
+    response = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer)
+    query = (
+        select(
+            campaigns.c.name.label("campaign"),
+            launches.c.message,
+            results.c.question_tag,
+            results.c.question_text,
+            response.label("answer"),
+            results.c.created,
+        )
+        .join(launches, launches.c.id == results.c.launch_id)
+        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+        .where(campaigns.c.target == target, results.c.participant.in_(fingerprints))
+        .order_by(results.c.created, results.c.question_display_order)
+    )
+    return connection.execute(query).all()
+
+
+def read_opt_outs(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
+    """Return the evidence that a person opted out of a target, the earliest first.
+
+    Rows have `source`, `state` and `at`: when it was entered or last decided (UTC, ISO 8601).
+    """
+    query = (
+        select(opt_outs.c.source, opt_outs.c.state, opt_outs.c.at)
+        .where(opt_outs.c.target == target, opt_outs.c.fingerprint.in_(fingerprints))
+        .order_by(opt_outs.c.at, opt_outs.c.evidence)
+    )
+    return connection.execute(query).all()

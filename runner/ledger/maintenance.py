@@ -1,0 +1,185 @@
+"""Work on a whole ledger: a copy in another database, and the move of a target's records to a new key.
+
+A fingerprint cannot be turned back into a phone, so all known phones are tried under the old key. People
+whose phones are unknown cannot be moved.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Insert, Table, bindparam, delete, false, func, insert, select, update
+
+from runner.errors import LedgerError
+from runner.ledger.bulk import BulkStatement, divide
+from runner.ledger.database import exclude_others
+from runner.ledger.fingerprint import launch_key
+from runner.ledger.people.opt_outs import NOBODY
+from runner.ledger.record.deliveries import iterate_held
+from runner.ledger.record.unsettled import UNEXPLAINED
+from runner.ledger.results.result_feed import renew_edition
+from runner.ledger.tables import (
+    campaigns,
+    deliveries,
+    info,
+    launches,
+    locks,
+    metadata,
+    opt_ins,
+    opt_outs,
+    results,
+    sessions,
+)
+from runner.ledger.target_key import record_key
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from sqlalchemy import ColumnElement, Connection, Table
+
+    from runner.ledger.database import Ledger
+    from runner.ledger.fingerprint import TargetKey
+
+
+_GROUP = 5_000
+# Locks are left out: they belong to runs with the other ledger.
+_TABLES = [table for table in metadata.sorted_tables if table is not locks]
+
+
+def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
+    """Fill an empty ledger with all rows of another one as of one moment, all or nothing.
+
+    Returns the number of rows of each table.
+
+    Raises:
+        LedgerError: the ledger is not empty, the other one has another schema, or either cannot be used.
+    """
+    inserts = {table: BulkStatement(partial(_insert, table), list(table.c.keys())) for table in _TABLES}
+    counts = dict.fromkeys(metadata.tables.keys() - {locks.name}, 0)
+    with ledger.writing() as connection, closing(_iterate_rows(source)) as groups:
+        exclude_others(connection)
+        _require_empty(connection)
+        connection.execute(delete(info))
+        for table, rows in groups:
+            counts[table.name] += inserts[table].run(connection, rows)
+        _set_sequences(connection)
+        # Reports' copies belong to the other ledger, whose results may differ from now on.
+        renew_edition(connection)
+    return counts
+
+
+@contextmanager
+def naming_source() -> Iterator[None]:
+    """Have the hints of errors mean the ledger to copy: others are for a command's own ledger."""
+    try:
+        yield
+    except LedgerError as error:
+        hint = "check --from, which names the ledger to copy; if that is damaged, put back a backup of it"
+        raise LedgerError(error.message, hint=hint) from None
+
+
+def _iterate_rows(source: Ledger) -> Generator[tuple[Table, list[dict[str, Any]]]]:
+    # A generator, so that an error of the source is not taken for one of the new ledger.
+    with naming_source(), source.reading() as connection:
+        for table in _TABLES:
+            query = select(table).execution_options(yield_per=_GROUP)
+            with connection.execute(query) as found:
+                for rows in found.mappings().partitions():
+                    yield table, [dict(row) for row in rows]
+
+
+def _insert(table: Table, _connection: Connection) -> Insert:
+    return insert(table)
+
+
+def _require_empty(connection: Connection) -> None:
+    for table in _TABLES:
+        if table is not info and connection.execute(select(table).limit(1)).first() is not None:
+            raise LedgerError(
+                "the ledger is not empty",
+                hint="a copy fills an empty ledger: name a new one with --ledger or RUNNER_LEDGER",
+            )
+
+
+def _set_sequences(connection: Connection) -> None:
+    """Let a server's sequences go on after the numbers in use."""
+    if connection.dialect.name != "postgresql":
+        return
+    for table in _TABLES:
+        if (column := table.autoincrement_column) is not None:
+            sequence = func.pg_get_serial_sequence(table.name, column.name)
+            following = select(func.coalesce(func.max(column), 0) + 1).scalar_subquery()
+            connection.execute(select(func.setval(sequence, following, false())))
+
+
+_PORTION = 1000
+
+
+class Translation:
+    """A translation of a target's fingerprints from its old key to a new one."""
+
+    def __init__(self, old: TargetKey, new: TargetKey) -> None:
+        self.old = old
+        self.new = new
+        self.found: dict[str, str] = {}
+        self._wanted: set[str] = set()
+
+    @property
+    def missing(self) -> int:
+        """The number of people whose phones are not found yet."""
+        return len(self._wanted)
+
+    def gather(self, connection: Connection) -> None:
+        """Collect the people that the ledger has under the old key."""
+        for table, name, are_theirs in _list_places(self.old.target):
+            query = select(table.c[name]).where(are_theirs).distinct().execution_options(yield_per=_PORTION)
+            self._wanted.update(connection.execute(query).scalars())
+        self._wanted.discard(NOBODY)
+
+    def offer(self, phones: Iterable[str]) -> None:
+        """Try phones, E.164."""
+        for phone in phones:
+            old = self.old.fingerprint(phone)
+            if old in self._wanted:
+                self._wanted.remove(old)
+                self.found[old] = self.new.fingerprint(phone)
+
+    def write(self, connection: Connection) -> None:
+        """Move the target's records to the new key."""
+        pairs = [{"b_old": old, "b_new": new} for old, new in sorted(self.found.items())]
+        for table, name, are_theirs in _list_places(self.old.target):
+            statement = update(table).where(are_theirs, table.c[name] == bindparam("b_old"))
+            for group in divide(pairs, _PORTION):
+                connection.execute(statement.values({name: bindparam("b_new")}), group)
+        own = select(campaigns.c.id, campaigns.c.name).where(campaigns.c.target == self.old.target)
+        for campaign_id, name in connection.execute(own).all():
+            is_ours = (launches.c.campaign_id == campaign_id) & (launches.c.state != UNEXPLAINED)
+            renewed = [
+                {"b_id": row.id, "b_key": launch_key(name, row.message, row.payload_digest, people)}
+                for row, people in iterate_held(connection, is_ours)
+                if people
+            ]
+            statement = update(launches).where(launches.c.id == bindparam("b_id"))
+            for group in divide(renewed, _PORTION):
+                connection.execute(statement.values(launch_key=bindparam("b_key")), group)
+        record_key(connection, self.new)
+        renew_edition(connection)
+
+
+def list_tags_on_record(connection: Connection, target: str) -> set[str]:
+    """Return the project tags of all launches of a target."""
+    query = select(launches.c.tag).join(campaigns, campaigns.c.id == launches.c.campaign_id)
+    return set(connection.execute(query.where(campaigns.c.target == target).distinct()).scalars())
+
+
+def _list_places(target: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:
+    """Yield tables, columns and conditions of the rows that have a target's fingerprints."""
+    own = select(campaigns.c.id).where(campaigns.c.target == target)
+    sent: Any = select(launches.c.id).where(launches.c.campaign_id.in_(own))
+    yield deliveries, "fingerprint", deliveries.c.campaign_id.in_(own)
+    yield results, "participant", results.c.launch_id.in_(sent)
+    yield sessions, "participant", sessions.c.launch_id.in_(sent)
+    yield opt_outs, "fingerprint", opt_outs.c.target == target
+    yield opt_ins, "fingerprint", opt_ins.c.target == target

@@ -1,1 +1,0 @@
-"""Key rotation, exports and imports of a whole ledger."""
