@@ -249,19 +249,7 @@ class PushAnswer:
 
 def push_commit(git: Git, remote: str, commit: str, ref: str, *options: str) -> PushAnswer:
     """Push a commit to a ref of a remote, which is created if it is missing; overwrite nothing."""
-    answer = git.ask(
-        "push",
-        "--porcelain",
-        # The user's push settings and hooks are meant for their own work.
-        "--no-verify",
-        "--no-follow-tags",
-        "--no-signed",
-        "--recurse-submodules=no",
-        *options,
-        "--",
-        remote,
-        f"{commit}:{ref}",
-    )
+    answer = git.ask("push", "--porcelain", *options, "--", remote, f"{commit}:{ref}")
     if answer.status == 0:
         return PushAnswer(is_accepted=True)
     refused = _REFUSED.search(answer.output)

@@ -187,18 +187,6 @@ def test_what_was_not_reviewed_needs_an_approval(desk: Desk, attack: str) -> Non
     assert "launches" not in desk.run("status").stdout
 
 
-def test_a_text_that_was_edited_and_edited_back_needs_an_approval(desk: Desk) -> None:
-    """The latest decision counts: an earlier approval of the same words does not come to life again."""
-    desk.plan()
-    desk.approve()
-    desk.edit("campaigns/pulse.yaml", "a word about", "a word on")
-    desk.plan()
-    desk.approve("--by", "bo")
-    desk.edit("campaigns/pulse.yaml", "a word on", "a word about")
-    assert desk.plan()["approval"] == "needed"
-    assert desk.said.endswith("pulse: needs approval: the campaign file has changed since it was approved\n")
-
-
 def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     """An approval of a machine that was ahead of time is before the next one all the same."""
     desk.plan("--limit", "1")
@@ -834,27 +822,6 @@ def test_a_forged_approval_names_nobody_in_the_log(desk: Desk) -> None:
     done = desk.run("ci", "record", "--no-push", RUNNER_STATE_KEY="")
     assert done.stdout.startswith("Committed: Record decisions on live ("), done.stdout + done.stderr
     assert read_approvers(desk.folder) == ""
-
-
-@pytest.mark.slow
-def test_approvals_of_two_machines_are_united(desk: Desk, tmp_path: Path) -> None:
-    """Two jobs have each approved something, and each has pushed: the branch has both."""
-    remote = tmp_path / "remote.git"
-    git(desk.folder, "init", "-q", "-b", "main")
-    git(desk.folder, "add", "campaigns")
-    git(desk.folder, "commit", "-qm", "Ask for a word")
-    git(tmp_path, "clone", "-q", "--bare", str(desk.folder), str(remote))
-    desk.plan("--limit", "1")
-    desk.approve()
-    first = (desk.folder / BOOK).read_bytes()
-    assert desk.run("ci", "record", "--remote", str(remote)).returncode == 0
-    git(desk.folder, "reset", "-q", "--hard", "HEAD~1")
-    desk.plan()
-    desk.approve("--by", "bo")
-    assert desk.run("ci", "record", "--remote", str(remote)).returncode == 0
-    text = git(remote, "show", f"main:{BOOK}")
-    assert [one["approved_by"] for one in json.loads(text)["entries"]] == [["ada"], ["bo"]]
-    assert first.decode().splitlines()[2].strip() in text
 
 
 @pytest.mark.slow

@@ -108,16 +108,6 @@ def test_the_lockfile_of_before_brings_nobody_back(folder: Path, run: Run) -> No
     assert (folder / LOCKFILE).read_bytes() == after
 
 
-def test_a_person_whom_only_the_lockfile_knows_is_forgotten(folder: Path, run: Run) -> None:
-    """A machine without a ledger removes them from the lockfile that it has."""
-    send_and_answer(folder, run)
-    for file in (folder / ".runner").glob("ledger.sqlite*"):
-        file.unlink()
-    done = run("forget", ADA, "--auto-approve", cwd=folder)
-    assert done.stdout.startswith("pulse on sandbox: 1 delivery, 0 answers, 0 texts removed.\n")
-    assert list_recipients(folder) == [0, 1, 1, 1]
-
-
 @pytest.mark.slow
 def test_a_lost_ledger_brings_nobody_back(folder: Path, run: Run) -> None:
     """With the files alone the campaign goes on leaving them alone, and keeps nothing that they answered."""

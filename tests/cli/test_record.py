@@ -644,15 +644,6 @@ def test_what_is_named_is_recorded_alone(run: Run, remote: Path, tmp_path: Path)
     assert git(here, "status", "--porcelain") == "?? campaigns/tea.live.lock.json"
 
 
-def test_changes_without_new_texts_have_a_subject_too(run: Run, remote: Path, tmp_path: Path) -> None:
-    """As when a person has said that a launch is not the campaign's."""
-    here = clone(remote, tmp_path / "here")
-    file = write(here, 1)
-    run("ci", "record", cwd=here)
-    save_lockfile(file, LockfileContents("coffee", KEY, [make_launch(1)], dismissed={"guid"}))
-    assert "Bring the record of coffee on live up to date" in run("ci", "record", cwd=here).stdout
-
-
 def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     run: Run, remote: Path, tmp_path: Path
 ) -> None:
@@ -665,39 +656,6 @@ def test_what_a_renamed_campaign_had_sent_is_not_counted_again(
     save_lockfile(here / "campaigns/espresso.live.lock.json", contents)
     run("ci", "record", cwd=here)
     assert git(here, "log", "-1", "--format=%s") == "Record 2 texts of espresso on live"
-
-
-@pytest.fixture
-def december(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commits are made after the launches that they tell of."""
-    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-12-02T10:00:00Z")
-
-
-def read_subjects(folder: Path) -> list[str]:
-    """Return what the commits of the record say, the latest first."""
-    return git(folder, "log", "--format=%s", "--grep=^Record", "--grep=^Bring").splitlines()
-
-
-@pytest.mark.usefixtures("december")
-def test_what_a_moved_campaign_had_sent_is_not_counted_again(run: Run, remote: Path, tmp_path: Path) -> None:
-    """Its lockfile stands in another folder, where everything in it is new to git; the old one may be gone."""
-    here = clone(remote, tmp_path / "here")
-    old = write(here, 1, 2)
-    run("ci", "record", cwd=here)
-    (here / "campaigns/winter").mkdir()
-    new = here / "campaigns/winter/coffee.live.lock.json"
-    shutil.copy(write(here, 1, 2, 3), new)
-    git(here, "checkout", "--quiet", "--", str(old.relative_to(here)))
-    run("ci", "record", cwd=here)
-    git(here, "rm", "--quiet", str(old.relative_to(here)))
-    git(here, "commit", "--quiet", "-m", "Remove what was left behind")
-    git(here, "push", "--quiet", "origin", "HEAD:main")
-    shutil.copy(write(here, 1, 2, 3, 4), new)
-    old.unlink()
-    run("ci", "record", cwd=here)
-    assert read_subjects(here) == ["Record 2 texts of coffee on live"] * 2 + [
-        "Record 4 texts of coffee on live"
-    ]
 
 
 def test_a_lost_lockfile_is_restored(run: Run, remote: Path, tmp_path: Path) -> None:

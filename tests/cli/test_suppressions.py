@@ -134,22 +134,6 @@ def test_a_stop_to_a_campaign_whose_file_is_gone_counts(
     assert "pulse: its file is gone." in status.stderr
 
 
-def test_people_added_by_hand_are_known_elsewhere(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
-    """Opted out on one machine, let in on the next, opted out on a third: the last word counts everywhere."""
-    first = write(tmp_path / "first", "pulse")
-    assert run("optouts", "add", ADA, BOB, cwd=first, env=live).returncode == 0
-    second = replace_machine(first, "second")
-    assert run("optouts", "remove", ADA, "--auto-approve", cwd=second, env=live).returncode == 0
-    assert plan(run, second, live)["pulse"]["opted_out"] == 1
-    shutil.copy(second / FILE, first / FILE)
-    assert plan(run, first, live)["pulse"]["opted_out"] == 1
-    third = replace_machine(second, "third")
-    assert run("optouts", "add", ADA, cwd=third, env=live).returncode == 0
-    shutil.copy(third / FILE, first / FILE)
-    assert plan(run, first, live)["pulse"]["opted_out"] == 2
-    assert "+1415" not in (third / FILE).read_text(encoding="utf-8")
-
-
 def test_the_file_changes_only_if_something_has(tmp_path: Path, run: Run, live: dict[str, str]) -> None:
     """Byte for byte the same after commands that decide nothing; there is none as long as nothing is to say."""
     first = write(tmp_path / "first", "pulse")
@@ -207,20 +191,6 @@ def test_a_file_that_git_still_has_is_missed(tmp_path: Path, run: Run, live: dic
     for remedy in (f"checkout -- {FILE}", f"rm --quiet {FILE}"):
         subprocess.run(["git", *remedy.split()], cwd=first, check=True)
         assert run("plan", cwd=first, env=live).returncode == 0
-
-
-def test_without_a_secret_opt_outs_of_all_machines_unite(tmp_path: Path, run: Run, serve: Serve) -> None:
-    """The key is public, and so the same everywhere."""
-    with serve(tmp_path, "--db", "service.sqlite") as env:
-        first = write(tmp_path / "first", "pulse")
-        run("optouts", "add", ADA, cwd=first, env=env)
-        second = replace_machine(first, "second")
-        run("optouts", "add", BOB, cwd=second, env=env)
-        assert plan(run, second, env)["pulse"]["opted_out"] == 2
-        other = write(tmp_path / "other", "pulse")
-        run("optouts", "add", CY, cwd=other, env=env)
-        shutil.copy(second / FILE, other / FILE)
-        assert plan(run, other, env)["pulse"]["opted_out"] == 3
 
 
 def test_what_git_has_merged_is_read_and_written_clean(

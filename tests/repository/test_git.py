@@ -20,25 +20,10 @@ def git(tmp_path: Path) -> Git:
     return git
 
 
-def test_output_has_no_line_break_at_its_end(git: Git) -> None:
-    """What a command writes comes back as one value."""
-    assert git.run("rev-parse", "--is-inside-work-tree") == "true"
-
-
-def test_standard_input_is_given(git: Git) -> None:
-    """A text is handed to the command."""
-    assert git.run("hash-object", "--stdin", text="a record\n") == "28a825e4ddea769d6ad0ddd3d01b0478bb334e92"
-
-
 def test_a_failure_says_which_command_and_why(git: Git) -> None:
     """The reason is git's own."""
     with pytest.raises(GitError, match=r"^`git rev-parse` failed: fatal: Needed a single revision$"):
         git.run("rev-parse", "--verify", "no-such-branch")
-
-
-def test_a_failure_can_be_looked_at(git: Git) -> None:
-    """To ask is not to require."""
-    assert git.ask("rev-parse", "--quiet", "--verify", "no-such-branch").status == 1
 
 
 def test_git_that_is_missing_is_an_error(git: Git, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,8 +141,3 @@ def test_the_reason_is_what_git_marks() -> None:
     """Hints and progress are left out."""
     answer = GitAnswer(1, "", "hint: try\n ! [rejected] main -> main (fetch first)\nerror: failed to push\n")
     assert answer.reason == "! [rejected] main -> main (fetch first); error: failed to push"
-
-
-def test_a_failure_without_words_has_a_reason() -> None:
-    """The exit code is better than nothing."""
-    assert GitAnswer(128, "", "").reason == "exit code 128"

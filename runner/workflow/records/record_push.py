@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 
+_BRANCHES = "refs/heads/"
+
+
 @dataclass(frozen=True, slots=True)
 class PushedRecord:
     """A record that is committed.
@@ -63,7 +66,7 @@ def fetch_record(scope: Scope, remote: str, tips: Mapping[str, str] | None = Non
     Raises:
         RunnerError: there is no repository, a remote cannot be reached, or the record cannot be read.
     """
-    clone = _find_clone(scope)
+    clone, _ = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
     return copies.fetch(tips or copies.list_refs())
 
@@ -80,7 +83,7 @@ def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
     scope = replace(scope, state_remote=remote)
     state = StateRemote.open(remote, Workspace.open(scope).target, scope)
     is_new = state.start()
-    clone = _find_clone(scope)
+    clone, _ = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
     copies.fetch(clone.list_refs(remote, state.ref.name))
     copies.share(_list_files(clone, scope))
@@ -96,12 +99,11 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
     Raises:
         RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
-    clone = _find_clone(scope)
-    current = scope.share(Clone.read_branch, clone.read_branch)
+    clone, current = _find_clone(scope)
     if not is_pushed:
         return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
     branch = branch or _choose_branch(current, scope.environ)
-    copies, ref = RecordCopies(clone, scope, remote), f"refs/heads/{branch}"
+    copies, ref = RecordCopies(clone, scope, remote), f"{_BRANCHES}{branch}"
     if copies.remote == remote:
         tips = clone.list_refs(remote, ref, f"{NAMESPACE}/*")
         copies.fetch(tips, branch=ref)
@@ -150,18 +152,26 @@ def _record(
     return PushedRecord(None if failures.is_total else recorded, "", has_files=True, code=code)
 
 
-def _find_clone(scope: Scope) -> Clone:
-    return scope.share(Clone, lambda: _open_clone(scope.environ))
+def _find_clone(scope: Scope) -> tuple[Clone, str | None]:
+    """Return the current folder's clone, and its branch; None for a detached HEAD. Asked once a process."""
+    return scope.share(_open_clone, lambda: _open_clone(scope.environ))
 
 
-def _open_clone(environment: Mapping[str, str]) -> Clone:
-    root = find_work_tree(Path.cwd())
-    if root is None:
+def _open_clone(environment: Mapping[str, str]) -> tuple[Clone, str | None]:
+    settings = find_git_settings(environment)
+    answer = Git(Path.cwd()).ask("rev-parse", "--show-toplevel", "--symbolic-full-name", "HEAD")
+    if answer.status == 0:
+        root, ref = answer.output.splitlines()
+        branch = ref.removeprefix(_BRANCHES) if ref.startswith(_BRANCHES) else None
+        return Clone(Git(Path(root), settings=settings), Path(root)), branch
+    top = find_work_tree(Path.cwd())
+    if top is None:
         raise RunnerError(
             "the current folder is not in a git repository",
             hint="run it where the campaigns are kept, or make a repository with `runner init`",
         )
-    return Clone(Git(root, settings=find_git_settings(environment)), root)
+    clone = Clone(Git(top, settings=settings), top)
+    return clone, clone.read_branch()
 
 
 class RecordCopies:

@@ -46,7 +46,7 @@ class RecordRemote:
     name: str | None
     _git: Git = field(init=False)
     _root: Path = field(init=False)
-    _seen: set[str | None] = field(default_factory=lambda: {None}, init=False)
+    _seen: set[str] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._root = repository_root(Path.cwd())
@@ -123,32 +123,29 @@ class RecordRemote:
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
         state = self.workspace.state
         objects = ObjectReader(self._git) if state is None else state.ref.objects
-        # Its process starts if there is a file to read, as git would write it into the work tree.
-        files = ObjectReader(self._git, is_filtered=True)
-        for ref, commit in self._list_tips().items():
-            if commit in self._seen or commit is None:
+        for ref, tip in self._list_tips(self.name).items():
+            if tip in self._seen:
                 continue
-            if objects.list_folder(commit) is None:
+            if objects.list_folder(tip) is None:
                 answer = self._git.fetch(self.name, ref)
-                if answer.status and objects.list_folder(commit) is None:
+                if answer.status and objects.list_folder(tip) is None:
                     raise GitError(answer.reason)
             for path in map(Path.as_posix, paths):
-                blob = objects.find(commit, path)
-                text = None if blob is None else files.load(blob, path)
+                blob = objects.find(tip, path)
+                text = None if blob is None else objects.load(blob)
                 if text is not None:
                     yield BookText(Path(f"{self.name}:{ref}", path), text)
-            self._seen.add(commit)
+            self._seen.add(tip)
 
-    def _list_tips(self) -> dict[str, str | None]:
+    def _list_tips(self, name: str) -> dict[str, str]:
         """Return the commits of the branches that may have the record, by ref."""
         state = self.workspace.state
-        if state is not None and state.ref.remote == self.name:
+        if state is not None and state.ref.remote == name:
             # Looked for together with the ref, just now.
-            return {"HEAD": state.ref.head}
+            return {} if state.ref.head is None else {"HEAD": state.ref.head}
         branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
-        refs = dict.fromkeys(["HEAD", *([branch] if branch else [])])
-        found = self._git.list_refs(str(self.name), *refs)
-        return {ref: commit for ref, commit in found.items() if ref in refs}
+        refs = ["HEAD", branch] if branch else ["HEAD"]
+        return {ref: tip for ref, tip in self._git.list_refs(name, *refs).items() if ref in refs}
 
 
 def _describe_failure(name: str, error: GitError) -> GitError:
