@@ -439,6 +439,3 @@ def test_a_plain_text_that_only_a_lockfile_tells_of_holds_nobody(world: World) -
     (world.folder / ".runner/ledger.sqlite").unlink()
     assert world.plan("first")["ask"] == (1, 0, [])
     assert world.apply("first") == {"first": 1}
-
-
-@pytest.mark.slow

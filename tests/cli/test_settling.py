@@ -207,7 +207,7 @@ def test_an_intent_that_never_left_is_sent_after_the_window(folder: Path, run: R
     (folder / LOCKFILE).unlink()
     (folder / ".runner/sandbox/service.sqlite").unlink()
     again = run("apply", "--auto-approve", *SHORT, cwd=folder)
-    assert again.stdout == "pulse: 4 recipients texted in 4 launches.\n"
+    assert again.stdout == "pulse: 4 people texted.\n"
     assert (
         "pulse: waiting 0.1 s, so that nobody is texted twice: the service may still have to list launches of "
         "unknown outcome.\n"
