@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.cli.main import run as run_command
-from runner.plan.decisions import IN_ORDER, QUEUES, SAME_RUN
+from runner.plan.decisions import ENDS, IN_ORDER, QUEUES, SAME_RUN
 from runner.sandbox.service import Service
 from runner.sandbox.store import open_store
 

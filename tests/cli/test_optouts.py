@@ -231,7 +231,7 @@ def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
                 "stopped.csv:102:1: error: the phone '+1415' is refused: it has too few digits "
                 "[opt-out-phone-invalid]\n"
                 "stopped.csv:103:1: error: the phone 'no••dy' is refused: it has letters in it "
-                "[opt-out-phone-invalid]\n    write digits alone\n"
+                "[opt-out-phone-invalid]\n    write digits, also those that letters stand for\n"
                 "Error: 2 errors: nothing was entered\n"
             ),
         ),

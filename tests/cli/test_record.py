@@ -354,7 +354,8 @@ def test_a_branch_that_takes_no_push_is_an_error_where_nothing_else_has_the_reco
     assert done.stderr == (
         "Error: main of origin takes no push from here (hook declined (protected)), and what is new is nowhere else\n"
         "  have a ref keep the record (targets.yaml: `state_remote: origin`; `runner ci start`), or let this user, "
-        "or the job's token, push there. The files here have everything: keep them\n"
+        "or the job's token, push there, and meet the branch's rules, such as signed commits (git's "
+        "commit.gpgSign and user.signingKey). The files here have everything: keep them\n"
     )
     assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
 
@@ -713,3 +714,34 @@ def test_a_repository_without_a_commit_has_nothing_to_record_on(run: Run, tmp_pa
     done = run("ci", "record", "--no-push", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == ("Error: there is no commit yet to record on\n  commit the campaigns first\n")
+
+
+SIGNED_ONLY = """\
+#!/bin/sh
+while read old new ref; do
+  git cat-file commit $new | grep -q '^gpgsig' || { echo 'error: Commits must have verified signatures.'; exit 1; }
+done
+"""
+
+
+def test_commits_are_signed_as_git_is_set_up(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Where a remote takes signed commits alone: without a key its words are shown, and what to do."""
+    (remote / "hooks/pre-receive").write_text(SIGNED_ONLY, encoding="utf-8")
+    (remote / "hooks/pre-receive").chmod(0o755)
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("ci", "record", cwd=here)
+    assert done.returncode == 1
+    assert "(pre-receive hook declined (Commits must have verified signatures.))" in done.stderr
+    assert "signed commits (git's commit.gpgSign and user.signingKey)" in done.stderr
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    for setting in ("commit.gpgSign=yes", "gpg.format=ssh", f"user.signingKey={key}.pub"):
+        git(here, "config", *setting.split("=", 1))
+    assert run("ci", "record", cwd=here).returncode == 0
+    assert list_launches(remote, "main") == {1}
+    git(here, "config", "user.signingKey", str(tmp_path / "lost"))
+    write(here, 2)
+    unsigned = run("ci", "record", cwd=here)
+    assert unsigned.returncode == 1
+    assert "`git commit-tree` failed: " in unsigned.stderr

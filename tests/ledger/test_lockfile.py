@@ -98,7 +98,10 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
             lambda: require_writable(gone),
             gone,
             "could not be written: No such file or directory. Nothing was sent",
-            "make the folder writable, with some room on its disk, then run the same command again",
+            (
+                "make the folder writable, with some room on its disk, and the name of the campaign's file no longer than "
+                "the file system takes, then run the same command again"
+            ),
         ),
         (
             lambda: require_writable(folder),

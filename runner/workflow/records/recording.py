@@ -38,7 +38,8 @@ class RefusedPushError(GitError):
         super().__init__(
             f"{place} takes no push from here ({reason}), and what is new is nowhere else",
             hint="have a ref keep the record (targets.yaml: `state_remote: origin`; `runner ci start`), "
-            "or let this user, or the job's token, push there. The files here have everything: keep them",
+            "or let this user, or the job's token, push there, and meet the branch's rules, such as signed "
+            "commits (git's commit.gpgSign and user.signingKey). The files here have everything: keep them",
         )
         self.reason = reason
         self.changes = changes
@@ -161,12 +162,17 @@ class Recorder:
         """Write a commit of these changes onto another one; return it and its message."""
         git = self.clone.git
         message = describe_changes(self.clone, self.environ, self.files, parent, changes)
-        found = git.ask("-c", "user.useConfigOnly=true", "var", "GIT_COMMITTER_IDENT")
+        lines = git.ask("var", "-l").output.splitlines()
+        settings = dict(line.split("=", 1) for line in lines if "=" in line)
         nobody = _BOT if self.environ.get("GITHUB_ACTIONS") == "true" else _NOBODY
-        author = nobody if found.status else found.output.rsplit(" ", 2)[0]
+        is_named = "user.email" in settings or "GIT_COMMITTER_EMAIL" in self.environ
+        author = settings["GIT_COMMITTER_IDENT"].rsplit(" ", 2)[0] if is_named else nobody
         blobs = {change.path: name_blob(change.after, parent) for change in changes}
         texts = [change.after for change in changes]
-        return write_commit(git, blobs, parent, texts, message, author=author), message
+        made = write_commit(git, blobs, parent, texts, message, author=author)
+        if settings.get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):
+            made = git.run("commit-tree", f"{made}^{{tree}}", "-p", parent, "-S", text=message)
+        return made, message
 
     def _follow(self, commit: str, branch: str) -> bool:
         """Move the clone on to a commit unless user changes would be lost; return whether it moved.
