@@ -59,6 +59,7 @@ DOORS: dict[str, tuple[str, ...]] = {
         "runner.text.template",
         "runner.text.cells",
         "runner.text.language",
+        "runner.report.documents.template",
         "runner.sandbox.inbox.pages",
     ),
     "phonenumbers": (

@@ -9,7 +9,7 @@ import click
 
 from runner.cli.command import Command, special_option
 from runner.cli.options import target_scope
-from runner.cli.output.report import add_to_summary, print_reports, save_reports
+from runner.cli.output.report import add_to_summary, choose_writers, print_reports, save_reports
 from runner.errors import UsageError
 from runner.report.columns.answer_files import FileFormat, Shape
 from runner.report.documents.formats import WRITERS
@@ -61,6 +61,12 @@ ANSWER_FORMATS = {
     help="Break down by this column of the audience; may be repeated.",
 )
 @special_option(
+    "--template",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Use your own Jinja2 template.",
+)
+@special_option(
     "--min-group",
     "least",
     type=click.IntRange(1),
@@ -86,6 +92,7 @@ def command(
     reconcile_first: bool,
     formats: tuple[str, ...],
     columns: tuple[str, ...],
+    template: Path | None,
     least: int,
     include_pii: bool,
     out: Path | None,
@@ -99,12 +106,12 @@ def command(
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]
-    documents = [name for name in dict.fromkeys(named or ["md"]) if name in WRITERS]
+    documents = choose_writers(named if named or template else ["md"], template)
     _refuse_nonsense(answers, out, include_pii=include_pii)
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
 
     def check(campaigns: int) -> None:
-        if out is None and documents != ["md"]:
+        if out is None and list(documents) != ["md"]:
             _refuse_several(len(documents) * campaigns)
 
     made = report_project(
@@ -118,7 +125,7 @@ def command(
     if "github" in formats:
         add_to_summary(reports)
     if out is None:
-        print_reports(reports, *documents)
+        print_reports(reports, *documents.values())
     else:
         save_reports(reports, documents, out, quiet=scope.quiet)
         for one in (one for report in reports for one in made.files[report.campaign] if not scope.quiet):

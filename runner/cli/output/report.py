@@ -15,24 +15,47 @@ from runner.github.job_summary import append_summary
 from runner.report.columns.answer_files import BOM
 from runner.report.documents.formats import WRITERS
 from runner.report.documents.index import write_index
+from runner.report.documents.template import write_with_template
 from runner.workflow.observer import note
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from runner.report.model import CampaignReport
 
-_FITTING = {"json": fit_json, "html": fit_html}
+    Writer = tuple[str, Callable[[CampaignReport], str]]
+    """The ending of a document's file, and the function that writes it."""
+
+_FITTING = {".json": fit_json, ".html": fit_html}
 
 
-def print_reports(reports: Sequence[CampaignReport], format_: str) -> None:
+def choose_writers(formats: Iterable[str], template: Path | None = None) -> dict[str, Writer]:
+    """Return the writers of documents by format, and that of a user's Jinja2 template.
+
+    Raises:
+        RunnerError: the template cannot be read.
+    """
+    writers = {name: WRITERS[name] for name in formats if name in WRITERS}
+    if template is not None:
+        try:
+            text = template.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise RunnerError(f"the template {template} cannot be read: {reason}") from None
+        name = template.name.removesuffix(".j2")
+        writers["template"] = f".{name}", lambda report: write_with_template(report, text, template.name)
+    return writers
+
+
+def print_reports(reports: Sequence[CampaignReport], writer: Writer) -> None:
     """Print one document after the other."""
     if reports:
-        text = "\n\n".join(WRITERS[format_][1](report).rstrip("\n") for report in reports)
-        fit = _FITTING.get(format_)
+        ending, write = writer
+        text = "\n\n".join(write(report).rstrip("\n") for report in reports)
+        fit = _FITTING.get(ending)
         text = text if fit is None else fit(text, sys.stdout)
-        if format_ == "json" or (format_ != "md" and leads_to_file(sys.stdout)):
+        if ending == ".json" or (ending != ".md" and leads_to_file(sys.stdout)):
             click.echo(text)  # data, exactly
         else:
             print_text(text)
@@ -44,13 +67,13 @@ def add_to_summary(reports: Sequence[CampaignReport]) -> None:
 
 
 def save_reports(
-    reports: Sequence[CampaignReport], formats: Collection[str], folder: Path, *, quiet: bool
+    reports: Sequence[CampaignReport], writers: Mapping[str, Writer], folder: Path, *, quiet: bool
 ) -> None:
     """Write each report in each format to files, with an index for several in HTML."""
     for report in reports:
-        for suffix, write in (WRITERS[name] for name in formats):
+        for suffix, write in writers.values():
             _write(folder / f"{report.campaign}{suffix}", write(report), quiet=quiet)
-    if "html" in formats and len(reports) > 1:
+    if "html" in writers and len(reports) > 1:
         links = {report.campaign: quote(f"{report.campaign}.html") for report in reports}
         _write(folder / "index.html", write_index(reports, links), quiet=quiet)
 

@@ -20,7 +20,7 @@ from runner.cli.encoding import print_command
 from runner.cli.main import show_error
 from runner.cli.options import ledger_scope
 from runner.cli.output.problems import job_notice, write_github
-from runner.cli.output.report import add_to_summary, save_reports
+from runner.cli.output.report import add_to_summary, choose_writers, save_reports
 from runner.settings import SETTLE_WINDOW
 from runner.workflow.review.jobs import Job, choose_live
 from runner.workflow.validate import validate_campaigns
@@ -69,7 +69,7 @@ class _View:
     def show_reports(self, made: ProjectReport, folder: Path) -> None:
         reports = [one.report for one in made]
         add_to_summary(reports)
-        save_reports(reports, ("html", "json"), folder, quiet=True)
+        save_reports(reports, choose_writers(("html", "json")), folder, quiet=True)
         if len(reports) == 1:
             # A single campaign needs no index, but a page does.
             page = folder / f"{reports[0].campaign}.html"
