@@ -106,8 +106,7 @@ def remove(scope: Scope, phones: tuple[str, ...], format_: str, auto_approve: bo
 
     Use it for people who have asked for texts again. Their earlier opt-outs stay on record but no longer
     count; their next STOP counts again. If they had asked to be forgotten, there is no record of what they
-    got: they are texted like newcomers. The change applies to this ledger, whatever old lockfiles say; other
-    ledgers need the same command.
+    got: they are texted like newcomers. Machines that share the record learn of it.
     """
     approve = partial(require_approval, is_approved=auto_approve)
     return _show_change("remove", let_people_in(scope, phones, approve), format_)
