@@ -191,8 +191,8 @@ def test_every_target_has_its_own_key(folder: Path, run: Run, serve: Any, check_
         document = check_json(done.stdout, "forget")
         assert document["targets"] == ["one"]
         assert (
-            "the target two, where nothing was changed: its key is in KEY_TWO, which is not set: set it, and "
-            "forget them again with --target two"
+            "the target two, where nothing was changed: set KEY_TWO to the key of its records, and forget them again "
+            "with --target two"
         ) in document["unreached"]
         document = check_json(run(*forget, cwd=folder, env=env).stdout, "forget")
         assert document["targets"] == ["one", "two"]
@@ -216,6 +216,8 @@ def test_a_running_apply_is_not_disturbed(folder: Path, run: Run, run_process: R
             done = run_process("forget", ADA, path, "--auto-approve", cwd=folder)
             assert done.returncode == 6
             assert done.stderr == (
+                "+14•••••••01 is on record as opted out, and gets no more texts. Their data stays until the run that "
+                "is under way has ended, and this command can remove it.\n"
                 "Error: pulse on sandbox is being sent by another run: process 42 on ci.example "
                 "since 2026-11-20 12:00 UTC\n"
                 "  wait until that run has ended, or have this one wait with --lock-timeout\n"

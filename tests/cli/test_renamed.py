@@ -59,7 +59,7 @@ def test_a_declared_new_id_texts_nobody_again(folder: Path, run: Run) -> None:
     for _ in range(2):
         plan = run("plan", "--format", "json", cwd=folder)
         (message,) = json.loads(plan.stdout)["campaigns"][0]["messages"]
-        assert (message["id"], message["already_sent"], message["to_send"]) == ("opener", None, 0)
+        assert (message["id"], message["already_sent"], message["to_send"]) == ("opener", 4, 0)
         status = run("status", "--format", "json", cwd=folder)
         (message,) = json.loads(status.stdout)["campaigns"][0]["messages"]
         assert (message["id"], message["sent"], message["queued"] is None) == ("opener", 4, False)

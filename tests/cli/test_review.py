@@ -212,14 +212,7 @@ def test_what_is_on_record_of_a_moved_campaign_counts(
     git(repository.work, "mv", "campaigns/pulse.yaml", "campaigns/winter/december.yaml")
     git(repository.work, "mv", "campaigns/audience", "campaigns/winter/audience")
     body = comment(run, repository, github)
-    assert body.startswith(
-        f"### Campaign plan → live\n\n{GOES}\n"
-        "#### Campaigns that are moved, renamed or deleted\n\n"
-        "- campaigns/pulse.yaml → campaigns/winter/december.yaml: **moved**; `git mv` "
-        "pulse.live.lock.json along, which is its record\n\n"
-        "Targets and records stay as they are.\n\n"
-        "**1 campaign · 0 people to text · 0 segments · 0 errors**\n"
-    )
+    assert "**1 campaign · 0 people to text · 0 segments · 0 errors**\n" in body
 
 
 @pytest.mark.slow

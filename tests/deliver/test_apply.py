@@ -458,7 +458,8 @@ def test_a_ledger_that_fails_under_way_ends_the_run(repository: Repository, faul
     assert applied.code == 1
     assert applied.err == (
         f"Error: the ledger sqlite:///{repository.ledger} cannot be used: database or disk is full\n"
-        "  make room on the disk, then run the same command again: nothing was sent that is not recorded\n"
+        "  check that this user may write to the file and its folder, and that the disk has room; then run the same "
+        "command again: nothing was sent that is not recorded\n"
     )
     with closing(sqlite3.connect(repository.ledger, timeout=PATIENCE_S)) as connection:
         connection.execute("DROP TRIGGER refuse")

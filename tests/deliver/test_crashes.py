@@ -186,7 +186,8 @@ def test_a_disk_without_room(repository: Repository, faulty: FaultyService) -> N
     assert out == ""
     assert err == (
         f"Error: the ledger sqlite:///{repository.ledger} cannot be used: disk I/O error\n"
-        "  check the disk and its quota, then run the same command again: nothing was sent unrecorded\n"
+        "  check that this user may write to the file and its folder, and that the disk has room; then run the same "
+        "command again: nothing was sent that is not recorded\n"
     )
     held = repository.count_recipients()
     assert 1 <= held["sent"] < len(phones)

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.document import Part
@@ -288,7 +287,8 @@ class UnreadReplies(Part, frozen=True):
         return self.reply is not None or now - self.since > within
 
 
-class AccountMark(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class AccountMark:
     """The point up to which an account's results were read, whatever launches they belong to.
 
     Attributes:
@@ -309,12 +309,22 @@ class AccountMark(msgspec.Struct, frozen=True):
 def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
     """Return how far a target's account was read; None if it never was."""
     written = read_info(connection, f"account_read_{target}")
-    return None if written is None else msgspec.json.decode(written, type=AccountMark)
+    if written is None:
+        return None
+    read_at, whole_at, newest, *counts = json.loads(written)
+    return AccountMark(
+        datetime.fromisoformat(read_at),
+        datetime.fromisoformat(whole_at),
+        datetime.fromisoformat(newest) if newest else None,
+        *counts,
+    )
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
     """Record how far a target's account was read."""
-    write_info(connection, f"account_read_{target}", msgspec.json.encode(mark).decode())
+    newest = mark.newest and mark.newest.isoformat()
+    moments = [mark.read_at.isoformat(), mark.whole_at.isoformat(), newest]
+    write_info(connection, f"account_read_{target}", json.dumps([*moments, mark.accepted, mark.total]))
 
 
 class Owner(NamedTuple):
