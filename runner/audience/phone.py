@@ -460,7 +460,7 @@ def _explain_parse(error: NumberParseException, *, is_national: bool, region: st
     if error.error_type == NumberParseException.INVALID_COUNTRY_CODE and is_national and region is None:
         return PhoneProblem(
             "it does not start with + and a country code",
-            "write it as in +14155550101, or say which country's numbers these are: `region`, or --region",
+            "write it as in +14155550101, or say which country's numbers these are (`region` in a campaign)",
         )
     reason = _PARSE_REASONS.get(error.error_type, "it is not a phone number")
     return PhoneProblem(reason, "write it as in +14155550101")

@@ -172,7 +172,9 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
     earlier = above.get(after.message)
     if earlier is None:
         words = f"there is no message `{after.message}` above `{message.id}`{suggest(after.message, above)}"
-        hint = f"name one of: {', '.join(above)}" if above else f"move `{message.id}` below that message"
+        is_below = any(other.id == after.message for other in campaign.messages[index + 1 :])
+        hint = f"move `{message.id}` below that message"
+        hint = hint if is_below or not above else f"name one of: {', '.join(above)}"
         yield place.problem("after-unknown", words, hint)
     elif message.to != "everyone" and not campaign.asks(earlier):
         words = f"`to: {message.to}` goes by answers, and the message `{earlier.id}` asks nothing"

@@ -23,6 +23,7 @@ _JINJA = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _HIDDEN = re.compile("[\u00ad\u200b\u2060\u2061-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LATIN, _FOREIGN = re.compile("[A-Za-z]"), re.compile("[\u0370-\u03ff\u0400-\u052f]")
+_WRAPPED = re.compile("[“”„‟«»‘‚‹›´`’][^“”„‟«»]*[”“»«’‘›‹´`]")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -45,7 +46,8 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
     if not isinstance(document.data, dict):
         return
     has_comments = re.search(r"[ \t]#", document.text) is not None
-    if "\\" not in document.text and not has_comments and not document.unused:
+    is_plain = document.text.isascii() and "\\" not in document.text
+    if is_plain and not has_comments and not document.unused:
         return
     for scalar in _iterate_texts(document, document.data, ""):
         if has_comments and not scalar.place.style:
@@ -55,6 +57,9 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
             words = "`\\n` stays two characters here: only text in double quotes has it for a new line"
             hint = "break the line instead, or put the text in double quotes"
             yield place.problem("yaml-escape", words, hint, "warning")
+        if not scalar.place.style and _WRAPPED.fullmatch(scalar.value):
+            words = "these are no quotes of YAML: they would be sent"
+            yield place.problem("yaml-quotes", words, 'write plain ones: "…"', "warning")
         if control := _CONTROL.search(scalar.value):
             words = f"U+{ord(control[0]):04X} in this text is no character to see, and would be sent"
             yield place.problem("text-hidden", words, "remove it", "warning")

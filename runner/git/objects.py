@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import select
@@ -24,7 +23,6 @@ _IDENTITY = "runner <runner@localhost>"
 """An identity for commits on CI machines, where git knows no user."""
 _FOLDER = b"40000"
 _SUBMODULE = b"160000"
-_SHA256_DIGITS = 64
 
 
 class GitObject(NamedTuple):
@@ -118,24 +116,17 @@ class ObjectReader:
     def _ask(self, process: subprocess.Popen[bytes], question: bytes) -> GitObject | None:
         if process.stdin is None or b"\n" in question:
             raise ValueError("no question for git")
-        process.stdin.write(question + b"\n")
+        # Git tells the size before filters: a second question, for what is not there, marks the end.
+        mark = secrets.token_hex(16).encode()
+        process.stdin.write(question + b"\n" + mark + (b" -\n" if self._options else b"\n"))
         process.stdin.flush()
-        ends_at = time.monotonic() + self._git.timeout_s
-        while b"\n" not in self._held:
+        ends_at, end = time.monotonic() + self._git.timeout_s, b"\n" + mark + b" missing\n"
+        while not self._held.endswith(end):
             self._receive(process, ends_at)
-        words = self._take(self._held.index(b"\n")).split()
-        if words[-1] in (b"missing", b"ambiguous"):
-            return None
-        name, kind, size = words
-        while len(self._held) <= int(size):
-            self._receive(process, ends_at)
-        return GitObject(name.decode(), kind.decode(), self._take(int(size)))
-
-    def _take(self, size: int) -> bytes:
-        """Return what was received, up to the line break after `size` bytes."""
-        taken = bytes(self._held[:size])
-        del self._held[: size + 1]
-        return taken
+        head, _, data = bytes(self._held[: -len(end)]).partition(b"\n")
+        self._held.clear()
+        words = head.decode().split()
+        return None if words[-1] in ("missing", "ambiguous") else GitObject(words[0], words[1], data)
 
     def _receive(self, process: subprocess.Popen[bytes], ends_at: float) -> None:
         if process.stdout is None:
@@ -170,13 +161,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             stream.close()
 
 
-def name_blob(text: str, like: str) -> str:
-    """Return the blob of a text in a repository that names another object like this."""
-    data = text.encode()
-    format_ = "sha256" if len(like) == _SHA256_DIGITS else "sha1"
-    return hashlib.new(format_, b"blob %d\0" % len(data) + data).hexdigest()
-
-
 def write_commit(
     git: Git,
     files: Mapping[str, str],
@@ -184,7 +168,7 @@ def write_commit(
     texts: Sequence[str] = (),
     message: str = "",
     *,
-    author: str = _IDENTITY,
+    people: tuple[str, str] = (_IDENTITY, _IDENTITY),
     is_whole: bool = False,
 ) -> str:
     """Write a commit, and new blobs (`texts`), which no ref leads to; return it.
@@ -195,7 +179,7 @@ def write_commit(
         parent: the commit that it comes after; None for none.
         texts: of the blobs that the repository lacks.
         message: of the commit.
-        author: name and address.
+        people: name and address of its author, and of its committer.
         is_whole: have no other files than these; otherwise those of the parent stay.
 
     Raises:
@@ -203,7 +187,9 @@ def write_commit(
     """
     draft = f"refs/runner-draft/{secrets.token_hex(8)}"
     lines = [f"blob\ndata {len(text.encode())}\n{text}" for text in texts]
-    lines.append(f"commit {draft}\nmark :1\ncommitter {author} now\ndata {len(message.encode())}\n{message}")
+    author, committer = people
+    lines.append(f"commit {draft}\nmark :1\nauthor {author} now\ncommitter {committer} now")
+    lines.append(f"data {len(message.encode())}\n{message}")
     lines += [f"from {parent}"] if parent is not None else []
     lines += ["deleteall"] if is_whole else []
     lines += [f"M 100644 {blob} {_quote(name)}" for name, blob in sorted(files.items())]

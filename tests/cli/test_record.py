@@ -745,3 +745,28 @@ def test_commits_are_signed_as_git_is_set_up(run: Run, remote: Path, tmp_path: P
     unsigned = run("ci", "record", cwd=here)
     assert unsigned.returncode == 1
     assert "`git commit-tree` failed: " in unsigned.stderr
+
+
+def test_filters_of_git_apply_to_the_record(run: Run, remote: Path, tmp_path: Path) -> None:
+    """Clean filters change what is committed, and smudge filters what is read, as with `git add`."""
+    here = clone(remote, tmp_path / "here")
+    (here / ".gitattributes").write_text("*.json filter=swap\n", encoding="utf-8")
+    for side in ("clean", "smudge"):
+        git(here, "config", f"filter.swap.{side}", "tr a-zA-Z n-za-mN-ZA-M")
+    write(here, 1)
+    assert run("ci", "record", cwd=here).returncode == 0
+    assert '"pnzcnvta": "pbssrr"' in git(remote, "show", f"main:{LOCKFILE}")
+    # Committed as it is here: git finds nothing changed, and neither does the next recording.
+    assert git(here, "status", "--porcelain") == "?? .gitattributes"
+    assert run("ci", "record", cwd=here).stdout == "Nothing to record: the lockfiles are unchanged.\n"
+
+
+def test_line_ends_of_the_work_tree_are_its_own(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A repository whose files end their lines with CR LF records again and again."""
+    here = clone(remote, tmp_path / "here")
+    (here / ".gitattributes").write_text("* text=auto eol=crlf\n", encoding="utf-8")
+    for number in (1, 2):
+        write(here, *range(1, number + 1))
+        done = run("ci", "record", cwd=here)
+        assert done.returncode == 0, done.stderr
+    assert list_launches(remote, "main") == {1, 2}

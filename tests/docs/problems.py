@@ -22,7 +22,7 @@ _PROBLEM = re.compile(
     re.MULTILINE,
 )
 _LONGEST = 160
-_BY_REGION = "write it as in +14155550101, or say which country's numbers these are: `region`, or --region"
+_BY_REGION = "write it as in +14155550101, or say which country's numbers these are (`region` in a campaign)"
 WITHOUT_CASE = {
     "campaign-file-name": (
         "the file's name is too long: its lockfile, which is named after it, could not be written",

@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
     from runner.workflow.who import NextText, PersonCampaign, PersonDocument, ReceivedText
 
-_STATES = {
-    "confirmed": "",
-    "doubtful": "; a person must decide: `runner optouts list`",
-    "dismissed": "; dismissed",
-}
-
 
 def show_person(found: PersonDocument) -> Iterator[Block]:
     """Yield all that is known of a person."""
@@ -29,7 +23,9 @@ def show_person(found: PersonDocument) -> Iterator[Block]:
     if not found.opt_outs:
         yield Sentence("Not opted out.")
     for one in found.opt_outs:
-        yield Sentence(f"Opted out: {SOURCES[one.source]}, {show_time(one.at)}{_STATES[one.state]}.")
+        doubt = "; a person must decide: `runner optouts list`" if one.state == "doubtful" else ""
+        head = "Opted out once, and let in again" if one.state == "dismissed" else "Opted out"
+        yield Sentence(f"{head}: {SOURCES[one.source]}, {show_time(one.at)}{doubt}.")
     if not found.campaigns:
         which = "campaign" if found.is_complete else "campaign that could be planned"
         yield Sentence(f"No {which} has anything of them, nor has them in its audience.")

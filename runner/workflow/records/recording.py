@@ -15,7 +15,7 @@ from runner.atomic_write import save_text
 from runner.errors import CampaignError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
-from runner.git.objects import name_blob, write_commit
+from runner.git.objects import write_commit
 from runner.ledger.files.comparison import lacks_lines, unite_files
 from runner.workflow.records.record_message import RecordedFile, describe_changes, secret_of
 
@@ -166,10 +166,15 @@ class Recorder:
         settings = dict(line.split("=", 1) for line in lines if "=" in line)
         nobody = _BOT if self.environ.get("GITHUB_ACTIONS") == "true" else _NOBODY
         is_named = "user.email" in settings or "GIT_COMMITTER_EMAIL" in self.environ
-        author = settings["GIT_COMMITTER_IDENT"].rsplit(" ", 2)[0] if is_named else nobody
-        blobs = {change.path: name_blob(change.after, parent) for change in changes}
-        texts = [change.after for change in changes]
-        made = write_commit(git, blobs, parent, texts, message, author=author)
+        idents = (settings[f"GIT_{one}_IDENT"].rsplit(" ", 2)[0] for one in ("AUTHOR", "COMMITTER"))
+        author, committer = idents if is_named else (nobody, nobody)
+        for change in changes:
+            self._save(change)
+        # Git's own command, so that the filters apply that are set up for these files.
+        listed = "".join(f"{change.path}\n" for change in changes)
+        named = git.run("hash-object", "-w", "--stdin-paths", text=listed).split()
+        blobs = dict(zip((change.path for change in changes), named, strict=True))
+        made = write_commit(git, blobs, parent, message=message, people=(author, committer))
         if settings.get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):
             made = git.run("commit-tree", f"{made}^{{tree}}", "-p", parent, "-S", text=message)
         return made, message

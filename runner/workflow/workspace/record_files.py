@@ -146,10 +146,13 @@ class RecordFiles:
         with ledger.writing() as connection:
             absorb_book(connection, book, self.key)
 
-    def write_suppressions(self, ledger: Ledger, file: Path | None = None) -> bool:
+    def write_suppressions(
+        self, ledger: Ledger, file: Path | None = None, *, replaces_old_key: bool = False
+    ) -> bool:
         """Write the ledger's opt-outs, pauses and holds, if there are any; return True if the file changed.
 
-        `file` is None for the target's own.
+        `file` is None for the target's own. With `replaces_old_key` the ledger has all of a file that was
+        written with another key.
 
         Raises:
             LedgerError: the ledger cannot be written.
@@ -160,7 +163,8 @@ class RecordFiles:
             # In the transaction, so that the second of two writers sees the first one's work.
             exclude_others(connection)
             text = _read_suppressions(file)
-            if text is not None and not find_absorbed(connection, [text.digest]):
+            is_old = replaces_old_key and text is not None and read_key_name(text.text) != self.key.name
+            if text is not None and not is_old and not find_absorbed(connection, [text.digest]):
                 absorb_book(connection, parse_book(file, text.text, self.key), self.key)
             return save_suppressions(connection, file, self.key)
 
@@ -176,9 +180,7 @@ class RecordFiles:
             if not file.exists():
                 continue
             if not file.name.endswith(LOCKFILE_SUFFIX):
-                if read_key_name(text) != self.key.name:
-                    file.unlink()
-                is_changed = self.write_suppressions(ledger, file)
+                is_changed = self.write_suppressions(ledger, file, replaces_old_key=True)
             else:
                 stem = file.name.removesuffix(f".{self.key.target}{LOCKFILE_SUFFIX}")
                 identity = Identity(campaign or "", file.with_name(f"{stem}.yaml"), self.key)

@@ -123,6 +123,8 @@ class RecordRemote:
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
         state = self.workspace.state
         objects = ObjectReader(self._git) if state is None else state.ref.objects
+        # Its process starts if there is a file to read, as git would write it into the work tree.
+        files = ObjectReader(self._git, is_filtered=True)
         for ref, tip in self._list_tips(self.name).items():
             if tip in self._seen:
                 continue
@@ -132,7 +134,7 @@ class RecordRemote:
                     raise GitError(answer.reason)
             for path in map(Path.as_posix, paths):
                 blob = objects.find(tip, path)
-                text = None if blob is None else objects.load(blob)
+                text = None if blob is None else files.load(blob, path)
                 if text is not None:
                     yield BookText(Path(f"{self.name}:{ref}", path), text)
             self._seen.add(tip)
