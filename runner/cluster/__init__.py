@@ -1,1 +1,1 @@
-"""The commands on a cluster: work in partitions, each with one worker at a time."""
+"""Planning on a cluster: work in partitions, and the Dask that does it."""

@@ -85,7 +85,7 @@ class DueLaunch:
 
 
 class DueResults(NamedTuple):
-    """What is to be read under a tag.
+    """Results to read under a tag.
 
     Attributes:
         launches: launches with a count.

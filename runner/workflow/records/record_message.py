@@ -59,7 +59,7 @@ class RecordedFile:
 
 
 class _Gain(NamedTuple):
-    """What a lockfile has more than the branch: texts by message."""
+    """Launches of a lockfile that the branch lacks: texts by message."""
 
     campaign: str
     target: str

@@ -1,4 +1,4 @@
-"""What this machine has learned of people and campaigns, brought to the other machines."""
+"""Sharing of decisions about people and campaigns with other machines."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def share_decisions(workspace: Workspace, ledger: Ledger, *, is_quiet: bool = True) -> None:
     """Bring the ledger's opt-outs, pauses and holds to the state remote, if there is one.
 
-    They are in the file of suppressions all the same, and a later run brings them: a failure is only told.
-    Unless it `is_quiet`, so is where other machines learn of them.
+    They are in the file of suppressions all the same, and a later run brings them: a failure is a warning.
+    Unless it `is_quiet`, it notes where other machines learn of them.
     """
     state, is_shared = workspace.state, False
     if state is not None:
