@@ -11,11 +11,10 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
@@ -25,9 +24,11 @@ from runner.git.command import GitError, hide_credentials, push_commit
 from runner.ledger.files.comparison import lacks_lines, unite_files
 from runner.workflow.failures import Failures
 from runner.workflow.records.record_message import COMMIT_TRAILER, RecordedFile, describe_changes, secret_of
+from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 TRIES = 8
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
@@ -249,20 +250,20 @@ class Recorder:
             # In the middle of a merge, or beside another git command, it is made elsewhere.
             with suppress(GitError):
                 return self._commit(changes, message)
-        git = self.clone.git
-        with TemporaryDirectory() as folder:
-            tree = Path(folder, "record")
-            git.run(*_QUIETLY, "worktree", "add", "--detach", "--no-checkout", str(tree), parent)
-            try:
-                place = (tree / ".git").read_text(encoding="utf-8").partition(": ")[2].strip()
-                # With the files and attributes of this work tree.
-                settings = {"GIT_DIR": place, "GIT_WORK_TREE": str(self.clone.root)}
-                paths = "\0".join(change.path for change in changes)
-                git.run(*_QUIETLY, "add", "--force", *_LISTED, text=paths, environment=settings)
-                self._commit(changes, message, settings)
-                return git.run("rev-parse", "HEAD", environment=settings)
-            finally:
-                git.ask("worktree", "remove", "--force", str(tree))
+        git, tree = self.clone.git, make_state_folder() / "record"
+        # A run that was killed has left it.
+        shutil.rmtree(tree, ignore_errors=True)
+        git.run(*_QUIETLY, "worktree", "add", "--force", "--detach", "--no-checkout", str(tree), parent)
+        try:
+            place = (tree / ".git").read_text(encoding="utf-8").partition(": ")[2].strip()
+            # With the files and attributes of this work tree.
+            settings = {"GIT_DIR": place, "GIT_WORK_TREE": str(self.clone.root)}
+            paths = "\0".join(change.path for change in changes)
+            git.run(*_QUIETLY, "add", "--force", *_LISTED, text=paths, environment=settings)
+            self._commit(changes, message, settings)
+            return git.run("rev-parse", "HEAD", environment=settings)
+        finally:
+            git.ask("worktree", "remove", "--force", str(tree))
 
     def _commit(
         self, changes: Sequence[RecordedFile], message: str, settings: Mapping[str, str] | None = None
