@@ -294,6 +294,7 @@ class _Reader:
         data = self._document.data
         name = data.get("name", derive_name(self._document.file))
         tag, columns = data.get("tag", name), data.get("export_columns", [])
+        score = data.get("score", {})
         return Campaign(
             name=name,
             is_named="name" in data,
@@ -311,7 +312,10 @@ class _Reader:
             policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
-            score=data["score"]["question"] if "score" in data else None,
+            score=score.get("question"),
+            score_target=Fraction(str(score["target"])) if "target" in score else None,
+            **{key: data.get(key) for key in ("title", "description", "owner", "series")},
+            shows_comments=data.get("report", {}).get("comments", False),
         )
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:
