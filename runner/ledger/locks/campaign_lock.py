@@ -110,9 +110,6 @@ class CampaignLock(RunLock):
         """Ensure that the lock was held a moment ago; for each request, from any thread.
 
         The service may ask for a pause between an intent and its request, or the machine may sleep.
-
-        Raises:
-            LedgerError: the lock was lost.
         """
         if read_clock() - self._seen_at < _TRUSTED_S:
             return
@@ -121,11 +118,7 @@ class CampaignLock(RunLock):
                 self.require_held_now()
 
     def require_held_now(self) -> None:
-        """Ensure that the lock is held now.
-
-        Raises:
-            LedgerError: the lock was lost.
-        """
+        """Ensure that the lock is held now."""
         seen_at = read_clock()
         for hold in self._holds:
             if not hold.process_lock.is_held():

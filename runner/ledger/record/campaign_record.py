@@ -110,11 +110,7 @@ class CampaignRecord:
     key: TargetKey | None
 
     def require_entered(self) -> tuple[int, TargetKey]:
-        """Return the ledger's number and the key of a campaign that was entered.
-
-        Raises:
-            ValueError: it was only read.
-        """
+        """Return the ledger's number and the key of a campaign that was entered."""
         if self.campaign_id is None or self.key is None:
             raise ValueError("this record was only read")
         return self.campaign_id, self.key
@@ -132,11 +128,7 @@ class Record(CampaignRecord):
 
     @property
     def known(self) -> RecordedDeliveries:
-        """All deliveries.
-
-        Raises:
-            ValueError: only the counts were read, and nobody must be taken for new by them.
-        """
+        """All deliveries."""
         if isinstance(self.deliveries, RecordedDeliveries):
             return self.deliveries
         raise ValueError("of this record only the counts were read")
@@ -219,10 +211,6 @@ def read_record(
 
     `reserved` has launches of other machines, which count as unresolved. With `counts_only`, only counts and
     digests of the deliveries are read.
-
-    Raises:
-        LockfileError: the campaign's names have several records, or its file is older than a rename.
-        LedgerError: the ledger cannot be read.
     """
     known: RecordedDeliveries | RecordSummary = RecordedDeliveries({}, {})
     with ledger.reading() as connection:
@@ -257,12 +245,7 @@ def read_earlier_messages(
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:
-    """Return the ledger's number of a campaign; None if the ledger has none.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-        LockfileError: its names have several records.
-    """
+    """Return the ledger's number of a campaign; None if the ledger has none."""
     with ledger.reading() as connection:
         row = find_record(connection, identity.target, identity.names)
     return None if row is None else row.id
@@ -281,10 +264,6 @@ def enter_record(
     `reserved` has launches of other machines, which are entered: this run must hold the state remote. With
     `counts_only`, only counts and digests of the deliveries are read. With `reopens_rejected`, rejected
     launches become unresolved (`unsettled.reopen_rejected`).
-
-    Raises:
-        LockfileError: as for `read_record`; or the ledger cannot keep what the lockfile leaves out.
-        LedgerError: the ledger cannot be written.
     """
     known: RecordedDeliveries | RecordSummary
     with ledger.writing() as connection:
@@ -300,12 +279,7 @@ def enter_record(
 
 
 def enter_head(ledger: Ledger, identity: Identity) -> CampaignRecord:
-    """Return the record as `enter_record` does, without the deliveries.
-
-    Raises:
-        LockfileError: as for `enter_record`.
-        LedgerError: the ledger cannot be written.
-    """
+    """Return the record as `enter_record` does, without the deliveries."""
     with ledger.writing() as connection:
         return CampaignRecord(campaign_id=_enter(connection, ledger, identity, ()), key=identity.key)
 
@@ -331,13 +305,7 @@ def _enter(
 
 
 def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key: TargetKey) -> None:
-    """Enter everything in a lockfile that the ledger lacks.
-
-    Raises:
-        LockfileError: the ledger lacks launches of which the lockfile holds the number only; or the
-            campaign's names have several records.
-        LedgerError: the ledger was written with another key.
-    """
+    """Enter everything in a lockfile that the ledger lacks."""
     enter_key(connection, key)
     row = find_record(connection, key.target, lockfile.names, takes_heirs=True)
     name, former = lockfile.campaign, set(lockfile.names)
@@ -391,10 +359,6 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
     """Write the lockfile under the campaign's lock, if anything was sent; return True if it changed.
 
     What git has brought meanwhile is entered before.
-
-    Raises:
-        LockfileError: it cannot be written, or is no longer readable.
-        LedgerError: the ledger cannot be written.
     """
     with ledger.writing() as connection:
         exclude_others(connection)
@@ -410,11 +374,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
 
 
 def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
-    """Write a lockfile anew, whatever is in it now; return True if it changed.
-
-    Raises:
-        LockfileError: it cannot be written.
-    """
+    """Write a lockfile anew, whatever is in it now; return True if it changed."""
     with ledger.writing() as connection:
         row = find_record(connection, identity.target, [identity.name], takes_heirs=True)
         if row is None:

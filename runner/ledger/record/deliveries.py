@@ -99,10 +99,6 @@ def find_record(
 
     A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
     an older file.
-
-    Raises:
-        LockfileError: several of the names have launches; or one is a former one of another campaign: an old
-            commit must not start a renamed campaign over.
     """
     rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
     found = [row for row in rows if row.has_launches]

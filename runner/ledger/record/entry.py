@@ -219,9 +219,6 @@ def adopt_in_part(
 
     People of the intent whom the service does not list count as reached: a list proves little. If the guid
     is on record for another launch, that one gets the people.
-
-    Raises:
-        RunnerError: the guid is on record as another message.
     """
     query = select(launches.c.campaign_id, launches.c.payload_digest).where(launches.c.id == launch.id)
     campaign_id, digest = connection.execute(query).one()
