@@ -8,7 +8,9 @@ A ledger is filled from lockfiles, and they are written from it.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,7 +28,7 @@ from runner.ledger.files.lockfile import (
     read_text,
     save_lockfile,
 )
-from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
+from runner.ledger.fingerprint import digest_people
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.earlier import EarlierMessage, read_earlier
 from runner.ledger.people.forgotten import remove_lingering
@@ -44,12 +46,12 @@ from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.record.unsettled import reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import deliveries, launches
+from runner.ledger.tables import deliveries, label_message, launches
 from runner.ledger.target_key import enter_key
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -135,18 +137,14 @@ class Record(CampaignRecord):
 
     @property
     def digest(self) -> str:
-        """The digest of the people that the campaign has texted, or may have; the same on every machine.
-
-        Settled and unresolved deliveries count alike.
-        """
-        found = self.deliveries
-        return digest_tallies(tally_texted(found)) if isinstance(found, RecordedDeliveries) else found.digest
+        """The digest of the people that the campaign has texted, or may have; the same on every machine."""
+        return self.deliveries.digest
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""
         return self.deliveries.is_empty()
 
-    def count_texted(self) -> dict[str, tuple[int, int]]:
+    def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
         return self.deliveries.count_texted()
 
@@ -156,52 +154,43 @@ class Record(CampaignRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageSummary:
-    """The recipients of one message: certain (`sent`) and possible (`unresolved`) ones."""
-
-    sent: PeopleTally = field(default_factory=PeopleTally)
-    unresolved: PeopleTally = field(default_factory=PeopleTally)
-
-
-@dataclass(frozen=True, slots=True)
 class RecordSummary:
-    """A campaign's recorded deliveries by message id."""
+    """The numbers of a campaign's certain and possible recipients by message id, and the digest of all."""
 
-    messages: Mapping[str, MessageSummary] = field(default_factory=dict)
-
-    @property
-    def digest(self) -> str:
-        """The digest of all recipients, certain or possible: `digest_tallies` of `tally_texted`."""
-        return digest_tallies({name: one.sent + one.unresolved for name, one in self.messages.items()})
+    counts: Mapping[str, tuple[int, int]]
+    digest: str
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""
-        return not self.messages
+        return not self.counts
 
-    def count_texted(self) -> dict[str, tuple[int, int]]:
+    def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
-        return {name: (one.sent.recipients, one.unresolved.recipients) for name, one in self.messages.items()}
+        return self.counts
 
 
 def summarize_deliveries(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> RecordSummary:
-    """Return the counts and digests of a campaign's deliveries, in constant memory.
-
-    A person recorded under two ids of one message counts twice, until `rename_messages` has united them.
-    """
-    current = message_ids or {}
-    found: dict[str, MessageSummary] = {}
+    """Return the counts and the digest of a campaign's deliveries, in constant memory."""
+    sent, unresolved = Counter[str](), Counter[str]()
     query = (
-        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+        select(label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
+        .order_by("current_id", deliveries.c.fingerprint)
         .execution_options(yield_per=_GROUP)
     )
-    for message, fingerprint, state in connection.execute(query):
-        shelf = found.setdefault(current.get(message, message), MessageSummary())
-        (shelf.sent if state == "sent" else shelf.unresolved).add(fingerprint)
-    return RecordSummary(found)
+
+    def iterate_people() -> Iterator[tuple[str, str]]:
+        # A person recorded under two ids of one message counts once.
+        for (message, person), rows in groupby(connection.execute(query), lambda row: (row[0], row[1])):
+            shelf = sent if any(row.state == "sent" for row in rows) else unresolved
+            shelf[message] += 1
+            yield message, person
+
+    digest = digest_people(iterate_people())
+    return RecordSummary({name: (sent[name], unresolved[name]) for name in sent | unresolved}, digest)
 
 
 def read_record(
