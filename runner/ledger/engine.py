@@ -73,11 +73,7 @@ _FILE_HINT = (
 
 
 def parse_url(url: str) -> URL:
-    """Parse a ledger's URL.
-
-    Raises:
-        LedgerError: it is invalid, or has several `@`, so that the end of its password is unclear.
-    """
+    """Parse a ledger's URL."""
     if url != url.strip("\r\n"):
         raise LedgerError("the ledger's URL ends with a line break", hint=LINE_BREAK_HINT)
     try:
@@ -94,11 +90,7 @@ def parse_url(url: str) -> URL:
 
 
 def find_sqlite_file(url: str) -> Path | None:
-    """Return the file of an SQLite ledger; None if the ledger is on a server.
-
-    Raises:
-        LedgerError: the URL is invalid, or of a database in memory.
-    """
+    """Return the file of an SQLite ledger; None if the ledger is on a server."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         return None
@@ -111,11 +103,7 @@ def find_sqlite_file(url: str) -> Path | None:
 
 
 def open_engine(url: str) -> Engine:
-    """Return the engine of a ledger; an SQLite file is created, for its owner alone.
-
-    Raises:
-        LedgerError: the URL is not one of SQLite or PostgreSQL, or the driver isn't installed.
-    """
+    """Return the engine of a ledger; an SQLite file is created, for its owner alone."""
     file = find_sqlite_file(url)
     return _open_server(parse_url(url)) if file is None else _open_file(url, file)
 
@@ -213,11 +201,7 @@ def _configure_postgres(connection: Any, _record: object) -> None:
 
 
 def show_url(url: str) -> str:
-    """Return a ledger's URL without its password.
-
-    Raises:
-        LedgerError: it is invalid.
-    """
+    """Return a ledger's URL without its password."""
     parsed = parse_url(url)
     secret = [name for name in parsed.query if "password" in name]
     return parsed.difference_update_query(secret).render_as_string(hide_password=True)

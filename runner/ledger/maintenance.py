@@ -52,9 +52,6 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     """Fill an empty ledger with all rows of another one as of one moment, all or nothing.
 
     Returns the number of rows of each table.
-
-    Raises:
-        LedgerError: the ledger is not empty, the other one has another schema, or either cannot be used.
     """
     inserts = {table: BulkStatement(partial(_insert, table), list(table.c.keys())) for table in _TABLES}
     counts = dict.fromkeys(metadata.tables.keys() - {locks.name}, 0)

@@ -109,8 +109,6 @@ deliveries = _table(
     *_keys("message", "fingerprint"),
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
-    # True when this recipient's session has ended, as last read, in a launch that is open for others.
-    Column("has_ended", Boolean),
 )
 
 # The service's data of a launch: its counts as last read, even if its lists differ; null if unknown.

@@ -34,11 +34,7 @@ class TargetSecret:
 
 
 def require_key(connection: Connection, key: TargetKey) -> bool:
-    """Ensure that a target's records were written with a key; return whether there are any.
-
-    Raises:
-        LedgerError: they were written with another key.
-    """
+    """Ensure that a target's records were written with a key; return whether there are any."""
     name = read_key_name(connection, key.target)
     if name in (None, key.name):
         return name is not None
@@ -62,11 +58,7 @@ def require_key(connection: Connection, key: TargetKey) -> bool:
 
 
 def enter_key(connection: Connection, key: TargetKey) -> None:
-    """Record the key of a target, unless it is recorded.
-
-    Raises:
-        LedgerError: the target's records were written with another key.
-    """
+    """Record the key of a target, unless it is recorded."""
     exclude_others(connection)
     if not require_key(connection, key):
         record_key(connection, key)

@@ -17,6 +17,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Select, String, and_,
 
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.model import ENDED
 from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, sessions
@@ -33,6 +34,9 @@ _GROUP = 1000
 REACHED = ("intent", "sent", "unknown", "unexplained")
 """The states of launches that may have been sent; they all count against the cap."""
 _SECONDS = len("2026-11-20T12:00:00")
+_IS_SESSION = and_(
+    sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ def read_open_sessions(
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(may_hold, deliveries.c.has_ended.is_(None))
+        .outerjoin(sessions, _IS_SESSION)
+        .where(may_hold, func.coalesce(sessions.c.status, "") != ENDED)
     )
     found: dict[str, tuple[list[str], list[str]]] = {}
     for person, name, was_read in _iterate_people(connection, query, own, key, phones):
@@ -178,10 +183,7 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
         .select_from(deliveries)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .outerjoin(
-            sessions,
-            and_(sessions.c.launch_id == launches.c.id, sessions.c.participant == deliveries.c.fingerprint),
-        )
+        .outerjoin(sessions, _IS_SESSION)
         .where(campaigns.c.target == target, deliveries.c.fingerprint.in_(fingerprints))
         .where(deliveries.c.released.is_(False))
         .order_by(at, campaigns.c.name, launches.c.message)

@@ -86,9 +86,6 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
     """Write the ledger's entries to a target's file, of which it must have all; return True if that changed.
 
     The connection's transaction must keep others from writing.
-
-    Raises:
-        SuppressionsError: the file cannot be written.
     """
     digests: list[str] = []
     entries = list(iterate_entries(connection, key.target))

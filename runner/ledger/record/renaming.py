@@ -93,11 +93,7 @@ def _is_former(campaign_id: int, *, of_messages: bool = False) -> ColumnElement[
 
 
 def require_current_ids(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
-    """Ensure that no message of a campaign has an id that is a former one in the ledger.
-
-    Raises:
-        LockfileError: one does: an old commit must not start a renamed message over.
-    """
+    """Ensure that no message of a campaign has an id that is a former one in the ledger."""
     used = set(message_ids.values())
     for old, new in read_message_names(connection, campaign_id).items():
         if old in used and message_ids.get(new) != old:

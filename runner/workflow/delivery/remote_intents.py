@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
@@ -11,7 +12,7 @@ from runner.delivery.intent_log import make_intent
 from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
-from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
@@ -120,7 +121,7 @@ class RemoteIntents:
 
     def guard(self, lock: RunLock) -> RunLock:
         """Return a lock that is lost with the ref."""
-        return lock if self._state is None else JointLock(lock, self._state.require_held)
+        return lock if self._state is None else replace(lock, require_other=self._state.require_held)
 
     def reserve(
         self, item: PlanResult, launches: Iterator[PlannedLaunch], run: Run | None
