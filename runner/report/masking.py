@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 EMAIL, PHONE, NAME = "[e-mail]", "[phone]", "[name]"
 
@@ -24,7 +25,7 @@ _DATE = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 _NUMBER = re.compile(
     rf"(?<!\d)(?P<date>{_DATE})(?!\d)|[+＋]?\(?\d(?:[\s.()/‐-―−-]{{0,3}}\d){{{_LEAST_DIGITS - 1},}}"
 )
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W_]+")
 _LONGEST_CELL = 100
 """A longer cell is a remark, and no name."""
 _LONGEST_NAME = 3
@@ -32,6 +33,8 @@ _LONGEST_NAME = 3
 capitalised ones are."""
 _LONGEST_CODE = 3
 """Letters of a cell in capitals that is a code, as `US` is, and not the word `us`."""
+_LONGEST_GAP = 3
+"""Characters between the words of one name."""
 
 
 def mask_words(words: str, cells: Iterable[str] = ()) -> str:
@@ -42,37 +45,58 @@ def mask_words(words: str, cells: Iterable[str] = ()) -> str:
     """
     shown = _EMAIL.sub(EMAIL, unicodedata.normalize("NFC", words))
     shown = _NUMBER.sub(lambda found: found["date"] or PHONE, shown)
-    names = sorted({form for cell in cells for form in _list_names(cell)}, key=lambda one: (-len(one), one))
-    if not names:
-        return shown
-    return re.sub("|".join(map(_write_pattern, names)), NAME, shown, flags=re.IGNORECASE)
+    names = {name for cell in cells for name in _list_names(cell)}
+    for name in sorted(("".join(name) for name in names if not _has_case(name[0])), key=len, reverse=True):
+        # Such scripts may write no blanks.
+        shown = shown.replace(name, NAME)
+    return _mask_names(shown, names) if names else shown
 
 
-def _list_names(cell: str) -> Iterator[str]:
-    """Yield a cell and those of its words that may be names, with and without accents."""
-    found = _WORD.findall(cell)
-    if not found or len(cell) > _LONGEST_CELL:
+def _mask_names(text: str, names: Collection[tuple[str, ...]]) -> str:
+    """Return a text without the names, each of one word or several, where they are words of their own."""
+    by_first: dict[str, list[tuple[str, ...]]] = {}
+    for name in sorted(names, key=len, reverse=True):
+        by_first.setdefault(name[0], []).append(name)
+    found = list(_WORD.finditer(text))
+    forms = [(one[0], _fold(one[0])) for one in found]
+    parts, end, place = [], 0, 0
+    while place < len(found):
+        for name in (name for form in forms[place] for name in by_first.get(form, ())):
+            last = place + len(name) - 1
+            if last < len(found) and all(one in forms[at] for at, one in enumerate(name, start=place)):
+                gaps = (found[at + 1].start() - found[at].end() for at in range(place, last))
+                if max(gaps, default=0) <= _LONGEST_GAP:
+                    parts += [text[end : found[place].start()], NAME]
+                    end, place = found[last].end(), last
+                    break
+        place += 1
+    return "".join([*parts, text[end:]])
+
+
+def _list_names(cell: str) -> Iterator[tuple[str, ...]]:
+    """Yield a cell, and those of its words that may be names, each as its words for comparison."""
+    found = _WORD.findall(cell) if len(cell) <= _LONGEST_CELL else []
+    if not any(map(str.isalpha, found)):
         return
-    kept = [one for one in found if len(found) <= _LONGEST_NAME or not one[0].islower()]
-    for name in (" ".join(cell.split()), *kept):
+    if cell.isupper() and 1 < len(cell) <= _LONGEST_CODE:
+        yield (cell,)
+        return
+    if len(cell) > 1 or not _has_case(cell):
+        yield tuple(map(_fold, found))
+    for word in found:
         # A single letter of an alphabet is an initial, or `a`; a single sign of another script may be a name.
-        if len(name) > 1 or not _has_case(name):
-            yield unicodedata.normalize("NFC", name)
-            yield _strip_accents(name)
-
-
-def _write_pattern(name: str) -> str:
-    """Return the pattern of a name as a word of its own; scripts without case may write no blanks."""
-    pattern = r"\s+".join(map(re.escape, name.split()))
-    if name.isupper() and len(name) <= _LONGEST_CODE:
-        pattern = f"(?-i:{pattern})"
-    return rf"(?<![^\W_]){pattern}(?![^\W_])" if _has_case(name) else pattern
+        may_be_name = len(found) <= _LONGEST_NAME or not word[0].islower()
+        if word.isalpha() and may_be_name and (len(word) > 1 or not _has_case(word)):
+            yield (_fold(word),)
 
 
 def _has_case(text: str) -> bool:
     return text.lower() != text.upper()
 
 
-def _strip_accents(text: str) -> str:
-    plain = unicodedata.normalize("NFKD", text)
-    return "".join(character for character in plain if not unicodedata.combining(character))
+@lru_cache(maxsize=10_000)
+def _fold(word: str) -> str:
+    """Return a word without regard to case and accents."""
+    plain = unicodedata.normalize("NFKD", word.casefold())
+    letters = "".join(character for character in plain if not unicodedata.combining(character))
+    return unicodedata.normalize("NFC", letters)
