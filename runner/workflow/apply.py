@@ -254,6 +254,8 @@ def apply_campaigns(
     ):
         remote = RecordRemote(workspace, scope.record_remote)
         remote.absorb(opened)
+        sends = not options.settle_only and (saved is None or saved.sends)
+        session.is_idle = not sends and session.remote_intents.is_idle()
         # What is settled is not sent, so campaigns and messages may have any name.
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
         workspace.say_risks(opened, quiet=scope.quiet)

@@ -14,10 +14,12 @@ from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
+from runner.ledger.record.unsettled import is_settled
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import note, warn
@@ -58,6 +60,18 @@ class RemoteIntents:
     def is_behind(self) -> bool:
         """True if the remote could not be updated completely in the end."""
         return self._state is not None and self._state.is_behind
+
+    def is_idle(self) -> bool:
+        """Return whether no run on any machine has left launches to settle, as the remote was last read.
+
+        Raises:
+            GitError: the remote cannot be used.
+        """
+        target = self._workspace.target.name
+        with self._ledger.reading() as connection:
+            is_clear = is_settled(connection, target)
+            recorded = list_launched_campaigns(connection, target)
+        return is_clear and self._state is not None and self._state.is_idle(recorded)
 
     def hold(
         self,

@@ -284,6 +284,18 @@ class StateRemote:
         holder = self.ref.read_state(self._look()).holder
         return None if holder is None else holder.who
 
+    def is_idle(self, campaigns: Collection[str]) -> bool:
+        """Return whether nobody sends, or was stopped while sending, as the remote was last read.
+
+        It has the record of all `campaigns`, then: otherwise a ref with more may have been lost.
+
+        Raises:
+            GitError: as for `texts`.
+        """
+        is_reserved = any(map(name_reserved, self.texts))
+        is_free = self.exists() and self.find_holder() is None and not is_reserved
+        return is_free and set(campaigns).issubset(self.list_campaigns())
+
     def exists(self) -> bool:
         """Return whether the remote had the ref when it was last read.
 
