@@ -312,7 +312,7 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        store = ApprovalStore(self.workspace.target, self.workspace.state)
+        store = ApprovalStore(self.workspace.target, self.workspace.state, is_tolerant=True)
         is_job = self.wishes.is_job
         coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":

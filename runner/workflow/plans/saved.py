@@ -130,6 +130,11 @@ class SavedPlan:
             )
         return made
 
+    @property
+    def sends(self) -> bool:
+        """True if it sends anything."""
+        return any(message["to_send"] for campaign in self.campaigns for message in campaign["messages"])
+
     def paths(self) -> list[Path]:
         """Return the plan's campaign files."""
         return [Path(campaign["file"]) for campaign in self.campaigns]
