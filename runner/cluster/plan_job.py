@@ -176,7 +176,7 @@ def _read_people(
             context = replace(context, earlier=earlier)
     if lookup.has_opt_outs:
         suppressions = read_suppressions(connection, key, phones)
-        if suppressions.confirmed or suppressions.doubtful:
+        if suppressions:
             context = replace(context, suppressions=suppressions)
     if lookup.has_open_launches:
         context = replace(context, sessions=read_open_sessions(connection, key, phones))

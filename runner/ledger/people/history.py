@@ -10,27 +10,36 @@ And everything that a ledger has about one person.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, String, and_, bindparam, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    String,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    select,
+)
 
-from runner.ledger.bulk import iterate_rows
-from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.bulk import iterate_people
 from runner.ledger.model import ENDED
-from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
+from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, sessions
+from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, results, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import BindParameter
 
     from runner.ledger.fingerprint import TargetKey
 
 
-_GROUP = 1000
 REACHED = ("intent", "sent", "unknown", "unexplained")
 """The states of launches that may have been sent; they all count against the cap."""
 _SECONDS = len("2026-11-20T12:00:00")
@@ -39,31 +48,22 @@ _IS_SESSION = and_(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RecentDeliveries:
-    """Recent deliveries on a target: the fingerprints of the people, each once for every message."""
-
-    key: TargetKey
-    people: FingerprintSet
-
-    def count(self, phone: str) -> int:
-        """Return the number of messages that a person was sent, or may have been; a survey is one message."""
-        return self.people.count(self.key.fingerprint(phone))
-
-
 def read_recent(
     connection: Connection, key: TargetKey, since: str, phones: Collection[str] | None = None
-) -> RecentDeliveries:
-    """Return the deliveries on a target since a moment (UTC, ISO 8601, to the second), at 16 bytes each.
+) -> KnownPeople[str]:
+    """Return the people with deliveries on a target since a moment (UTC, ISO 8601), each once a message.
 
-    `phones` (E.164) limits the people; None means all.
+    Messages that may have been sent count; a survey is one. `phones` (E.164) limits the people; None means
+    all.
     """
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
-    query = select(deliveries.c.fingerprint).join(launches, launches.c.id == deliveries.c.launch_id)
+    query = select(deliveries.c.fingerprint, literal("")).join(
+        launches, launches.c.id == deliveries.c.launch_id
+    )
     own = select(campaigns.c.id).where(campaigns.c.target == key.target)
     rows = _iterate_people(connection, query.where(is_recent), own, key, phones)
-    return RecentDeliveries(key, FingerprintSet(row[0] for row in rows))
+    return KnownPeople.gather(key, map(tuple, rows))
 
 
 def _iterate_people(
@@ -72,23 +72,21 @@ def _iterate_people(
     own: Select[Any],
     key: TargetKey,
     phones: Collection[str] | None,
-) -> Iterator[Any]:
-    """Yield rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
+) -> Iterable[Any]:
+    """Return rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
 
     The query selects from deliveries and launches, the fingerprint first.
     """
     theirs, person = query.where(deliveries.c.released.is_(False)), deliveries.c.fingerprint
     if phones is None:
-        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(person)
-        yield from iterate_rows(connection, ordered.execution_options(yield_per=_GROUP), person, None)
-        return
-    asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
+        return iterate_people(connection, theirs.where(deliveries.c.campaign_id.in_(own)), person, key, None)
+    found = list[Any]()
     for campaign_id in connection.execute(own).scalars().all():
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-        found += iterate_rows(connection, theirs.where(place), person, asked)
-    yield from sorted(found)
+        found += iterate_people(connection, theirs.where(place), person, key, phones)
+    return sorted(found)
 
 
 def iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
@@ -106,33 +104,30 @@ def read_open_sessions(
     phones: Collection[str] | None = None,
     *,
     other_than: int | None = None,
-) -> OpenSessions:
-    """Return the people with an open survey on a target, at 16 bytes each.
+) -> KnownPeople[OpenSession]:
+    """Return the people with an open survey on a target, by the survey.
 
     The connection must read one state of the ledger. `phones` (E.164) limits the people, None means all; the
     campaign `other_than` does not count.
     """
     if not has_open_launches(connection, key.target, other_than=other_than):
-        return OpenSessions(key)
+        return KnownPeople(key)
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
     own = select(campaigns.c.id).where(_are_holding(key.target, may_hold))
     if other_than is not None:
         own = own.where(campaigns.c.id != other_than)
     # A launch that was not read since it was sent has no counts.
-    is_read = launch_stats.c.reconciled_at.is_not(None)
+    state = case((launch_stats.c.reconciled_at.is_(None), "unread"), else_="read")
     query = (
-        select(deliveries.c.fingerprint, campaigns.c.name, is_read)
+        select(deliveries.c.fingerprint, campaigns.c.name, state)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .outerjoin(sessions, _IS_SESSION)
         .where(may_hold, func.coalesce(sessions.c.status, "") != ENDED)
     )
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    for person, name, was_read in _iterate_people(connection, query, own, key, phones):
-        found.setdefault(name, ([], []))[not was_read].append(person)
-    shelves = (OpenShelf(name, *map(FingerprintSet, people)) for name, people in sorted(found.items()))
-    return OpenSessions(key, tuple(shelves))
+    rows = _iterate_people(connection, query, own, key, phones)
+    return KnownPeople.gather(key, ((person, OpenSession(name, state)) for person, name, state in rows))
 
 
 def has_open_launches(connection: Connection, target: str, *, other_than: int | None = None) -> bool:
@@ -211,18 +206,5 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
         .join(campaigns, campaigns.c.id == launches.c.campaign_id)
         .where(campaigns.c.target == target, results.c.participant.in_(fingerprints))
         .order_by(results.c.created, results.c.question_display_order)
-    )
-    return connection.execute(query).all()
-
-
-def read_opt_outs(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
-    """Return the evidence that a person opted out of a target, the earliest first.
-
-    Rows have `source`, `state` and `at`: when it was entered or last decided (UTC, ISO 8601).
-    """
-    query = (
-        select(opt_outs.c.source, opt_outs.c.state, opt_outs.c.at)
-        .where(opt_outs.c.target == target, opt_outs.c.fingerprint.in_(fingerprints))
-        .order_by(opt_outs.c.at, opt_outs.c.evidence)
     )
     return connection.execute(query).all()

@@ -16,7 +16,7 @@ from runner.document import Part
 from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
-from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
+from runner.ledger.people.opt_outs import NOBODY, decide, dismiss_opt_outs, find_next_moment
 from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
 from runner.ledger.results.sendings import count_results, is_evidence
@@ -243,7 +243,7 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
     if let_in or connection.execute(select(exists().where(stays_out))).scalar_one():
         at = find_next_moment(connection, is_theirs, at)
         state: State = "dismissed" if let_in else "confirmed"
-        keep_decision(connection, target, OptOut(author, result_guid, "person", state, at))
+        decide(connection, target, [OptOut(author, result_guid, "person", state, at)])
     if let_in:
         dismiss_opt_outs(connection, target, author, at)
     return True
