@@ -158,3 +158,23 @@ def test_an_opt_out_that_is_said_again_is_newer(ledger: Ledger, new_url: Callabl
         with here.writing() as connection:
             assert enter_later(connection, "live", export(between)) == (1, 0)
         assert find(here, ADA) == ["confirmed"]
+
+
+def test_an_export_lets_nobody_in(ledger: Ledger, new_url: Callable[[], str]) -> None:
+    """Who has opted out here stays so, whoever let them in elsewhere; an older reply stays dismissed."""
+    enter(ledger)
+    with Ledger(new_url()) as here:
+        here.prepare()
+        enter(here)
+        with here.writing() as connection:
+            add_opt_outs(connection, KEY, [ADA], "person", AT)
+            add_replies(connection, "live", [reply(BOB, "g1"), reply(EVE, "g2", "doubtful")])
+            decide_reply(connection, "live", "g1", "dismissed", LATER)
+        with ledger.writing() as connection:
+            add_opt_outs(connection, KEY, [ADA], "person", AT)
+            dismiss_opt_outs(connection, "live", KEY.fingerprint(ADA), LATER)
+            add_replies(connection, "live", [reply(BOB, "g1"), reply(EVE, "g2", "doubtful")])
+            decide_reply(connection, "live", "g2", "dismissed", LATEST)
+        with here.writing() as connection:
+            assert enter_later(connection, "live", export(ledger), lets_in=False) == (0, 1)
+        assert find(here, ADA, BOB, EVE) == ["confirmed", None, "doubtful"]

@@ -119,15 +119,24 @@ def decide(connection: Connection, target: str, decisions: Iterable[OptOut]) -> 
         _DECIDE.run(connection, rows)
 
 
-def enter_later(connection: Connection, target: str, decisions: Iterable[OptOut]) -> tuple[int, int]:
+def enter_later(
+    connection: Connection, target: str, decisions: Iterable[OptOut], *, lets_in: bool = True
+) -> tuple[int, int]:
     """Enter decisions of another ledger: the later ones, and more cautious ones of the same moment.
 
-    Returns the numbers of changed entries, and of those that stay dismissed since they were later.
+    Returns the numbers of changed entries, and of those that stay dismissed since they were later. Unless it
+    `lets_in`, nothing that counts here is dismissed.
     """
     changed = outdated = 0
     for rows in _write_rows(target, decisions):
         before = _read_states(connection, rows)
-        _ENTER_LATER.run(connection, rows)
+        told = [
+            row
+            for row in rows
+            if lets_in or row["state"] != "dismissed" or (row["fingerprint"], row["evidence"]) not in before
+        ]
+        if told:
+            _ENTER_LATER.run(connection, told)
         after = _read_states(connection, rows)
         changed += sum(before.get(name) != state for name, state in after.items())
         outdated += sum(

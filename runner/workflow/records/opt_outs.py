@@ -312,7 +312,7 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
         nonlocal left_out
         if _is_export(file):
             said = _read_export(key, file).list_opt_outs()
-            entered, left_out = enter_later(connection, key.target, said)
+            entered, left_out = enter_later(connection, key.target, said, lets_in=False)
             return entered
         problems = Problems()
         entered = add_opt_outs(connection, key, iterate_phones(file, reading, problems), "import", at)
