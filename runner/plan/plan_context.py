@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.ledger.people.earlier import EarlierMessage
+    from runner.ledger.people.history import EarlierMessage
     from runner.ledger.people.known_people import KnownPeople
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies

@@ -15,7 +15,7 @@ from runner.campaign.model import Variants
 from runner.campaign.variants import Draw
 from runner.ledger.fingerprint import FingerprintSet, TargetKey
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage
+from runner.ledger.people.history import EarlierLaunch, EarlierMessage
 from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.people.suppressions import Pause
 from runner.plan.model import PlanOptions
