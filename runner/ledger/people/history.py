@@ -28,9 +28,9 @@ from sqlalchemy import (
 from runner.ledger.bulk import iterate_people, iterate_rows
 from runner.ledger.model import ENDED
 from runner.ledger.people.known_people import KnownPeople, OpenSession
-from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
+from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, results, sessions
+from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, of_target, results, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from runner.ledger.report_model import OpenDifferences
 
 
-REACHED = ("intent", "sent", "unknown", "unexplained")
-"""The states of launches that may have been sent; they all count against the cap."""
 _SECONDS = len("2026-11-20T12:00:00")
 _IS_SESSION = and_(
     sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
@@ -165,26 +163,19 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
     None if only a lockfile has the launch) and `session` (its state as last read).
     """
     at = func.coalesce(launches.c.outcome_at, launches.c.intent_at).label("at")
-    query = (
-        select(
-            campaigns.c.name.label("campaign"),
-            launches.c.message,
-            launches.c.arm,
-            launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain"),
-            at,
-            launches.c.project_launch_guid,
-            launches.c.definition,
-            sessions.c.status.label("session"),
-        )
-        .select_from(deliveries)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
+    is_certain = launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain")
+    columns = (launches.c[name] for name in ("message", "arm", "project_launch_guid", "definition"))
+    query = select(
+        campaigns.c.name.label("campaign"), *columns, at, is_certain, sessions.c.status.label("session")
+    )
+    joined = query.select_from(deliveries).join(launches, launches.c.id == deliveries.c.launch_id)
+    texts = (
+        of_target(joined, target)
         .outerjoin(sessions, _IS_SESSION)
-        .where(campaigns.c.target == target, deliveries.c.fingerprint.in_(fingerprints))
-        .where(deliveries.c.released.is_(False))
+        .where(deliveries.c.fingerprint.in_(fingerprints), deliveries.c.released.is_(False))
         .order_by(at, campaigns.c.name, launches.c.message)
     )
-    return connection.execute(query).all()
+    return connection.execute(texts).all()
 
 
 def read_answers(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
@@ -193,22 +184,17 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
     Rows have `campaign`, `message`, `question_tag`, `question_text`, `answer` (the response that was taken,
     else the reply's words) and `created` (the service's time).
     """
-    response = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer)
-    query = (
-        select(
-            campaigns.c.name.label("campaign"),
-            launches.c.message,
-            results.c.question_tag,
-            results.c.question_text,
-            response.label("answer"),
-            results.c.created,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, results.c.participant.in_(fingerprints))
+    answer = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label(
+        "answer"
+    )
+    columns = results.c.question_tag, results.c.question_text, results.c.created
+    query = select(campaigns.c.name.label("campaign"), launches.c.message, *columns, answer)
+    answers = (
+        of_target(query.join(launches, launches.c.id == results.c.launch_id), target)
+        .where(results.c.participant.in_(fingerprints))
         .order_by(results.c.created, results.c.question_display_order)
     )
-    return connection.execute(query).all()
+    return connection.execute(answers).all()
 
 
 @dataclass(frozen=True, slots=True)

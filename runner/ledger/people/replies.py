@@ -21,7 +21,7 @@ from runner.ledger.people.opt_outs import NOBODY, decide, dismiss_opt_outs, find
 from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
 from runner.ledger.results.sendings import count_results, is_evidence
-from runner.ledger.tables import campaigns, launch_stats, launches, opt_ins, opt_outs, results
+from runner.ledger.tables import campaigns, launch_stats, launches, of_target, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -140,19 +140,10 @@ def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText
     waiting = [select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")]
     is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
     waiting.append(select(opt_ins.c.evidence).where(is_proposal))
-    query = (
-        select(
-            results.c.result_guid,
-            campaigns.c.name,
-            launches.c.message,
-            results.c.question_text,
-            results.c.result_response,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, results.c.result_guid.in_(union_all(*waiting)))
-    )
-    return {guid: ReplyText(*rest) for guid, *rest in connection.execute(query)}
+    texts = campaigns.c.name, launches.c.message, results.c.question_text, results.c.result_response
+    query = select(results.c.result_guid, *texts).join(launches, launches.c.id == results.c.launch_id)
+    query = of_target(query, target).where(results.c.result_guid.in_(union_all(*waiting)))
+    return {row[0]: ReplyText(*row[1:]) for row in connection.execute(query)}
 
 
 def list_recorded_campaigns(connection: Connection) -> list[tuple[str, str]]:
@@ -323,11 +314,8 @@ class Owner(NamedTuple):
 
 def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Owner]:
     """Return those of some launches that were sent on a target by record; case doesn't matter."""
-    query = (
-        select(launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.state == "sent")
-    )
+    columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id
+    query = of_target(select(*columns), target).where(launches.c.state == "sent")
     return [
         Owner(*row)
         for group in divide(list_forms(guids), _GROUP)
@@ -362,10 +350,9 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
     stats = launch_stats.c
     sent_at = func.coalesce(launches.c.outcome_at, launches.c.intent_at)
     asking = (
-        select(campaigns.c.name)
-        .join(launches, launches.c.campaign_id == campaigns.c.id)
+        of_target(select(campaigns.c.name).select_from(launches), target)
         .outerjoin(launch_stats, stats.launch_id == launches.c.id)
-        .where(campaigns.c.target == target, launches.c.state == "sent", launches.c.asks)
+        .where(launches.c.state == "sent", launches.c.asks)
     )
     has_ended = and_(stats.num_active_sessions == 0, stats.num_queued_sessions == 0, ~DIFFERS)
     is_unread = case((stats.reconciled_at.is_(None), ~DIFFERS), else_=~func.coalesce(has_ended, False))
