@@ -131,7 +131,7 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
         .group_by(campaigns.c.name, message, is_explained)
         .order_by(campaigns.c.name, message, is_explained.desc())
     )
-    return [HeldCount(*row[:4], is_explained=bool(row[4])) for row in connection.execute(query)]
+    return [HeldCount(*row)._replace(is_explained=bool(row[4])) for row in connection.execute(query)]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:
