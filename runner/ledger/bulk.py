@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection, Delete, Insert, Row, Select, Update
 
+    from runner.ledger.fingerprint import TargetKey
+
 _Item = TypeVar("_Item")
 _BY_NAME = ("named", "pyformat")
 _SERVER = "postgresql"
@@ -62,6 +64,22 @@ def iterate_rows(
     else:
         for group in divide(dict.fromkeys(values)):
             yield from connection.execute(query.where(by.in_(group)))
+
+
+def iterate_people(
+    connection: Connection,
+    query: Select[Any],
+    person: Column[Any],
+    key: TargetKey,
+    phones: Iterable[str] | None,
+) -> Iterable[Row[Any]]:
+    """Return the rows of a query about some people, or about all for None, by fingerprint: the first column.
+
+    `person` is the column of the fingerprints; `phones` are E.164.
+    """
+    if phones is None:
+        return connection.execute(query.order_by(person).execution_options(yield_per=1000))
+    return sorted(iterate_rows(connection, query, person, list(map(key.fingerprint, phones))))
 
 
 def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.dialects import postgresql
 from runner.ledger.engine import (
-    POOLER_HINT,
     REFILL_HINT,
     SQLITE_READING,
     find_sqlite_file,
@@ -134,7 +133,8 @@ class Ledger:
             raise LedgerError(
                 f"the ledger {self._where} is behind a connection pooler that keeps no sessions, and so "
                 "would lose the lock that keeps two runs apart",
-                hint=POOLER_HINT,
+                hint="name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep sessions "
+                "(pgbouncer: pool_mode=session)",
             )
         return connection
 

@@ -47,10 +47,6 @@ FROM pg_settings JOIN (VALUES
 ) AS ours (name, wanted) USING (name)
 WHERE name <> 'synchronous_commit' OR setting = 'off'
 """
-POOLER_HINT = (
-    "name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep enough sessions, as in "
-    "pgbouncer with pool_mode=session"
-)
 REFILL_HINT = "move it away and run again: the ledger is filled from the lockfiles"
 """The hint for a ledger that is damaged, or has another schema."""
 _HINTS = (
@@ -60,7 +56,6 @@ _HINTS = (
         ("locked",),
         "another run is using it, or it is on a network share: wait, or name a place with --ledger",
     ),
-    (("query_wait_timeout", "statement pooling mode"), POOLER_HINT),
 )
 _SERVER_HINT = (
     "check that the server runs, and its name, user and password in --ledger or RUNNER_LEDGER; this user "

@@ -79,9 +79,13 @@ class FingerprintSet:
         self._high = array("Q")
         self._low = array("Q")
         for fingerprint in fingerprints:
-            number = _read(fingerprint)
-            self._high.append(number >> _WORD_BITS)
-            self._low.append(number & _WORD_MASK)
+            self.append(fingerprint)
+
+    def append(self, fingerprint: str) -> None:
+        """Add a fingerprint that is not less than the others."""
+        number = _read(fingerprint)
+        self._high.append(number >> _WORD_BITS)
+        self._low.append(number & _WORD_MASK)
 
     def __len__(self) -> int:
         return len(self._high)

@@ -27,6 +27,7 @@ from runner.ledger.tables import (
     launches,
     locks,
     metadata,
+    of_target,
     opt_ins,
     opt_outs,
     results,
@@ -167,8 +168,7 @@ class Translation:
 
 def list_tags_on_record(connection: Connection, target: str) -> set[str]:
     """Return the project tags of all launches of a target."""
-    query = select(launches.c.tag).join(campaigns, campaigns.c.id == launches.c.campaign_id)
-    return set(connection.execute(query.where(campaigns.c.target == target).distinct()).scalars())
+    return set(connection.execute(of_target(select(launches.c.tag).distinct(), target)).scalars())
 
 
 def _list_places(target: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:

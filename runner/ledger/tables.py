@@ -26,7 +26,7 @@ from runner.ledger.model import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Label
+    from sqlalchemy import Label, Select
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -253,6 +253,12 @@ campaign_pauses = _table(
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
 )
+
+
+def of_target(query: Select[Any], target: str) -> Select[Any]:
+    """Limit a query of launches to those of a target's campaigns."""
+    joined = query.join(campaigns, campaigns.c.id == launches.c.campaign_id)
+    return joined.where(campaigns.c.target == target)
 
 
 def label_message(

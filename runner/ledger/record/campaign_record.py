@@ -30,8 +30,8 @@ from runner.ledger.files.lockfile import (
 )
 from runner.ledger.fingerprint import digest_people
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.earlier import EarlierMessage, read_earlier
 from runner.ledger.people.forgotten import remove_lingering
+from runner.ledger.people.history import EarlierMessage, read_earlier
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import find_record, iterate_accepted, read_known
 from runner.ledger.record.entry import absorb_launches, absorb_reservations, add_reserved, list_unknown
