@@ -101,17 +101,17 @@ class BulkStatement:
 
     Args:
         compose: makes the statement for the database of a connection.
-        columns: the columns that an insert fills; None if the statement names its own parameters.
+        columns: the columns that an insert fills, in the table's order; None if the statement names its own
+            parameters.
     """
 
     def __init__(
-        self, compose: Callable[[Connection], Insert | Update | Delete], columns: Sequence[str] | None = None
+        self, compose: Callable[[Connection], Insert | Update | Delete], columns: list[str] | None = None
     ) -> None:
         self._compose = compose
         self._columns = columns
         self._texts: dict[str, str] = {}
         self._steps: dict[int, str] = {}
-        self._order: Sequence[str] = ()
 
     def run(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
         """Run the statement for each row (at least one), and return the number of changed rows.
@@ -119,22 +119,25 @@ class BulkStatement:
         Rows have values by parameter name, of types that the driver takes unconverted.
         """
         if self._columns is not None and connection.dialect.name != _SERVER:
-            return self._insert_in_steps(connection, rows)
+            return self.insert(connection, list(map(itemgetter(*self._columns), rows)))
         text = self._texts.get(connection.dialect.name)
         if text is None:
             text = self._texts[connection.dialect.name] = self._write(connection)
         # psycopg counts many rows only on request.
         return connection.exec_driver_sql(text, list(rows), {"preserve_rowcount": True}).rowcount
 
-    def _insert_in_steps(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
+    def insert(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
+        """Insert rows of values in the order of the columns, as `run` does."""
+        if connection.dialect.name == _SERVER:
+            columns = self._columns or ()
+            return self.run(connection, [dict(zip(columns, row, strict=True)) for row in rows])
         count = start = 0
         while start < len(rows):
             # In a few sizes, so that the driver keeps the prepared statements.
             size = min(_STEP, 1 << (len(rows) - start).bit_length() - 1)
             if size not in self._steps:
                 self._steps[size] = self._write_step(connection, size)
-            pick = itemgetter(*self._order)
-            values = tuple(chain.from_iterable(map(pick, rows[start : start + size])))
+            values = tuple(chain.from_iterable(rows[start : start + size]))
             count += connection.exec_driver_sql(self._steps[size], values).rowcount
             start += size
         return count
@@ -150,6 +153,7 @@ class BulkStatement:
         kind: Any = type(connection.dialect)
         statement = self._compose(connection)
         compiled = statement.compile(dialect=kind(paramstyle="qmark"), column_keys=self._columns)
-        self._order = compiled.positiontup or ()
-        one = f"({', '.join('?' * len(self._order))})"
+        if compiled.positiontup != self._columns:
+            raise ValueError(self._columns)
+        one = f"({', '.join('?' * len(compiled.positiontup))})"
         return str(compiled).replace(one, ", ".join([one] * size), 1)
