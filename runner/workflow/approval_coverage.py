@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError, SuppressionsError
 from runner.git.command import GitError
-from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import (
     BOOK,
     Amount,
     ApprovalRequest,
-    dump_book,
     read_approvals,
+    seal_book,
     settle,
 )
 from runner.ledger.fingerprint import TargetKey
@@ -175,9 +174,9 @@ class ApprovalStore:
             RunnerError: it cannot be read or written.
         """
         known, _ = read_approvals(file, BOOK.read(Path(show_path(file))) or "", key)
-        lines = settle(sign(key, "entry", "", [*known, *approvals]))
+        pieces = seal_book(key, settle([*known, *approvals]))
         try:
-            save_text(file, "".join(dump_book(key.target, key.name, lines)))
+            save_text(file, "".join(pieces))
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.files.suppressions import OptOut, parse_book, write_book
+from runner.ledger.files.suppressions import OptOut, parse_book, seal_book
 from runner.ledger.people.opt_outs import (
     Imported,
     add_opt_outs,
@@ -54,10 +53,9 @@ def find(ledger: Ledger, *phones: str) -> list[str | None]:
 
 def export(ledger: Ledger) -> Book:
     """Return the opt-outs as they are exported."""
-    text = StringIO()
     with ledger.reading() as connection:
-        write_book(text, KEY, iterate_opt_outs(connection, "live"))
-    return parse_book(BOOK, text.getvalue(), KEY)
+        text = "".join(seal_book(KEY, iterate_opt_outs(connection, "live")))
+    return parse_book(BOOK, text, KEY)
 
 
 def test_what_says_so_suppresses(ledger: Ledger) -> None:

@@ -7,14 +7,13 @@ on a server that hold very many launches it can hold their number and the last o
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from runner.atomic_write import drafting, write_whole
+from runner.atomic_write import drafting
 from runner.errors import LockfileError
 from runner.ledger.files.sealed import FileKind, check_document, lay_out, parse_text, sign
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 LOCKFILE_SUFFIX = ".lock.json"
 RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
 _PROBE_SIZE = 4096
-_DIGEST_SIZE = 16
 _HEAD_CHARACTERS = 4096
 # Keys are sorted, so only a bracket and conflict markers can stand before this one.
 _KEY = re.compile(r'^  "key_fingerprint": "([0-9a-f]{16})"', re.MULTILINE)
@@ -168,11 +166,6 @@ def read_key_name(text: str) -> str | None:
     return None if found is None else found[1]
 
 
-def digest_text(text: str) -> str:
-    """Return the digest of a file's text: 128 bits."""
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
-
-
 def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> ParsedLockfile:
     """Parse the text of a lockfile; one merged by git has the launches of both sides.
 
@@ -250,26 +243,8 @@ def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
 
 
 def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
-    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text.
-
-    Raises:
-        LockfileError: it cannot be written; the old file is untouched.
-    """
-    digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
-
-    def write(stream: IO[str]) -> None:
-        for piece in dump_lockfile(contents):
-            digest.update(piece.encode())
-            stream.write(piece)
-
-    try:
-        return write_whole(file, write), digest.hexdigest()
-    except OSError as error:
-        raise LOCKFILE.fail(
-            file,
-            f"cannot be written: {error.strerror}",
-            hint="the ledger has everything: run `runner apply` again when this is mended",
-        ) from None
+    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text."""
+    return LOCKFILE.save(file, dump_lockfile(contents))
 
 
 def require_writable(file: Path) -> None:

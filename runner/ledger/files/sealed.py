@@ -11,11 +11,13 @@ Lines that are taken out leave no trace here: they are found in the other places
 
 from __future__ import annotations
 
+import hashlib
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from runner.atomic_write import write_whole
 from runner.errors import MissingKeyError, RunnerError
 from runner.ledger.model import SealedLine
 
@@ -31,6 +33,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
 _NAMES = re.compile(r'^  "([a-z_]+)":', re.MULTILINE)
+_DIGEST_SIZE = 16
 _PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`")
 
 
@@ -79,6 +82,31 @@ class FileKind(NamedTuple):
             raise self.fail(file, f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise self.fail(file, "is not UTF-8") from None
+
+    def save(self, file: Path, pieces: Iterable[str]) -> tuple[bool, str]:
+        """Write a file, whole or not at all; return whether it changed, and the digest of its text.
+
+        Raises:
+            RunnerError: it cannot be written; the old file is untouched.
+        """
+        digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
+
+        def write(stream: IO[str]) -> None:
+            for piece in pieces:
+                digest.update(piece.encode())
+                stream.write(piece)
+
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return write_whole(file, write), digest.hexdigest()
+        except OSError as error:
+            hint = "the ledger has everything: run the same command again when this is mended"
+            raise self.fail(file, f"cannot be written: {error.strerror}", hint=hint) from None
+
+
+def digest_text(text: str) -> str:
+    """Return the digest of a file's text: 128 bits."""
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
 
 
 def dump_line(value: Any) -> str:

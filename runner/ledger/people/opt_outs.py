@@ -164,7 +164,7 @@ def import_opt_outs(connection: Connection, book: Book, key: TargetKey) -> Impor
     about replies stay, and a file lets in nobody who has opted out here.
     """
     entered = left_out = 0
-    for rows in write_rows(key.target, book.list_opt_outs()):
+    for rows in write_rows(key.target, book.pick(OptOut)):
         entered += _TAKE_OVER.run(connection, rows)
         RENEW.run(connection, rows)
         said = {(row["fingerprint"], row["evidence"]) for row in rows if row["state"] != "dismissed"}

@@ -7,15 +7,12 @@ two decisions about one thing the later counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select
 
-from runner.atomic_write import write_whole
-from runner.errors import SuppressionsError
 from runner.ledger.database import insert_or_update, note_absorbed
-from runner.ledger.files.suppressions import PauseLine, settle, write_book
+from runner.ledger.files.suppressions import BOOK, HoldLine, OptOut, PauseLine, seal_book, settle
 from runner.ledger.model import find_later_moment
 from runner.ledger.people.opt_outs import entering, in_state, iterate_opt_outs, says, write_rows
 from runner.ledger.record.unexplained import absorb_hold, iterate_holds
@@ -73,12 +70,12 @@ class Pause:
 def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
     """Enter the entries of a file that the ledger lacks."""
     enter_key(connection, key)
-    for rows in write_rows(key.target, book.list_opt_outs()):
+    for rows in write_rows(key.target, book.pick(OptOut)):
         _LATER.run(connection, rows)
     _remove_replaced(connection, key.target)
-    for pause in book.list_pauses():
+    for pause in book.pick(PauseLine):
         _enter_pause(connection, key.target, pause)
-    for hold in book.list_holds():
+    for hold in book.pick(HoldLine):
         absorb_hold(connection, key.target, hold)
 
 
@@ -90,31 +87,19 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
     Raises:
         SuppressionsError: the file cannot be written.
     """
-    digests: list[str] = []
     entries = list(iterate_entries(connection, key.target))
     if not entries and not file.exists():
         return False
     enter_key(connection, key)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, entries)))
-    except OSError as error:
-        raise SuppressionsError(
-            f"{file} cannot be written: {error.strerror}",
-            hint="the ledger has everything: run the same command again when this is mended",
-        ) from None
-    note_absorbed(connection, digests)
+    changed, digest = BOOK.save(file, seal_book(key, entries))
+    note_absorbed(connection, [digest])
     return changed
 
 
 def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
     """Return the current text of a target's file of suppressions; None if there is nothing in it."""
     entries = list(iterate_entries(connection, key.target))
-    if not entries:
-        return None
-    text = StringIO()
-    write_book(text, key, entries)
-    return text.getvalue()
+    return "".join(seal_book(key, entries)) if entries else None
 
 
 def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:
