@@ -103,11 +103,7 @@ class ApprovalStore:
         return include_folder(campaign) / f"{self.target.name}{APPROVALS_SUFFIX}"
 
     def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
-        """Return the coverages of plans, in their order.
-
-        Raises:
-            RunnerError: a file cannot be read.
-        """
+        """Return the coverages of plans, in their order."""
         key = self.key
         return [self._cover(item, key) for item in planned]
 
@@ -122,11 +118,7 @@ class ApprovalStore:
         return Coverage(item, request, find_gap(request, approvals, sent), tuple(sorted(names)))
 
     def find_denial(self, planned: Iterable[PlanResult], digest: str) -> tuple[str, ...]:
-        """Return the people who denied a plan; none without a state key, which keeps no denials.
-
-        Raises:
-            RunnerError: a file cannot be read.
-        """
+        """Return the people who denied a plan; none without a state key, which keeps no denials."""
         key = self.key
         if key is None:
             return ()
@@ -168,11 +160,7 @@ class ApprovalStore:
         return tuple({one.identity: one for one in (*there, *here)}.values())
 
     def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
-        """Add approvals to a file.
-
-        Raises:
-            RunnerError: it cannot be read or written.
-        """
+        """Add approvals to a file."""
         known, _ = read_approvals(file, BOOK.read(Path(show_path(file))) or "", key)
         pieces = seal_book(key, settle([*known, *approvals]))
         try:
@@ -183,11 +171,7 @@ class ApprovalStore:
 
 
 def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
-    """Return a plan's request for approval.
-
-    Raises:
-        CampaignError: the campaign's files can no longer be read.
-    """
+    """Return a plan's request for approval."""
     return ApprovalRequest(
         item.campaign.name,
         item.plan.target,

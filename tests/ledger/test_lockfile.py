@@ -91,7 +91,7 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
         (
             lambda: save_lockfile(gone, LockfileContents("pulse", KEY, [])),
             gone,
-            "cannot be written: Not a directory",
+            "cannot be written: File exists",
             "the ledger has everything: run the same command again when this is mended",
         ),
         (

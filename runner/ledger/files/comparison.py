@@ -57,9 +57,6 @@ def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], s
 
     A record only grows. A version under the user's present secret, which `find_secret` returns, may be an
     older one whose people got new fingerprints: then they are compared by what else is known of them.
-
-    Raises:
-        RunnerError: one of them is damaged.
     """
     old, new = _parse(file, before), _parse(file, after)
     has_people = old.key_fingerprint == new.key_fingerprint

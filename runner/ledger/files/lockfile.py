@@ -111,7 +111,6 @@ _EVERYONE = "everyone would look new"
 LOCKFILE = FileKind(
     "the lockfile ",
     Lockfile,
-    ("counts", "dismissed", "former_names", "launches", "runs"),
     ("lockfile_version", LOCKFILE_VERSION),
     LockfileError,
     RESTORE_HINT,
@@ -123,7 +122,6 @@ LOCKFILE = FileKind(
 _RESERVATION = FileKind(
     "",
     ReservedLaunches,
-    ("launches", "runs"),
     ("reservation_version", RESERVATION_VERSION),
     LockfileError,
     "nothing was changed",
@@ -248,11 +246,7 @@ def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
 
 
 def require_writable(file: Path) -> None:
-    """Ensure, before anything is sent, that a lockfile can be written.
-
-    Raises:
-        LockfileError: a folder is in its place, its folder cannot be written to, or the disk is full.
-    """
+    """Ensure, before anything is sent, that a lockfile can be written."""
     if file.is_dir():
         raise LOCKFILE.fail(
             file,
@@ -288,11 +282,7 @@ def dump_reservation(reservation: Reservation, campaign: str, key: TargetKey) ->
 
 
 def parse_reservation(file: Path, text: str, campaign: str, key: TargetKey) -> Reservation:
-    """Parse the text of a group of reserved launches.
-
-    Raises:
-        LockfileError: it is damaged, or was written with another key.
-    """
+    """Parse the text of a group of reserved launches."""
     found: ReservedLaunches = parse_text(_RESERVATION, file, text)[0]
     check_document(_RESERVATION, file, text, found, key, [f"{campaign}\0{found.id}"])
     return Reservation(found.id, found.launches, found.runs)

@@ -172,7 +172,6 @@ def _describe(_block: str, line: Any) -> str:
 BOOK = FileKind(
     "",
     _Document,
-    ("entries",),
     ("suppressions_version", SUPPRESSIONS_VERSION),
     SuppressionsError,
     "restore it with git",
@@ -212,11 +211,7 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
 
 
 def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approval, ...], int]:
-    """Return a file's approvals with a seal of the key, and the number of others, which count for nothing.
-
-    Raises:
-        SuppressionsError: it is damaged.
-    """
+    """Return a file's approvals with a seal of the key, and the number of others, which count for nothing."""
     lines = parse_book(file, text).pick(Approval) if text else []
     believed = tuple(line for line in lines if is_sealed(key, "entry", [""], line))
     return believed, len(lines) - len(believed)

@@ -91,11 +91,7 @@ class RecordFiles:
         self.absorb(ledger, self.read_texts(needs_shared=needs_shared))
 
     def absorb(self, ledger: Ledger, texts: Mapping[Path, str]) -> None:
-        """Enter texts of record files, by place, that the ledger lacks.
-
-        Raises:
-            RunnerError: as for `fill`.
-        """
+        """Enter texts of record files, by place, that the ledger lacks."""
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
             if not require_key(connection, self.key) and not self._is_kept:
@@ -144,10 +140,6 @@ class RecordFiles:
 
         `file` is None for the target's own. With `replaces_old_key` the ledger has all of a file that was
         written with another key.
-
-        Raises:
-            LedgerError: the ledger cannot be written.
-            SuppressionsError: the file is no longer readable, or cannot be written.
         """
         file = file or self.places[0]
         with ledger.writing() as connection:
@@ -160,11 +152,7 @@ class RecordFiles:
             return save_suppressions(connection, file, self.key)
 
     def rewrite(self, ledger: Ledger, texts: Mapping[Path, str]) -> list[Path]:
-        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed.
-
-        Raises:
-            RunnerError: one cannot be written.
-        """
+        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed."""
         changed = []
         for file, text in texts.items():
             campaign = read_campaign_name(text)
@@ -206,12 +194,7 @@ class RecordFiles:
             note(f"`runner ci record` commits {self.places[0]}: other machines learn of it there.")
 
     def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
-        """Return the texts of all lockfiles and suppressions, by place; unreadable lockfiles are noted.
-
-        Raises:
-            GitError: the state remote cannot be read, and it `needs_shared`.
-            SuppressionsError: a file of suppressions cannot be read.
-        """
+        """Return the texts of all lockfiles and suppressions, by place; unreadable lockfiles are noted."""
         texts = dict(self._read_files())
         try:
             if self.state is not None:
@@ -270,11 +253,7 @@ def _is_lockfile(file: Path) -> bool:
 
 
 def _require_kept(name: str) -> None:
-    """Ensure that no file of suppressions was removed from the work tree while git still has it.
-
-    Raises:
-        SuppressionsError: one was: without it nobody would have opted out.
-    """
+    """Ensure that no file of suppressions was removed from the work tree while git still has it."""
     with suppress(GitError):  # without git there is none to have it
         deleted = Git(Path.cwd()).ask("ls-files", "--deleted", "-z", "--", name, f"*/{name}").output
         if deleted:

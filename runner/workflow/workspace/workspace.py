@@ -138,11 +138,7 @@ class Workspace:
 
     @classmethod
     def open_known(cls, scope: Scope) -> Workspace:
-        """Build a workspace where there are campaigns, or a ledger: elsewhere nobody would heed its records.
-
-        Raises:
-            RunnerError: there are neither; or as `open`.
-        """
+        """Build a workspace where there are campaigns, or a ledger: elsewhere nobody heeds its records."""
         workspace = cls.open(scope)
         if scope.ledger is None and not Ledger.exists(workspace.ledger_url):
             find_campaign_files(scope.paths)
@@ -152,19 +148,12 @@ class Workspace:
         """Return the present moment in UTC, by the sandbox's clock if that is the target.
 
         `runner sandbox clock advance` thus rehearses a campaign's days in a minute.
-
-        Raises:
-            RunnerError: the sandbox's database cannot be read.
         """
         return datetime.now(UTC) + self.ahead
 
     @cached_property
     def ahead(self) -> timedelta:
-        """The difference between the clock of `now` (a sandbox has its own) and this machine's.
-
-        Raises:
-            RunnerError: the sandbox's database cannot be read.
-        """
+        """The difference between the clock of `now` (a sandbox has its own) and this machine's."""
         if self.target.base_url is not None:
             # By no other name: a service must not move the clock of those who text real people.
             return self._ask_sandbox() if self.target.name == SANDBOX else timedelta()
@@ -327,11 +316,7 @@ class Workspace:
         rewrite_lockfile(ledger, self.identify(campaign), record)
 
     def _identify_safely(self, campaign: Campaign) -> Identity:
-        """Identify a campaign, all of whose lockfiles could be read, and whose own is its own.
-
-        Raises:
-            RunnerError: one could not, or it isn't.
-        """
+        """Identify a campaign, all of whose lockfiles could be read, and whose own is its own."""
         identity = self.identify(campaign)
         own = identity.lockfile.absolute()
         for file, (name, error) in self.files.unread.items():
@@ -398,9 +383,6 @@ class Workspace:
 
         The target has the settings that the sandbox was started with. `wait` sleeps between attempts when the
         service asks for it, and returns True to stop; `concurrency` None means the target's own.
-
-        Raises:
-            RunnerError: the sandbox cannot be started.
         """
         # Imported here: the HTTP libraries are slow to import.
         from runner.service.client import ServiceClient
