@@ -10,8 +10,7 @@ from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
 from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError, SuppressionsError
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import Source, dump_book, parse_book
+from runner.ledger.files.suppressions import OptOut, Source, parse_book, seal_book
 from runner.ledger.people.opt_outs import (
     NOBODY,
     add_opt_outs,
@@ -36,7 +35,6 @@ from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
 from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
-from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -311,7 +309,7 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         nonlocal left_out
         if _is_export(file):
-            said = _read_export(key, file).list_opt_outs()
+            said = _read_export(key, file).pick(OptOut)
             entered, left_out = enter_later(connection, key.target, said, lets_in=False)
             return entered
         problems = Problems()
@@ -367,7 +365,7 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
         if not lines:
             note(f"Nobody is on record on {key.target}{f': {out} was not written' if out else ''}.")
             return
-        pieces = dump_book(key.target, key.name, sign(key, "entry", "", lines))
+        pieces = seal_book(key, lines)
         if out is None:
             for piece in pieces:
                 write(piece)
@@ -393,5 +391,5 @@ def _change(
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
-        share_decisions(workspace, ledger, is_quiet=quiet or not changed)
+        workspace.files.share(ledger, is_quiet=quiet or not changed)
     return changed, view
