@@ -34,7 +34,7 @@ from runner.ledger.target_key import enter_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
-from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
+from runner.workflow.records.phones import PhoneReading, iterate_phones, read_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -221,13 +221,15 @@ def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
         return replace(view, listed=_list_people(connection, target))
 
 
-def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
+def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> tuple[int, OptOutView]:
     """Enter people, by their phones, who opted out; return the number of new entries, and the new state.
+
+    `region` is that of phones in national form, as for `read_phones`.
 
     Raises:
         UsageError: a phone is invalid.
     """
-    phones = parse_phones(written)
+    phones = read_phones(scope, written, region)
 
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
@@ -236,16 +238,17 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
 
 
 def let_people_in(
-    scope: Scope, written: Sequence[str], approve: Callable[[str], None]
+    scope: Scope, written: Sequence[str], region: str | None, approve: Callable[[str], None]
 ) -> tuple[int, OptOutView]:
     """Let people, by their phones, be texted again; return the number of removed entries, and the new state.
 
-    `approve` is asked before the change, and raises to refuse.
+    `region` is that of phones in national form, as for `read_phones`; `approve` is asked before the change,
+    and raises to refuse.
 
     Raises:
         UsageError: a phone is invalid.
     """
-    phones = parse_phones(written)
+    phones = read_phones(scope, written, region)
     workspace = Workspace.open_known(scope)
     masked, forgotten = ", ".join(map(mask_phone, phones)), _count_forgotten(workspace, phones)
     warning = (
