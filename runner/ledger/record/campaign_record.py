@@ -19,13 +19,13 @@ from sqlalchemy import func, select
 from runner.errors import LockfileError
 from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import (
+    LOCKFILE,
     CountedLaunches,
     LockfileContents,
     digest_text,
     dump_lockfile,
     lockfile_path,
     parse_lockfile,
-    read_text,
     save_lockfile,
 )
 from runner.ledger.fingerprint import digest_people
@@ -366,7 +366,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
     with ledger.writing() as connection:
         exclude_others(connection)
         try:
-            text = read_text(identity.lockfile)
+            text = LOCKFILE.read(identity.lockfile)
             if text is not None and not find_absorbed(connection, [digest_text(text)]):
                 lockfile = parse_lockfile(identity.lockfile, text, identity.key).lockfile
                 absorb_lockfile(connection, identity.lockfile, lockfile, identity.key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
@@ -277,32 +276,21 @@ def count_states(
     return {(message, state): count for message, state, count in connection.execute(query)}
 
 
-@dataclass(frozen=True, slots=True)
-class SentTexts:
-    """The launch by which each recipient got a message.
-
-    `launches` has launch numbers by message id and fingerprint; `digests` has the payload digests by launch
-    number.
-    """
-
-    launches: dict[str, dict[str, int]] = field(default_factory=dict)
-    digests: dict[int, str] = field(default_factory=dict)
-
-
-def read_sent_texts(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> SentTexts:
-    """Return the launches that the service accepted, by their recipients."""
-    sent = SentTexts()
-    theirs = (launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    for row in connection.execute(select(launches.c.id, launches.c.payload_digest).where(*theirs)):
-        sent.digests[row.id] = row.payload_digest
-    people = (
-        select(deliveries.c.message, deliveries.c.fingerprint, deliveries.c.launch_id)
+def read_sent_digests(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], people: Collection[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what some people, by fingerprint, got: message, fingerprint and the payload's digest."""
+    query = (
+        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest)
         .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(*theirs, deliveries.c.released.is_(False))
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state == "sent",
+            deliveries.c.released.is_(False),
+        )
     )
-    for message, fingerprint, launch_id in connection.execute(people):
-        sent.launches.setdefault(message_ids.get(message, message), {})[fingerprint] = launch_id
-    return sent
+    for row in iterate_rows(connection, query, deliveries.c.fingerprint, people):
+        yield message_ids.get(row.message, row.message), row.fingerprint, row.payload_digest
 
 
 def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dict[int, dict[str, Any]]:

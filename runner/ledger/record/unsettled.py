@@ -112,6 +112,13 @@ class HeldCount(NamedTuple):
     is_explained: bool = True
 
 
+def is_settled(connection: Connection, target: str) -> bool:
+    """Return whether a run on a target would ask the service about no launch on record."""
+    is_doubtful = launches.c.state.in_((*OPEN, UNEXPLAINED, "rejected"))
+    query = select(launches.c.id).join(campaigns, campaigns.c.id == launches.c.campaign_id)
+    return connection.execute(query.where(campaigns.c.target == target, is_doubtful).limit(1)).first() is None
+
+
 def count_held(connection: Connection, target: str) -> list[HeldCount]:
     """Return the numbers of held people on a target by campaign and message."""
     message = func.coalesce(deliveries.c.message, launches.c.message)
