@@ -294,11 +294,7 @@ class Workspace:
             yield None
             return
         with Ledger(self.ledger_url) as ledger:
-            if ledger.is_blank():
-                yield None
-                return
-            ledger.check_version()
-            yield ledger
+            yield ledger if ledger.is_ready() else None
 
     def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
         """Return a campaign's record; write nothing.
