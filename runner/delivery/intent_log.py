@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 from runner.delivery.order import InFlightLaunch
 from runner.ledger.database import exclude_others
+from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import Intent, Outcome, format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
-from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
