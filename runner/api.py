@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import UsageError
-from runner.report.model import SMALL_GROUP
+from runner.report.people_model import SMALL_GROUP
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.source.diagnostic import Problems
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
 from runner.ledger.model import format_moment
-from runner.ledger.record.unsettled import count_known
+from runner.ledger.record.unsettled import list_known
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Items, Sentence
@@ -312,7 +312,7 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        store = ApprovalStore(self.workspace.target, self.workspace.state)
+        store = ApprovalStore(self.workspace.target, self.workspace.state, is_tolerant=True)
         is_job = self.wishes.is_job
         coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":
@@ -355,7 +355,7 @@ def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
     if ledger is None:
         return 0
     with ledger.reading() as connection:
-        return count_known(connection, target, tag)
+        return len(list_known(connection, target, [tag], since=""))
 
 
 def _known_tag_words(name: str, tag: str, count: int) -> str:

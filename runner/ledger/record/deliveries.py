@@ -17,7 +17,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    true,
     update,
 )
 
@@ -98,10 +97,6 @@ def find_record(
 
     A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
     an older file.
-
-    Raises:
-        LockfileError: several of the names have launches; or one is a former one of another campaign: an old
-            commit must not start a renamed campaign over.
     """
     rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
     found = [row for row in rows if row.has_launches]
@@ -372,14 +367,3 @@ def note_open(connection: Connection, launch_ids: Iterable[int], *, is_open: boo
     for group in divide(launch_ids, _FEW):
         are_these = and_(launches.c.id.in_(group), launches.c.is_open.is_not(is_open))
         connection.execute(update(launches).where(are_these).values(is_open=is_open))
-
-
-def end_sessions(connection: Connection, launch_id: int, people: Collection[str]) -> None:
-    """Record the people whose sessions have ended, of a launch that is open for others."""
-    for group in divide(people, _FEW):
-        are_new = and_(
-            deliveries.c.launch_id == launch_id,
-            deliveries.c.fingerprint.in_(group),
-            deliveries.c.has_ended.is_(None),
-        )
-        connection.execute(update(deliveries).where(are_new).values(has_ended=true()))

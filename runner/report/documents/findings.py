@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         Breakdown,
         CampaignReport,
         MessageReport,
-        PooledScore,
+        PooledQuestion,
         VariantAnalysis,
     )
     from runner.report.question_model import QuestionReport, Score, TimeSummary
@@ -49,8 +49,9 @@ Promoter Score."""
 
 def list_findings(report: CampaignReport) -> Iterator[str]:
     """Yield the findings: turnout, scores with their certainty, and the comparison of the arms."""
-    if report.score is not None:
-        yield from _write_pooled(report.score)
+    for pooled in report.questions:
+        if len(pooled.parts) > 1:
+            yield from _write_pooled(pooled)
     tags = Counter(question.tag for message in report.messages for question in message.questions)
     for message in report.messages:
         if message.questions and len(report.messages) > 1:
@@ -79,12 +80,12 @@ def caution(counted: int) -> str:
     return f"{count_words(counted, 'answer')}, too few to go by" if counted < FEW_ANSWERS else ""
 
 
-def _write_pooled(score: PooledScore) -> Iterator[str]:
+def _write_pooled(pooled: PooledQuestion) -> Iterator[str]:
     """Yield the campaign's one score, with the messages that it is pooled over."""
-    *others, last = (part.message for part in score.parts)
-    names = f"{', '.join(others)} and {last}" if others else last
-    for sentence in list_scores(score.question):
-        yield f"{score.question.tag}, each person’s latest answer to {names}: {sentence}"
+    *others, last = (part.message for part in pooled.parts)
+    names = f"{', '.join(others)} and {last}"
+    for sentence in list_scores(pooled.question):
+        yield f"{pooled.question.tag}, each person’s latest answer to {names}: {sentence}"
 
 
 def list_scores(question: QuestionReport) -> Iterator[str]:

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from runner.report.model import (
         Audience,
         Day,
-        Dispositions,
         Experiment,
         MessageReport,
         ResponseRates,
         RunReport,
         Turnout,
     )
+    from runner.report.people_model import Dispositions
     from runner.report.question_model import QuestionReport, Score
     from runner.view.blocks import Cell
 
@@ -231,6 +231,7 @@ _DISPOSITION_NAMES = (
     ("Non-contacts", "NC"),
     ("Other eligible", "O"),
     ("Unknown eligibility", "UH + UO"),
+    ("Ended by a later text of ours", "NC"),
 )
 
 

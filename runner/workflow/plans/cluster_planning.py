@@ -9,7 +9,7 @@ from runner.cluster.audience_scatter import choose_partitions
 from runner.cluster.campaign_plan import plan_on_cluster
 from runner.cluster.plan_job import LedgerLookup, PlanJob
 from runner.ledger.model import format_moment
-from runner.ledger.people.earlier import find_depleted
+from runner.ledger.people.history import find_depleted
 from runner.service.target import list_variables
 from runner.workflow.plans.planning import PlanResult
 

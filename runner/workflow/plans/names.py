@@ -38,11 +38,10 @@ from runner.workflow.workspace.workspace import default_ledger_url
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from sqlalchemy import Connection
-
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.model import LaunchEntry
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
     from runner.text.outgoing import Definition
     from runner.workflow.failures import Failures
@@ -72,7 +71,7 @@ class _Orphan:
     same_texts: set[str] = field(default_factory=set)
     same_messages: set[str] = field(default_factory=set)
 
-    def compare(self, connection: Connection, target: str, people: _Planned) -> None:
+    def compare(self, connection: LedgerConnection, target: str, people: _Planned) -> None:
         """Compare what some people would get with what they got."""
         found = find_reached(connection, target, self.name, people)
         found += [
@@ -236,8 +235,8 @@ class RecordNames:
             if find_campaign_file(file, self.workspace.target.name) is None:
                 raise error
         state = self.workspace.state
-        for name in set(state.list_campaigns()).difference(self._claimed) if state is not None else ():
-            for reservation in state.list_reservations([name]) if state is not None else ():
+        for name, reservation in state.list_reserved() if state is not None else ():
+            if name not in self._claimed:
                 orphan = found.setdefault(name, _Orphan(name))
                 orphan.reserved += reservation.launches
                 for one in reservation.launches:

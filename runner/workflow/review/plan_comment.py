@@ -119,7 +119,7 @@ def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
     if state is None:
         return
     try:
-        state.read_record_texts()
+        _ = state.texts
     except GitError as error:
         what = "what the state remote has. People that only it tells of count as not texted yet"
         findings.remarks.append(write_unknown(what, error))
