@@ -142,11 +142,14 @@ class PersonDocument(Document, frozen=True):
     campaigns: tuple[PersonCampaign, ...]
 
 
-def find_person(scope: Scope, written: str, region: str | None = None) -> PersonDocument:
+def find_person(
+    scope: Scope, written: str, region: str | None = None, failures: Failures | None = None
+) -> PersonDocument:
     """Return what is on record of a person on a target, and what its campaigns send them next.
 
     `written` is their phone, in E.164 form or that of `region` (ISO 3166-1 alpha-2); without one, of the
-    regions of the campaigns' recipients. Reads only, and calls no service.
+    regions of the campaigns' recipients. Reads only, and calls no service. What keeps campaigns from being
+    planned goes to tolerant `failures`.
 
     Raises:
         UsageError: that is no phone, or it has several readings.
@@ -157,8 +160,8 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     (phone,) = read_phones(scope, [written], region)
     forms = list_forms(phone)
     fingerprints = [workspace.key.fingerprint(form) for form in forms]
+    failures = failures or Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:
-        failures = Failures(is_tolerant=True)
         # What is on record of a person does not hang on a campaign's file.
         planned = (
             plan_on_record(workspace, replace(scope, quiet=True), ledger, failures, forms)
