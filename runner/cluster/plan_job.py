@@ -20,8 +20,7 @@ from runner.errors import ConfigurationError
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.earlier import read_earlier
-from runner.ledger.people.history import read_open_sessions, read_recent
+from runner.ledger.people.history import read_earlier, read_open_sessions, read_recent
 from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.record.deliveries import read_known
 from runner.plan.planner import AudiencePass
@@ -176,7 +175,7 @@ def _read_people(
             context = replace(context, earlier=earlier)
     if lookup.has_opt_outs:
         suppressions = read_suppressions(connection, key, phones)
-        if suppressions.confirmed or suppressions.doubtful:
+        if suppressions:
             context = replace(context, suppressions=suppressions)
     if lookup.has_open_launches:
         context = replace(context, sessions=read_open_sessions(connection, key, phones))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.dialects import postgresql
 from runner.ledger.engine import (
-    POOLER_HINT,
     REFILL_HINT,
     SQLITE_READING,
     find_sqlite_file,
@@ -35,11 +34,7 @@ _ENTERING = int.from_bytes(b"runner's")
 
 
 class Ledger:
-    """The open ledger, a context manager. `file` is the path of an SQLite ledger; None on a server.
-
-    Raises:
-        LedgerError: the URL cannot be used, or the file cannot be created.
-    """
+    """The open ledger, a context manager. `file` is the path of an SQLite ledger; None on a server."""
 
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
@@ -50,20 +45,12 @@ class Ledger:
 
     @classmethod
     def exists(cls, url: str) -> bool:
-        """Return whether there is a ledger at `url`; a server is assumed to have one.
-
-        Raises:
-            LedgerError: the URL cannot be used.
-        """
+        """Return whether there is a ledger at `url`; a server is assumed to have one."""
         file = find_sqlite_file(url)
         return file is None or file.exists()
 
     def prepare(self) -> None:
-        """Create the tables that are missing, all or nothing.
-
-        Raises:
-            LedgerError: the database cannot be used, is another program's or another version's.
-        """
+        """Create the tables that are missing, all or nothing."""
         with self.writing() as connection:
             exclude_others(connection)
             if _is_blank(connection):
@@ -72,29 +59,17 @@ class Ledger:
                 self._require_version(connection)
 
     def is_blank(self) -> bool:
-        """Return whether the ledger has no entries, as after a run that was killed early.
-
-        Raises:
-            LedgerError: the database cannot be read.
-        """
+        """Return whether the ledger has no entries, as after a run that was killed early."""
         with self.reading() as connection:
             return _is_blank(connection)
 
     def check_version(self) -> None:
-        """Refuse a ledger that this version cannot read.
-
-        Raises:
-            LedgerError: it is not a ledger, or was written by another version.
-        """
+        """Refuse a ledger that this version cannot read."""
         with self.reading() as connection:
             self._require_version(connection)
 
     def check_writable(self) -> None:
-        """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed.
-
-        Raises:
-            LedgerError: it cannot be written.
-        """
+        """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed."""
         with self._translated(), self._engine.connect() as connection:
             # The right is asked for before it shows that no row is meant.
             connection.execute(info.update().where(false()).values(value=info.c.value))
@@ -102,11 +77,7 @@ class Ledger:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection whose work is committed durably when the block ends without an error.
-
-        Raises:
-            LedgerError: it could not be committed; the block's work is rolled back.
-        """
+        """Yield a connection whose work is committed durably when the block ends without an error."""
         with self._translated(), self._engine.begin() as connection:
             yield connection
 
@@ -115,9 +86,6 @@ class Ledger:
         """Yield a connection as `writing`, for work that is done again if the machine loses its power.
 
         A process that is killed loses nothing, and later work that is durable makes this durable, too.
-
-        Raises:
-            LedgerError: as for `writing`.
         """
         with self._translated(), self._engine.connect() as connection:
             driver: Any = connection.connection.driver_connection
@@ -134,11 +102,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a read-only connection with one snapshot for the whole block.
-
-        Raises:
-            LedgerError: the database cannot be read.
-        """
+        """Yield a read-only connection with one snapshot for the whole block."""
         with self._translated(), self._engine.connect() as connection:
             if self.file is not None:
                 yield connection.execution_options(**SQLITE_READING)
@@ -153,9 +117,6 @@ class Ledger:
         """Yield the one connection outside of transactions, for locks that last as long as it does.
 
         A lost connection is replaced. Threads take turns.
-
-        Raises:
-            LedgerError: the database cannot be reached, or keeps no sessions.
         """
         with self._autocommit_turn, self._translated():
             if self._autocommit is None:
@@ -172,7 +133,8 @@ class Ledger:
             raise LedgerError(
                 f"the ledger {self._where} is behind a connection pooler that keeps no sessions, and so "
                 "would lose the lock that keeps two runs apart",
-                hint=POOLER_HINT,
+                hint="name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep sessions "
+                "(pgbouncer: pool_mode=session)",
             )
         return connection
 

@@ -61,15 +61,23 @@ def read_replies(
 
     `find_offered` is called for possible opt-outs only: the responses that its question offers.
     """
-    found = []
+    found, answers = [], dict[tuple[str, str], ReplyReading]()
     for record in records:
-        texts = dict.fromkeys((record.result_response, record.result_answer))
-        readings = [classify(text, words=words) for text in texts]
-        if any(reading.kind != "answer" for reading in readings):
-            offered = find_offered(record)
-            readings = [classify(text, offered=offered, words=words) for text in texts]
-        found.append(ReadReply(record, min(readings, key=lambda reading: _GRAVEST.index(reading.kind))))
+        texts = record.result_response, record.result_answer
+        reading = answers.get(texts)
+        if reading is None:
+            reading = _find_gravest(classify(text, words=words) for text in texts)
+            if reading.kind == "answer":
+                answers[texts] = reading
+            else:
+                offered = find_offered(record)
+                reading = _find_gravest(classify(text, offered=offered, words=words) for text in texts)
+        found.append(ReadReply(record, reading))
     return found
+
+
+def _find_gravest(readings: Iterable[ReplyReading]) -> ReplyReading:
+    return min(readings, key=lambda reading: _GRAVEST.index(reading.kind))
 
 
 @dataclass(slots=True)
@@ -94,10 +102,11 @@ class ReplyScreen:
         """
         placed, lost = [], []
         for reply in replies:
-            phone = self._find_author(reply.record)
+            written = reply.record.participant_phone_number
+            phone = written if written.startswith("+") else self._find_author(reply.record)
             if phone is None:
                 lost.append(reply)
-            elif phone == reply.phone:
+            elif phone == written:
                 placed.append(reply)
             else:
                 placed.append(reply._replace(record=replace(reply.record, participant_phone_number=phone)))
@@ -169,10 +178,8 @@ class ReplyScreen:
         return self._stats[guid]
 
     def _find_author(self, record: ResultRecord) -> str | None:
-        """Return the phone of a result's author; None if it is not certain."""
+        """Return the phone of the author of a result that has no whole one; None if it is not certain."""
         written, guid = record.participant_phone_number, record.project_launch_guid
-        if written.startswith("+"):
-            return written
         if written:
             found = self.find_members(guid, list_readings(written))
             if not found and len(ending := written.lstrip("0")) >= _FEWEST_DIGITS:

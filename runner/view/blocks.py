@@ -143,7 +143,6 @@ class Code:
     """Lines that stay as they are."""
 
     text: str
-    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

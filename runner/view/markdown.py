@@ -87,10 +87,10 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             yield "\n".join([*head, *(f"> {line}" if title else line for line in lines)])
         case TableBlock():
             yield _write_table(block, most)
-        case Code(text, language):
+        case Code(text):
             # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-            yield f"{fence}{language}\n{escape_steering(text)}\n{fence}"
+            yield f"{fence}\n{escape_steering(text)}\n{fence}"
         case Beside(blocks):
             for one in blocks:
                 yield from _list_parts(one, level, most)

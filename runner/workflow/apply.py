@@ -252,9 +252,10 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote.find(workspace, scope.record_remote)
-        if remote is not None:
-            remote.absorb(opened)
+        remote = RecordRemote(workspace, scope.record_remote)
+        remote.absorb(opened)
+        sends = not options.settle_only and (saved is None or saved.sends)
+        session.is_idle = not sends and session.remote_intents.is_idle()
         # What is settled is not sent, so campaigns and messages may have any name.
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
         workspace.say_risks(opened, quiet=scope.quiet)
@@ -272,7 +273,7 @@ def apply_campaigns(
             _require_unchanged(planned, saved)
             keep_audiences(opened, planned, workspace.now_text())
             provenance = _trace(planned, workspace, saved)
-            with remote.watching(opened) if remote and provenance else nullcontext():
+            with remote.watching(opened) if provenance else nullcontext():
                 runs = run.deliver(planned, provenance)
     return _conclude(runs, run, is_settled=options.settle_only)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hmac
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.atomic_write import save_text
-from runner.errors import LimitError, MissingKeyError, RunnerError
+from runner.errors import LimitError, MissingKeyError, RunnerError, SuppressionsError
 from runner.git.command import GitError
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import (
+    BOOK,
     Amount,
     ApprovalRequest,
     dump_book,
@@ -32,7 +34,6 @@ from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.files.suppressions import Approval
@@ -77,10 +78,14 @@ class Coverage:
 
 @dataclass(slots=True)
 class ApprovalStore:
-    """The approvals of one target, from the folders of the command's campaigns and its state remote."""
+    """The approvals of one target, from the folders of the command's campaigns and its state remote.
+
+    Where it `is_tolerant`, approvals that cannot be read count for nothing, and are named.
+    """
 
     target: Target
     state: StateRemote | None = None
+    is_tolerant: bool = False
     _read: dict[Path, tuple[Approval, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -138,20 +143,30 @@ class ApprovalStore:
         Of the number of others it is warned.
 
         Raises:
-            RunnerError: it cannot be read.
+            RunnerError: it cannot be read, unless the store is tolerant.
         """
         if file not in self._read:
-            shared = ""
-            # Who sends has read the remote; without it, plans are covered by what is known here.
-            with suppress(GitError):
-                shared = "" if self.state is None else self.state.read_text(file.name)
-            there, _ = read_approvals(file, shared, key)
-            here, doubtful = read_approvals(file, _read_text(file), key)
-            if doubtful:
-                lines = count_words(doubtful, "approval is", "approvals are")
-                warn(f"{show_path(file)}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
-            self._read[file] = tuple({one.identity: one for one in (*there, *here)}.values())
+            try:
+                self._read[file] = self._read_approvals(file, key)
+            except SuppressionsError as error:
+                if not self.is_tolerant:
+                    raise
+                warn(f"no approval counts: {error.message}; to mend it, {error.hint}")
+                self._read[file] = ()
         return self._read[file]
+
+    def _read_approvals(self, file: Path, key: TargetKey) -> tuple[Approval, ...]:
+        shared = ""
+        # Who sends has read the remote; without it, plans are covered by what is known here.
+        with suppress(GitError):
+            shared = "" if self.state is None else self.state.texts.get(file.name, "")
+        shown = Path(show_path(file))
+        there, _ = read_approvals(shown, shared, key)
+        here, doubtful = read_approvals(shown, BOOK.read(shown) or "", key)
+        if doubtful:
+            lines = count_words(doubtful, "approval is", "approvals are")
+            warn(f"{shown}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
+        return tuple({one.identity: one for one in (*there, *here)}.values())
 
     def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
         """Add approvals to a file.
@@ -159,7 +174,7 @@ class ApprovalStore:
         Raises:
             RunnerError: it cannot be read or written.
         """
-        known, _ = read_approvals(file, _read_text(file), key)
+        known, _ = read_approvals(file, BOOK.read(Path(show_path(file))) or "", key)
         lines = settle(sign(key, "entry", "", [*known, *approvals]))
         try:
             save_text(file, "".join(dump_book(key.target, key.name, lines)))
@@ -267,12 +282,3 @@ def leave_out_unapproved(
 def list_sent(item: PlanResult) -> list[str]:
     """Return the ids of messages that a plan sends now; none if it breaks a limit."""
     return [] if item.plan.refusals else [one.id for one in item.plan.messages if one.to_send]
-
-
-def _read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise RunnerError(f"{show_path(file)} cannot be read: {error.strerror}") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
@@ -13,7 +14,8 @@ from runner.document import Document, Moment, Part, build
 from runner.errors import UsageError
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
-from runner.ledger.people.history import read_answers, read_opt_outs, read_texts
+from runner.ledger.people.history import read_answers, read_texts
+from runner.ledger.people.opt_outs import iterate_opt_outs
 from runner.reasons import Disposition
 from runner.source.diagnostic import Problems
 from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
@@ -167,7 +169,9 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
         )
         with ledger.reading() as connection:
             target = workspace.target.name
-            opt_outs = read_opt_outs(connection, target, fingerprints)
+            opt_outs = sorted(
+                iterate_opt_outs(connection, target, people=fingerprints), key=attrgetter("at", "evidence")
+            )
             texts = read_texts(connection, target, fingerprints)
             answers = read_answers(connection, target, fingerprints)
     campaigns = _join([_describe_planned(item) for item in planned], texts, answers)
@@ -176,7 +180,7 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
         target=target,
         is_complete=not failures.found,
         opted_out=any(one.state != "dismissed" for one in opt_outs),
-        opt_outs=tuple(OptOutEvidence(*one) for one in opt_outs),
+        opt_outs=tuple(OptOutEvidence(one.source, one.state, one.at) for one in opt_outs),
         campaigns=tuple(one for one in campaigns if one.received or one.answers or one.is_recipient),
     )
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import LedgerLookup, PlanJob, open_job, store_job
 from runner.ledger.fingerprint import FingerprintSet, TargetKey
-from runner.ledger.people.history import RecentDeliveries
-from runner.ledger.people.opt_outs import Suppressions
+from runner.ledger.people.known_people import KnownPeople
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from tests.keys import STATE_KEY
@@ -31,8 +30,8 @@ def test_a_job_has_keys_without_the_secret(
     people = FingerprintSet([own.fingerprint("+14155550101")])
     context = PlanContext(
         NOON,
-        suppressions=Suppressions(public, people, FingerprintSet()),
-        recent=RecentDeliveries(own, people),
+        suppressions=KnownPeople(public, {"confirmed": people}),
+        recent=KnownPeople(own, {"": people}),
     )
     lookup = LedgerLookup(key_variable="THE_SECRET", key=own)
     job = PlanJob(World(()).load(campaign), PlanOptions(), context, {}, 2, lookup)

@@ -11,11 +11,11 @@ import pytest
 
 from runner.errors import LockfileError
 from runner.ledger.files.lockfile import (
+    LOCKFILE,
     LockfileContents,
     digest_text,
     read_campaign_name,
     read_key_name,
-    read_text,
     require_writable,
     save_lockfile,
 )
@@ -53,7 +53,7 @@ def save(file: Path, launches: Iterable[LaunchRecord]) -> bool:
 
 def test_it_is_a_pure_function(file: Path, records: list[LaunchRecord], make_record: MakeRecord) -> None:
     """The same launches leave the file untouched, and a new launch is one new line of a diff."""
-    assert read_text(file) is None
+    assert LOCKFILE.read(file) is None
     assert save(file, records)
     before, inode = file.read_text(encoding="utf-8"), file.stat().st_ino
     assert not save(file, iter(records))
@@ -109,8 +109,8 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
             "could not be written: it is a folder. Nothing was sent",
             "move the folder away, then run the same command again",
         ),
-        (lambda: read_text(file), file, "is not UTF-8", RESTORE),
-        (lambda: read_text(folder), folder, "cannot be read: Is a directory", RESTORE),
+        (lambda: LOCKFILE.read(file), file, "is not UTF-8", RESTORE),
+        (lambda: LOCKFILE.read(folder), folder, "cannot be read: Is a directory", RESTORE),
     ]
     for act, place, words, hint in acts:
         with pytest.raises(LockfileError) as caught:

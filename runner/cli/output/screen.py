@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 60
 """Characters of a line of code, which is often a text message."""
-_COLOURS = {"@": "cyan", "-": "red", "+": "green"}
 
 
 def show_blocks(blocks: Iterable[Block], format_: str) -> None:
@@ -86,8 +85,8 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
             names = [head.name for head in block.heads]
             cells = [list(map(_write_cell, row)) for row in rows]
             print_table(names, cells, essential=block.essential or names, err=err)
-        case Code(text, language):
-            _print_code(text, language, indent, err=err)
+        case Code(text):
+            _print_code(text, indent, err=err)
         case Beside(blocks):
             print_blocks(blocks, indent=indent, err=err)
         case Chart() | Stack() | Tiles():
@@ -102,13 +101,10 @@ def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:
         print_prose(f"{indent}    {printable(part)}", err=err)
 
 
-def _print_code(text: str, language: str, indent: str, *, err: bool) -> None:
+def _print_code(text: str, indent: str, *, err: bool) -> None:
     for line in map(printable, text.split("\n")):
-        if language == "diff":
-            print_text(f"{indent}    {line}", fg=_COLOURS.get(line[:1]), err=err)
-        else:
-            for part in textwrap.wrap(line, _WIDTH) or [""]:
-                print_text(f"{indent}  │ {part}", err=err)
+        for part in textwrap.wrap(line, _WIDTH) or [""]:
+            print_text(f"{indent}  │ {part}", err=err)
 
 
 def _style(text: str, style: str) -> str:

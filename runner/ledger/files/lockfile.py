@@ -153,22 +153,6 @@ def lockfile_path(campaign_file: Path, target: str) -> Path:
     return campaign_file.with_name(lockfile_name(campaign_file.stem, target))
 
 
-def read_text(file: Path) -> str | None:
-    """Return the text of a lockfile; None if there is none.
-
-    Raises:
-        LockfileError: it cannot be read.
-    """
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise LOCKFILE.fail(file, f"cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise LOCKFILE.fail(file, "is not UTF-8") from None
-
-
 def read_campaign_name(text: str) -> str | None:
     """Return the campaign that a lockfile names, from the beginning of its text; None if it names none."""
     found = _NAME.search(text[:_HEAD_CHARACTERS])

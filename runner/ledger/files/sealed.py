@@ -65,6 +65,21 @@ class FileKind(NamedTuple):
         """Return an error about a file."""
         return self.error(f"{self.words}{file} {what}", hint=hint or self.restore)
 
+    def read(self, file: Path) -> str | None:
+        """Return the text of a file; None if there is none.
+
+        Raises:
+            RunnerError: it cannot be read.
+        """
+        try:
+            return file.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.fail(file, f"cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise self.fail(file, "is not UTF-8") from None
+
 
 def dump_line(value: Any) -> str:
     """Return a value as one line of JSON, with sorted keys."""

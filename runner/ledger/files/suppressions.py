@@ -15,7 +15,6 @@ import msgspec
 
 from runner.document import Part
 from runner.errors import SuppressionsError
-from runner.ledger.files.lockfile import digest_text
 from runner.ledger.files.sealed import (
     FileKind,
     check_document,
@@ -171,7 +170,7 @@ def _describe(_block: str, line: Any) -> str:
     return f"the entry of {line.at} ({kind})"
 
 
-_KIND = FileKind(
+BOOK = FileKind(
     "",
     _Document,
     ("entries",),
@@ -206,18 +205,6 @@ class Book(NamedTuple):
         return [one for one in self.entries if isinstance(one, HoldLine)]
 
 
-class BookText(NamedTuple):
-    """The unparsed text of a file of suppressions: often the ledger already has all of it."""
-
-    file: Path
-    text: str
-
-    @property
-    def digest(self) -> str:
-        """Return the digest of the text."""
-        return digest_text(self.text)
-
-
 def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
     """Parse the text of a file of decisions, also one that git has merged.
 
@@ -227,9 +214,9 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
         MissingKeyError: the key is missing.
         SuppressionsError: it is damaged, was edited, or is of another target or key.
     """
-    found: _Document = parse_text(_KIND, file, text)[0]
+    found: _Document = parse_text(BOOK, file, text)[0]
     if key is not None:
-        check_document(_KIND, file, text, found, key)
+        check_document(BOOK, file, text, found, key)
     return Book(file, found.target, found.key_fingerprint, tuple(settle(found.entries)))
 
 

@@ -7,17 +7,18 @@ two decisions about one thing the later counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
-from sqlalchemy import Connection, and_, bindparam, delete, exists, or_, select
+from sqlalchemy import Connection, bindparam, delete, exists, select
 
-from runner.atomic_write import write_whole
+from runner.atomic_write import save_text
 from runner.errors import SuppressionsError
 from runner.ledger.database import insert_or_update, note_absorbed
-from runner.ledger.files.suppressions import PauseLine, settle, write_book
+from runner.ledger.files.lockfile import digest_text
+from runner.ledger.files.sealed import sign
+from runner.ledger.files.suppressions import PauseLine, dump_book, settle
 from runner.ledger.model import find_later_moment
-from runner.ledger.people.opt_outs import entering, in_state, iterate_opt_outs, says, write_rows
+from runner.ledger.people.opt_outs import enter_later, iterate_opt_outs
 from runner.ledger.record.unexplained import absorb_hold, iterate_holds
 from runner.ledger.tables import campaign_pauses, opt_outs
 from runner.ledger.target_key import enter_key
@@ -29,19 +30,6 @@ if TYPE_CHECKING:
     from runner.ledger.files.suppressions import Book, Entry
     from runner.ledger.fingerprint import TargetKey
 
-_LATER = entering(
-    lambda new: or_(
-        new.excluded.at > opt_outs.c.at,
-        and_(
-            new.excluded.at == opt_outs.c.at,
-            or_(
-                and_(says(new, "confirmed"), ~in_state("confirmed")),
-                and_(says(new, "doubtful"), in_state("dismissed")),
-            ),
-        ),
-    )
-)
-"""Enters later decisions, and more cautious ones of the same moment."""
 _PAUSE_COLUMNS = [column.name for column in campaign_pauses.c]
 # Built once: a send asks for each of its groups.
 _PAUSES = (
@@ -73,8 +61,7 @@ class Pause:
 def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
     """Enter the entries of a file that the ledger lacks."""
     enter_key(connection, key)
-    for rows in write_rows(key.target, book.list_opt_outs()):
-        _LATER.run(connection, rows)
+    enter_later(connection, key.target, book.list_opt_outs())
     _remove_replaced(connection, key.target)
     for pause in book.list_pauses():
         _enter_pause(connection, key.target, pause)
@@ -86,35 +73,29 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
     """Write the ledger's entries to a target's file, of which it must have all; return True if that changed.
 
     The connection's transaction must keep others from writing.
-
-    Raises:
-        SuppressionsError: the file cannot be written.
     """
-    digests: list[str] = []
-    entries = list(iterate_entries(connection, key.target))
-    if not entries and not file.exists():
+    text = compose_suppressions(connection, key, is_needed=file.exists())
+    if text is None:
         return False
     enter_key(connection, key)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        changed = write_whole(file, lambda stream: digests.append(write_book(stream, key, entries)))
+        changed = save_text(file, text)
     except OSError as error:
         raise SuppressionsError(
             f"{file} cannot be written: {error.strerror}",
             hint="the ledger has everything: run the same command again when this is mended",
         ) from None
-    note_absorbed(connection, digests)
+    note_absorbed(connection, [digest_text(text)])
     return changed
 
 
-def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
-    """Return the current text of a target's file of suppressions; None if there is nothing in it."""
+def compose_suppressions(connection: Connection, key: TargetKey, *, is_needed: bool = False) -> str | None:
+    """Return the text of a target's file of suppressions; None if that is empty, unless `is_needed`."""
     entries = list(iterate_entries(connection, key.target))
-    if not entries:
+    if not entries and not is_needed:
         return None
-    text = StringIO()
-    write_book(text, key, entries)
-    return text.getvalue()
+    return "".join(dump_book(key.target, key.name, sign(key, "entry", "", entries)))
 
 
 def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:

@@ -21,7 +21,6 @@ from sqlalchemy import (
     false,
     func,
     literal_column,
-    null,
     or_,
     select,
     update,
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
     from runner.ledger.record.unsettled import Claim
 
 
-_CLAIMED = [column.name for column in deliveries.c if column.name != "has_ended"]
+_CLAIMED = [column.name for column in deliveries.c]
 _UNANSWERED = {
     **dict.fromkeys(("definition", "definition_digest", "project_launch_guid", "outcome_at", "detail")),
     "state": "intent",
@@ -91,7 +90,7 @@ def _taking(is_free: ColumnElement[bool] | None) -> Callable[[Connection], Inser
         statement = insert_into(connection, deliveries)
         return statement.on_conflict_do_update(
             index_elements=list(deliveries.primary_key),
-            set_={"launch_id": statement.excluded.launch_id, "released": false(), "has_ended": null()},
+            set_={"launch_id": statement.excluded.launch_id, "released": false()},
             where=is_free,
         )
 
@@ -219,9 +218,6 @@ def adopt_in_part(
 
     People of the intent whom the service does not list count as reached: a list proves little. If the guid
     is on record for another launch, that one gets the people.
-
-    Raises:
-        RunnerError: the guid is on record as another message.
     """
     query = select(launches.c.campaign_id, launches.c.payload_digest).where(launches.c.id == launch.id)
     campaign_id, digest = connection.execute(query).one()

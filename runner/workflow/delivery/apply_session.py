@@ -54,6 +54,7 @@ class ApplySession:
         stop: the event that ends every wait.
         remote_intents: reservations on the state remote.
         adopted: numbers of launches found to have been sent, by the campaign's name.
+        is_idle: whether nothing is to be sent or settled, so that the state remote need not be held.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class ApplySession:
         self.scope = scope
         self.options = options
         self.adopted: Counter[str] = Counter()
+        self.is_idle = False
         self.remote_intents = RemoteIntents(workspace, ledger)
         self.stop = threading.Event()
         self._stack = ExitStack()
@@ -128,7 +130,7 @@ class ApplySession:
         """
         self._lock(campaign)
         record = self.enter(campaign, counts_only=counts_only, reopens_rejected=True)
-        if not record.is_unclear():
+        if self.is_idle or not record.is_unclear():
             return record
         found = self.settle(campaign, record)
         self._note_adopted(campaign, len(found.adopted))
@@ -191,7 +193,8 @@ class ApplySession:
             UnusableListError: the lists cannot show launches of a lost run.
         """
         campaign = item.campaign
-        if not item.plan.recipients_to_send and not self._ask(item.record, has_unexplained):
+        has_reason = item.plan.recipients_to_send or self._ask(item.record, has_unexplained)
+        if self.is_idle or not has_reason:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign, item.record)
@@ -325,7 +328,7 @@ class ApplySession:
 
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s
-        is_new = self.remote_intents.hold(
+        is_new = not self.is_idle and self.remote_intents.hold(
             self._stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=self.scope.quiet
         )
         if is_new:

@@ -12,8 +12,7 @@ from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
 from runner.cluster.launch_files import read_launches
 from runner.cluster.plan_job import LedgerLookup
 from runner.ledger.model import format_moment
-from runner.ledger.people.earlier import find_depleted
-from runner.ledger.people.history import has_open_launches
+from runner.ledger.people.history import find_depleted, has_open_launches
 from runner.ledger.people.opt_outs import count_opt_outs
 from runner.plan.planner import find_overdue
 from runner.service.target import list_variables

@@ -232,8 +232,8 @@ class RecordNames:
             if find_campaign_file(file, self.workspace.target.name) is None:
                 raise error
         state = self.workspace.state
-        for name in set(state.list_campaigns()).difference(self._claimed) if state is not None else ():
-            for reservation in state.list_reservations([name]) if state is not None else ():
+        for name, reservation in state.list_reserved() if state is not None else ():
+            if name not in self._claimed:
                 found.setdefault(name, _Orphan(name)).add_launches(reservation.launches)
         with self.ledger.reading() as connection:
             for name, tag, count in list_unclaimed(connection, self.workspace.target.name, self._claimed):

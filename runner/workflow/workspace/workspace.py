@@ -377,7 +377,7 @@ class Workspace:
                 raise error
         own = identity.lockfile.absolute()
         known = {own.with_name(lockfile_name(name, identity.target)) for name in identity.names} | {own}
-        name = self.files.find_campaign(own)
+        name = self.files.campaigns.get(own)
         if name is not None and name not in identity.names:
             raise LockfileError(
                 f"the lockfile {show_path(own)} is of the campaign {name!r}, not {identity.name!r}",
