@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from runner.report.model import CampaignReport
+    from runner.report.people_model import PeopleReport
     from runner.report.question_model import Score
     from runner.view.blocks import Block
 
@@ -118,6 +119,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
         return
     main = find_main_question(report)
     yield Tiles(list(_list_tiles(report)))
+    yield from _show_replaced(report.people)
     if main is not None:
         beside = list(show_series(report))
         yield Section(main.shown.text, list(show_main_question(main, beside, report.people.answered)))
@@ -136,6 +138,16 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
         yield show_messages(report, has_questions=is_long)
     yield show_sending(report)
     yield Section("How to read this", [Items(list(list_explanations(report)))], is_folded=True)
+
+
+def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
+    """Yield who had no time to answer, as a later text of this account ended their survey."""
+    if people.replaced and people.response_rate_without_replaced is not None:
+        rate = write_percent(people.response_rate_without_replaced, people.texted)
+        ended = (
+            f"A later text of ours ended the survey of {write_people(people.replaced)} before they answered"
+        )
+        yield Sentence(f"{ended}: without them the response is {rate}.")
 
 
 def _list_tiles(report: CampaignReport) -> Iterator[Tile]:

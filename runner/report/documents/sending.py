@@ -45,14 +45,12 @@ def show_messages(report: CampaignReport, *, has_questions: bool) -> Section:
         for number, one in enumerate(report.messages, start=1)
     ]
     names = "Message", Column("Sent", "text"), "Texts", "Answered", "Opted out", "Half answered within"
-    blocks: list[Block] = [TableBlock(names, rows)]
-    if has_questions:
-        blocks += [
-            Section(one.id, list(map(show_question, one.questions)), anchor=f"message-{number}", is_page=True)
-            for number, one in enumerate(report.messages, start=1)
-            if one.questions
-        ]
-    return Section("Each message", blocks, is_folded=True)
+    sections = [
+        Section(one.id, list(map(show_question, one.questions)), anchor=f"message-{number}", is_page=True)
+        for number, one in enumerate(report.messages, start=1)
+        if has_questions and one.questions
+    ]
+    return Section("Each message", [TableBlock(names, rows), *sections], is_folded=True)
 
 
 def _write_duration(message: MessageReport) -> str:
@@ -96,14 +94,6 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
         + "".join(f", {count:,} {what}" for count, what in _list_held(people))
         + "."
     )
-    if people.replaced and people.response_rate_without_replaced is not None:
-        rate = write_percent(people.response_rate_without_replaced, people.texted)
-        yield (
-            f"The survey of {write_people(people.replaced)} was ended by a later text of ours before they "
-            f"answered: without them the response is {rate}."
-        )
-    if people.control_group:
-        yield f"{write_people(people.control_group)} are in the control group, drawn by lot to get nothing."
     for message in report.messages:
         yield from (f"{message.id}: {one}." for one in _list_message_facts(message))
 
