@@ -78,10 +78,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A cell that draws values over time; None is a gap. Its text says the last one."""
+    """A cell that draws values over time, for pages only; None is a gap."""
 
     values: Sequence[float | None]
-    text: str
+    words: str = ""
 
 
 Cell = str | int | Link | Bar | Estimate | Line | None
@@ -147,14 +147,10 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing as SVG, which only pages show; others write the table of its figures.
-
-    The legend has names by the class that gives their colour.
-    """
+    """A drawing as SVG, which only pages show, below the table's caption; others write the table."""
 
     svg: str
     table: TableBlock
-    legend: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +169,6 @@ class Stack:
     """One lying bar of the parts of a whole, in order, each with its name and share."""
 
     parts: Sequence[StackPart]
-    caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,9 +217,9 @@ def tabulate(drawn: Chart | Stack | Tiles) -> TableBlock:
     match drawn:
         case Chart(table=table):
             return table
-        case Stack(parts, caption):
+        case Stack(parts):
             rows = [(one.name, one.count, one.text, Bar(one.share)) for one in parts]
-            return TableBlock(("Answer", "People", "Share", BAR), rows, caption)
+            return TableBlock(("Answer", "People", "Share", BAR), rows)
         case Tiles(tiles):
             lines = zip(*((one.figure, one.change, one.note) for one in tiles), strict=True)
             rows = [line for line in lines if any(line)]

@@ -17,7 +17,7 @@ from runner.view.blocks import Axis
 from runner.wording import write_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import date
 
     from runner.view.blocks import Line
@@ -78,23 +78,17 @@ def plot_points(
     return _frame(name, [f"{one.label}: {one.text}" for one in points], shapes)
 
 
-def plot_columns(days: Mapping[date, str], parts: Mapping[str, Sequence[int]], name: str) -> str:
-    """Return standing columns of counts by day, each stacked from its parts, with its sum on it.
-
-    `days` have their labels; `parts` are by the class that gives the colour, with a count for each day.
-    """
-    sums = [sum(counts) for counts in zip(*parts.values(), strict=True)]
-    axis = fit_axis([0, max([1, *sums])], "{:,.0f}".format, least_step=1)
-    places = _place_days(list(days))
+def plot_columns(days: Sequence[date], labels: Sequence[str], counts: Sequence[int], name: str) -> str:
+    """Return standing columns of counts by day."""
+    axis = fit_axis([0, max([1, *counts])], "{:,.0f}".format, least_step=1)
+    places = _place_days(days)
     width = min(0.7 * min((after - x for x, after in pairwise(places)), default=_WIDEST), _WIDEST)
-    shapes = list(_draw_axis(axis, places, list(days.values())))
-    for number, place in enumerate(places):
-        below, x = 0, f"{_fit(place - width / 2)}%"
-        for kind, counts in parts.items():
-            top, height = _rise(axis, below + counts[number]), _rise(axis, 0) - _rise(axis, counts[number])
-            shapes.append(_draw("rect", kind, x=x, y=top, width=f"{_fit(width)}%", height=height))
-            below += counts[number]
-    return _frame(name, [f"{one}: {count:,}" for one, count in zip(days.values(), sums, strict=True)], shapes)
+    shapes = list(_draw_axis(axis, places, labels))
+    for place, count in zip(places, counts, strict=True):
+        top, x, across = _rise(axis, count), f"{_fit(place - width / 2)}%", f"{_fit(width)}%"
+        shapes.append(_draw("rect", "part", x=x, y=top, width=across, height=_rise(axis, 0) - top))
+    said = [f"{label}: {count:,}" for label, count in zip(labels, counts, strict=True)]
+    return _frame(name, said, shapes)
 
 
 def draw_spark(line: Line) -> str:

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from runner.view.blocks import Axis, Block, Cell, Column, Tile
 
-_UNITS = re.compile(r"(?<=\d) (?=%)|(?<=\d) (?=to [-−+]?\d)|(?<=\d to) (?=[-−+]?\d)")
-"""Blanks inside of a percentage or an interval."""
+_RANGE = re.compile(r"(?<=\d) (?=to [-−+]?\d)|(?<=\d to) (?=[-−+]?\d)")
+"""Blanks inside of an interval."""
 _MANY = 4
 """A table of more columns turns on a phone: each row becomes a list."""
 _INSIDE = Fraction(6, 100)
@@ -116,11 +116,8 @@ def _write(block: Block, level: int) -> str:  # noqa: C901, PLR0911  # one case 
             return _write_table(block)
         case Code(text):
             return f"<pre>{escape(text)}</pre>\n"
-        case Chart(svg, table, legend):
-            names = "".join(f'<li class="{kind}">{_escape(name)}</li> ' for kind, name in legend)
-            below = f'<ul class="legend">{names}</ul>' if names else ""
-            caption = f"<figcaption>{_escape(table.caption)}</figcaption>" if table.caption else ""
-            return f"<figure>{caption}{svg}{below}</figure>\n"
+        case Chart(svg, table):
+            return f"<figure><figcaption>{_escape(table.caption)}</figcaption>{svg}</figure>\n"
         case Stack():
             return _write_stack(block)
         case Tiles(tiles):
@@ -170,11 +167,8 @@ def _write_stack(stack: Stack) -> str:
     )
     columns = " ".join(f"{part.count}fr" for part in shown)
     legend = f'class="legend direct" style="--columns:{columns}"' if is_direct else 'class="legend"'
-    caption = f"<figcaption>{_escape(stack.caption)}</figcaption>\n" if stack.caption else ""
-    return (
-        f'<figure>\n{caption}<div class="stack" aria-hidden="true">{bar}</div>\n<ul {legend}>\n{names}</ul>\n'
-        "</figure>\n"
-    )
+    drawn = f'<div class="stack" aria-hidden="true">{bar}</div>'
+    return f"<figure>\n{drawn}\n<ul {legend}>\n{names}</ul>\n</figure>\n"
 
 
 def _write_items(items: Sequence[str | ListItem], title: str) -> str:
@@ -240,12 +234,12 @@ def _write_cell(head: Column, cell: Cell, longest: Fraction) -> str:
         case Estimate():
             return _draw_estimate(cell, head.axis)
         case Line():
-            return f"{draw_spark(cell)}{_escape(cell.text)}"
+            return draw_spark(cell)
         case Link(text, url):
             return f'<a href="{escape(url)}">{_isolate(text)}</a>'
         case _:
             text = "not known" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
-            return _escape(text) if head.kind in {"figure", "line"} else _isolate(text)
+            return _escape(text) if head.kind == "figure" else _isolate(text)
 
 
 def _draw_estimate(estimate: Estimate, axis: Axis | None) -> str:
@@ -278,7 +272,8 @@ def _classify(kind: str) -> str:
 
 def _escape(text: str) -> str:
     """Return a text on one line for a place between tags; no line ends inside a percentage or interval."""
-    glued = re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", _UNITS.sub("\u202f", write_line(text)))
+    glued = _RANGE.sub("\u00a0", re.sub(r"(?<=\d) (?=%)", "\u202f", write_line(text)))
+    glued = re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", glued)
     return escape(glued, quote=False)
 
 

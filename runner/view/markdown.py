@@ -119,7 +119,7 @@ def _write_cell(head: Column, cell: Cell) -> str | int:
             return text if url.startswith("#") else Markdown(_link(text, url))
         case Bar(share):
             return Markdown(draw_bar(share))
-        case Estimate(words=text) | Line(text=text):
+        case Estimate(words=text) | Line(words=text):
             return Markdown(text)
         case None:
             return "not known"

@@ -109,7 +109,7 @@ def test_the_first_row_is_of_people() -> None:
     """Score with its change, response, answers, opt-outs and cost, each with what it is of."""
     lines = read_open(build_reminded()).split("\n")
     assert lines[4:20] == [
-        "NPS", "+32.8", "▲ +8.3 since June 2026", "95\u202f% interval +26.6\u202fto\u202f+38.7, target +40",
+        "NPS", "+32.8", "▲ +8.3 since June 2026", "95\u202f% interval +26.6\u00a0to\u00a0+38.7, target +40",
         "Response", "42.5\u202f%", "of 1,408 people texted, 95\u202f% interval 39.9\u2060–\u206045.1\u202f%",
         "Answered", "598", "people, 81.8\u202f% of them to the end",
         "Opted out", "19", "1.3\u202f% of the people texted",
@@ -183,8 +183,8 @@ def test_markdown_is_the_same_page(name: str) -> None:
     said = "\n".join(
         "".join(child.content for child in token.children or ()) for token in parsed if token.children
     )
-    said = re.sub(r"[\u2060\u200b]", "", said).replace("\u202fto\u202f", " to ")
-    texts = re.sub(r"\u2060", "", read_open(report)).replace("\u202fto\u202f", " to ").split("\n")
+    said = re.sub(r"[\u2060\u200b]", "", said).replace("\u00a0to\u00a0", " to ")
+    texts = re.sub(r"\u2060", "", read_open(report)).replace("\u00a0to\u00a0", " to ").split("\n")
     assert [text for text in texts[1:] if text not in said and not text.startswith("Share as a bar")] == []
 
 

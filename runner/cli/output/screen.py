@@ -119,7 +119,7 @@ def _write_cell(cell: Cell) -> str | int:
     match cell:
         case Bar(share):
             return draw_bar(share)
-        case Link(text=text) | Estimate(words=text) | Line(text=text):
+        case Link(text=text) | Estimate(words=text) | Line(words=text):
             return text
         case None:
             return "not known"

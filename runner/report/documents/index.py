@@ -104,4 +104,4 @@ def _draw_series(report: CampaignReport) -> Cell:
         for one in waves
         if report.first_sent_at is not None and one.first_sent_at <= report.first_sent_at
     ]
-    return Line(values, "") if len(values) > 1 else ""
+    return Line(values) if len(values) > 1 else ""

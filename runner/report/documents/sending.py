@@ -192,18 +192,14 @@ MOST_DAYS = 120
 
 
 def _draw_days(message: MessageReport, zone: str) -> Iterator[Chart]:
-    """Yield first and further answers by day, as columns; none for fewer than two days of answers."""
-    days = [day for day in message.days if day.answers]
-    if len(days) < 2 or len(days) > MOST_DAYS:  # noqa: PLR2004  # one column is no chart
-        return
-    firsts = [day.first_answers or 0 for day in days]
-    further = [max((day.answers or 0) - first, 0) for day, first in zip(days, firsts, strict=True)]
-    labels = {day.date: f"{day.date.day} {day.date:%b}" for day in days}
-    rows = [(labels[day.date], first, more) for day, first, more in zip(days, firsts, further, strict=True)]
-    caption = f"Answers to {message.id} by day ({zone})"
-    svg = plot_columns(labels, {"first": firsts, "further": further}, f"Column chart: {caption}")
-    legend = [("first", "First answers"), ("further", "Further answers")]
-    yield Chart(svg, TableBlock(("Day", "First answers", "Further answers"), rows, caption), legend)
+    """Yield the answers by day as columns; none for fewer than two days of answers."""
+    counts = {day.date: day.answers for day in message.days if day.answers}
+    if 1 < len(counts) <= MOST_DAYS:
+        labels = [f"{day.day} {day:%b}" for day in counts]
+        caption = f"Answers to {message.id} by day ({zone})"
+        svg = plot_columns(list(counts), labels, list(counts.values()), f"Column chart: {caption}")
+        rows = list(zip(labels, counts.values(), strict=True))
+        yield Chart(svg, TableBlock(("Day", "Answers"), rows, caption))
 
 
 _SHORT = 10
