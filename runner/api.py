@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import UsageError
-from runner.report.model import SMALL_GROUP
+from runner.report.people_model import SMALL_GROUP
 from runner.settings import REQUIRE_APPROVAL, SETTLE_WINDOW
 from runner.source.diagnostic import Problems
 from runner.workflow.apply import MOST_CONCURRENT, ApplyOptions, ApplyResult, apply_campaigns
@@ -131,7 +131,6 @@ class Project:
         limit: int | None = None,
         now: datetime | None = None,
         out: str | Path | None = None,
-        differences: bool = False,
         launches: bool = False,
     ) -> ProjectPlan:
         """Return the messages that `apply` would send, and the reasons for leaving people out. Only reads.
@@ -141,7 +140,6 @@ class Project:
             limit: at most so many recipients now.
             now: as of this time, with its offset; else the present.
             out: save it to this file too, or with a cluster to this folder or URL.
-            differences: compare campaigns with their sent messages.
             launches: describe each launch with its payload.
         """
         _check_number("limit", limit, 1)
@@ -152,7 +150,6 @@ class Project:
             limit=limit,
             now=now,
             out=None if out is None else str(out),
-            with_differences=differences,
             with_launches=launches,
         )
         with self._observed():

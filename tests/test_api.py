@@ -123,8 +123,8 @@ def test_documents_are_those_of_the_commands(project: Project) -> None:
     """`to_dict` returns the same as `--format json` writes."""
     now = "2026-11-23T18:00:00Z"
     assert project.validate().to_dict() == say("validate")
-    plan = project.plan(now=datetime.fromisoformat(now), launches=True, differences=True)
-    assert plan.to_dict() == say("plan", "--now", now, "--launches", "--diff")
+    plan = project.plan(now=datetime.fromisoformat(now), launches=True)
+    assert plan.to_dict() == say("plan", "--now", now, "--launches")
     assert project.preview().to_dict() == say("preview", "campaigns/pulse.yaml")
     applied = project.apply(project.plan(limit=3)).to_dict()
     rest = say("apply", "--auto-approve")

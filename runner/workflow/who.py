@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.phone import mask_phone
@@ -11,7 +12,8 @@ from runner.audience.renumbering import list_forms
 from runner.document import Document, Moment, Part, build
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
-from runner.ledger.people.history import read_answers, read_opt_outs, read_texts
+from runner.ledger.people.history import read_answers, read_texts
+from runner.ledger.people.opt_outs import iterate_opt_outs
 from runner.reasons import Disposition
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.failures import Failures
@@ -140,11 +142,14 @@ class PersonDocument(Document, frozen=True):
     campaigns: tuple[PersonCampaign, ...]
 
 
-def find_person(scope: Scope, written: str, region: str | None = None) -> PersonDocument:
+def find_person(
+    scope: Scope, written: str, region: str | None = None, failures: Failures | None = None
+) -> PersonDocument:
     """Return what is on record of a person on a target, and what its campaigns send them next.
 
     `written` is their phone, in E.164 form or that of `region` (ISO 3166-1 alpha-2); without one, of the
-    regions of the campaigns' recipients. Reads only, and calls no service.
+    regions of the campaigns' recipients. Reads only, and calls no service. What keeps campaigns from being
+    planned goes to tolerant `failures`.
 
     Raises:
         UsageError: that is no phone, or it has several readings.
@@ -155,8 +160,8 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     (phone,) = read_phones(scope, [written], region)
     forms = list_forms(phone)
     fingerprints = [workspace.key.fingerprint(form) for form in forms]
+    failures = failures or Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:
-        failures = Failures(is_tolerant=True)
         # What is on record of a person does not hang on a campaign's file.
         planned = (
             plan_on_record(workspace, replace(scope, quiet=True), ledger, failures, forms)
@@ -165,7 +170,9 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
         )
         with ledger.reading() as connection:
             target = workspace.target.name
-            opt_outs = read_opt_outs(connection, target, fingerprints)
+            opt_outs = sorted(
+                iterate_opt_outs(connection, target, people=fingerprints), key=attrgetter("at", "evidence")
+            )
             texts = read_texts(connection, target, fingerprints)
             answers = read_answers(connection, target, fingerprints)
     campaigns = _join([_describe_planned(item) for item in planned], texts, answers)
@@ -174,7 +181,7 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
         target=target,
         is_complete=not failures.found,
         opted_out=any(one.state != "dismissed" for one in opt_outs),
-        opt_outs=tuple(OptOutEvidence(*one) for one in opt_outs),
+        opt_outs=tuple(OptOutEvidence(one.source, one.state, one.at) for one in opt_outs),
         campaigns=tuple(one for one in campaigns if one.received or one.answers or one.is_recipient),
     )
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.git.lease import Clocks, GitLeaseTerms, hold_lease
-from runner.git.ref_state import STATE_FILE, State, dump_state
-from runner.git.state_ref import StateRef
+from runner.git.lease import Clocks, LeasePatience, hold_lease
+from runner.git.state_ref import STATE_FILE, Holder, State, StateRef
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import PauseLine, dump_book
@@ -366,8 +365,8 @@ def put_on_ref(folder: Path, *numbers: int, **texts: str) -> None:
     ref = StateRef.open(folder, "origin", "live")
     files = {"coffee.lock.json": write(folder, *numbers).read_text(encoding="utf-8"), **texts}
     (folder / LOCKFILE).unlink()
-    files[STATE_FILE] = dump_state(State())
-    ref.swap(ref.find(), ref.compose({name: ref.store(text) for name, text in files.items()}))
+    files[STATE_FILE] = State().dump()
+    ref.swap(ref.find(), ref.compose(files))
 
 
 def test_a_protected_branch_leaves_the_record_on_the_ref(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -459,7 +458,7 @@ def test_a_run_that_was_killed_between_its_two_pushes_loses_nothing(
     assert run("ci", "record", cwd=here).returncode == 0
     assert list_launches(remote, "main") == {1, 2, 3}
     ref = StateRef.open(here, "origin", "live")
-    assert list_guids(ref.load(ref.read().files["coffee.lock.json"])) == {1, 2, 3}
+    assert list_guids(ref.read().texts["coffee.lock.json"]) == {1, 2, 3}
 
 
 def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -472,13 +471,13 @@ def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path:
     book = here / "campaigns/live.suppressions.json"
     pieces = dump_book("live", KEY.name, sign(KEY, "entry", "", [PauseLine("coffee", "", "paused", AT)]))
     book.write_text("".join(pieces), encoding="utf-8")
-    with hold_lease(ref, "one", "1", GitLeaseTerms.lasting(60), clocks, print) as lease:
+    with hold_lease(ref, Holder("one", "1", 60), clocks, LeasePatience()) as lease:
         assert run("ci", "record", cwd=here).returncode == 0
-        lease.write(lease.files)
-        found = lease.files
-    assert list_guids(ref.load(found["coffee.lock.json"])) == {1}
+        lease.write(lease.texts)
+        found = lease.texts
+    assert list_guids(found["coffee.lock.json"]) == {1}
     other = StateRef.open(here, "origin", "live")
-    assert other.load(other.read().files[book.name]) == book.read_text(encoding="utf-8")
+    assert other.read().texts[book.name] == book.read_text(encoding="utf-8")
 
 
 def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path: Path) -> None:

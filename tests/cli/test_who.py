@@ -147,10 +147,10 @@ def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) 
     file.rename(tmp_path / "campaigns/coffee.yaml")
     (tmp_path / "campaigns/coffee.yaml").write_text(text.replace("name: tea", "name: coffee"), "utf-8")
     done = run("who", ADA, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert done.stderr.startswith("Left out: coffee has no record, and 'tea', which no file has any more,")
     assert "  hi: sent " in done.stdout
     assert "  what it sends next is not known: a campaign could not be planned\n" in done.stdout
     status = run("status", "--format", "json", cwd=tmp_path)
-    assert (status.returncode, status.stderr.startswith(done.stderr)) == (1, True)
+    assert (status.returncode, status.stderr.startswith(done.stderr)) == (4, True)
     assert [one["planned"] for one in json.loads(status.stdout)["campaigns"][0]["messages"]] == [None]

@@ -183,9 +183,8 @@ def import_(
     FILE is a CSV file with a column of phones, or a file from `runner optouts export`. It is imported
     completely or not at all: if one row cannot be read, nothing changes.
 
-    An export never lets anybody in. A newer opt-out in it beats a decision here to let the person in. Other
-    entries about people who were let in here, and about replies that were dismissed here, are left out and
-    counted.
+    An export never lets anybody in. A newer opt-out in it beats a decision here to let the person in. Older
+    ones, about people who were let in and replies that were dismissed here, are left out and counted.
     """
     reading = PhoneReading(phone_column, region, phone_form)
     return _show_change("import", import_people(scope, file, reading), format_)

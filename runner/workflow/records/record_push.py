@@ -13,7 +13,6 @@ from runner.campaign.load import read_names
 from runner.errors import LockfileError, RunnerError, SuppressionsError, UsageError
 from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.git.ref_state import append, read_state
 from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, StateRefError, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.files.comparison import RECORD_ENDINGS, lacks_lines, name_target, unite_files
@@ -214,9 +213,9 @@ class RecordCopies:
             snapshot = ref.read_at(commit) or ref.read()
             self._refs[target], self._found[target] = ref, snapshot
             places = _Places(self._scope.paths, target)
-            for file, blob in sorted(snapshot.files.items()):
+            for file, text in sorted(snapshot.texts.items()):
                 place = places.find(file)
-                if place is not None and self._bring(place, ref, ref.load(blob)):
+                if place is not None and self._bring(place, ref, text):
                     changed.append(place.relative_to(self._clone.root).as_posix())
         return changed
 
@@ -228,12 +227,13 @@ class RecordCopies:
         """
         for target, ref in self._refs.items():
             texts = [(file, *_read_named(file)) for file in files if name_target(file) == target]
-            append(ref, partial(self._add, ref, texts), self._found[target])
+            ref.append(partial(self._add, ref, texts), self._found[target])
 
     def _add(
-        self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], there: Mapping[str, str]
+        self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], snapshot: Snapshot
     ) -> Mapping[str, str]:
-        found, is_free = dict(there), read_state(ref, Snapshot("", there)).holder is None
+        there, is_free = snapshot.record, ref.read_state(snapshot).holder is None
+        found = dict(there)
         for file, name, text in texts:
             # A campaign that is not on the ref is looked for at the service; a holder writes its own.
             is_asked = not file.name.endswith(LOCKFILE_SUFFIX) or (name in there and is_free)
@@ -241,18 +241,17 @@ class RecordCopies:
                 continue
             # Of a file that cannot be read there is an error below.
             with suppress(SuppressionsError, LockfileError):
-                known = None if name not in found else ref.load(found[name])
-                found[name] = ref.store(self._unite(file, text, known))
+                found[name] = self._unite(file, text, found.get(name))
         return found
 
     def has(self, change: RecordedFile) -> bool:
         """Return whether a ref has everything in a changed file."""
         file = self._clone.root / change.path
         ref, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
-        blob = None if ref is None or name is None else ref.read().files.get(name)
-        if ref is None or blob is None:
+        there = None if ref is None or name is None else ref.read().texts.get(name)
+        if there is None:
             return False
-        return not lacks_lines(file, change.after, ref.load(blob), secret_of(file, self._scope.environ))
+        return not lacks_lines(file, change.after, there, secret_of(file, self._scope.environ))
 
     def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
         try:
