@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.people.replies import WaitingReply
 from runner.ledger.record.unsettled import HeldCount
+from runner.workflow.records.opt_outs import ListedReply
 from runner.workflow.review.checklist import (
     Checklist,
     FailedJob,
@@ -38,7 +38,7 @@ def see(
 ) -> Sight:
     counts = (HeldCount("pulse", "ask", 1, held),) if held else ()
     queue = ReplyQueue(
-        tuple(WaitingReply(f"r{n}", "2026-11-20T12:00:00Z", "") for n in range(replies)), gap=gap
+        tuple(ListedReply(f"r{n}", "2026-11-20T12:00:00Z", "opt_out", 1) for n in range(replies)), gap=gap
     )
     return Sight("live", job, run, outcome, HeldPeople(counts, gap), queue)
 

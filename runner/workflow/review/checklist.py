@@ -21,8 +21,8 @@ from runner.workflow.review.publishing import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.ledger.people.replies import ReplyText, WaitingReply
     from runner.ledger.record.unsettled import HeldCount
+    from runner.workflow.records.opt_outs import ListedReply
 
 
 Outcome = Literal["success", "failure", "cancelled"]
@@ -100,13 +100,11 @@ class ReplyQueue:
 
     Attributes:
         replies: those that may be opt-outs, and those that ask for texts again.
-        texts: of replies that the ledger has, by their ids.
         shows_words: whether their texts are shown.
         gap: why there may be more, or empty.
     """
 
-    replies: tuple[WaitingReply, ...] = ()
-    texts: Mapping[str, ReplyText] = field(default_factory=dict)
+    replies: tuple[ListedReply, ...] = ()
     shows_words: bool = False
     gap: str = ""
 
@@ -301,7 +299,7 @@ def _say_replies(count: int, queue: ReplyQueue) -> str:
 def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
     header = ["reply", "asks", "campaign", "message", "read as", "found"]
     header += ["what it says"] if queue.shows_words else []
-    rows = [_write_row(queue, one) for one in queue.replies]
+    rows = [_write_row(one, shows_words=queue.shows_words) for one in queue.replies]
     listed = f"{write_table(header, rows, MOST_ROWS)}\n" if rows else ""
     words = "Digits and addresses in them are masked." if queue.shows_words else _NOT_SHOWN
     return (
@@ -318,17 +316,15 @@ _NOT_SHOWN = (
 )
 
 
-def _write_row(queue: ReplyQueue, reply: WaitingReply) -> list[str]:
-    guid = reply.result_guid
+def _write_row(reply: ListedReply, *, shows_words: bool) -> list[str]:
     # As code, where digits like a phone's are not masked, and the id can be copied.
-    name = Markdown(f"`{guid}`") if _PLAIN_ID.fullmatch(guid) else guid
+    name = Markdown(f"`{reply.reply}`") if _PLAIN_ID.fullmatch(reply.reply) else reply.reply
     asks = "for no more texts" if reply.asks == "opt_out" else "for texts again"
-    text = queue.texts.get(guid)
-    found = [text.campaign, text.message, classify(text.text).rule or _UNKNOWN] if text else [_UNKNOWN] * 3
-    row = [name, asks, *found, reply.at[:10]]
-    if queue.shows_words:
-        row.append(_UNKNOWN if text is None else _hide_personal(text.text))
-    return row
+    words = reply.text or None
+    rule = None if words is None else classify(words).rule
+    row = [name, asks, reply.campaign or _UNKNOWN, reply.message or _UNKNOWN, rule or _UNKNOWN]
+    shown = _UNKNOWN if words is None else _hide_personal(words)
+    return [*row, reply.found_at[:10], *([shown] if shows_words else [])]
 
 
 def _hide_personal(text: str) -> str:

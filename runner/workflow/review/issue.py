@@ -17,7 +17,7 @@ from runner.github.job_summary import DENIED_VARIABLE
 from runner.ledger.record.entry import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
 from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, show_path
-from runner.workflow.records.opt_outs import read_view, reading_filled
+from runner.workflow.records.opt_outs import list_replies, reading_filled
 from runner.workflow.review.checklist import (
     Checklist,
     HeldPeople,
@@ -98,10 +98,9 @@ def _find_replies(workspace: Workspace) -> ReplyQueue:
             return ReplyQueue(gap=_NO_LEDGER)
     try:
         with reading_filled(workspace) as connection:
-            view = read_view(connection, workspace.target.name, with_texts=True)
+            return ReplyQueue(list_replies(connection, workspace.target.name, with_texts=True))
     except RunnerError as error:
         return ReplyQueue(gap=error.message)
-    return ReplyQueue((*view.waiting, *view.returning), view.texts or {})
 
 
 def _count_held(workspace: Workspace, outcome: Outcome | None) -> HeldPeople:
