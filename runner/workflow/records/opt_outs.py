@@ -151,11 +151,7 @@ def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
 
 
 def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutsDocument:
-    """Return the opt-outs and replies of a target, with the texts of waiting replies if requested.
-
-    Raises:
-        RunnerError: there are neither campaigns nor a ledger here.
-    """
+    """Return the opt-outs and replies of a target, with the texts of waiting replies if requested."""
     workspace = Workspace.open_known(scope)
     target = workspace.target.name
     with reading_filled(workspace) as connection:
@@ -182,9 +178,6 @@ def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> Op
     """Enter people, by their phones, who opted out.
 
     `region` is that of phones in national form, as for `read_phones`.
-
-    Raises:
-        UsageError: a phone is invalid.
     """
     phones = read_phones(scope, written, region)
 
@@ -201,9 +194,6 @@ def let_people_in(
 
     `region` is that of phones in national form, as for `read_phones`; `approve` is asked before the change,
     and raises to refuse.
-
-    Raises:
-        UsageError: a phone is invalid.
     """
     phones = read_phones(scope, written, region)
     workspace = Workspace.open_known(scope)
@@ -230,11 +220,7 @@ def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
 
 
 def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> OptOutsDocument:
-    """Record a decision on replies.
-
-    Raises:
-        RunnerError: a reply does not exist; nothing is changed.
-    """
+    """Record a decision on replies."""
 
     def decide(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         unknown = [guid for guid in replies if not _decide(connection, key.target, guid, state, at)]
@@ -256,11 +242,7 @@ def _decide(connection: LedgerConnection, target: str, guid: str, state: State, 
 
 
 def import_people(scope: Scope, file: Path, reading: PhoneReading) -> OptOutsDocument:
-    """Enter the people of a CSV file, all or nothing; `reading` says how its phones are read.
-
-    Raises:
-        RunnerError: the file cannot be read, or has invalid rows.
-    """
+    """Enter the people of a CSV file, all or nothing; `reading` says how its phones are read."""
     if file.name.endswith(SUPPRESSIONS_SUFFIX):
         raise RunnerError(
             f"{file} is no list of phones", hint="put it below campaigns: every command reads it"

@@ -119,9 +119,6 @@ class Recorder:
         """Yield a recorder of the files that git does not ignore.
 
         New ones are staged, which tells; those that are not committed are taken out again.
-
-        Raises:
-            GitError: git cannot do it.
         """
         names = [file.relative_to(clone.root).as_posix() for file in dict.fromkeys(files)]
         new = [name for name in names if clone.objects.find("HEAD", name) is None]
@@ -142,11 +139,7 @@ class Recorder:
             _unstage(clone, [name for name in left if clone.objects.find("HEAD", name) is None])
 
     def commit(self) -> Recorded:
-        """Commit onto the current branch or a detached HEAD, without a push.
-
-        Raises:
-            GitError: git cannot do it.
-        """
+        """Commit onto the current branch or a detached HEAD, without a push."""
         head = self.clone.read_head()
         changes = self._find_changes(head)
         if not changes:

@@ -56,9 +56,6 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
         scope: of the command.
         outcome: the job's so far, if given.
         shows_words: whether the issue shows the texts of replies.
-
-    Raises:
-        RunnerError: the ledger cannot be read; the issue is written first.
     """
     target, held, replies, error = _look(scope, outcome)
     denied = os.environ.get(DENIED_VARIABLE)
