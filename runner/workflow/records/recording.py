@@ -189,8 +189,9 @@ class Recorder:
         while head is not None and head.id != tip and f"\n{RECORD_TRAILER}: ".encode() in head.data:
             parents = _PARENT.findall(head.data.partition(b"\n\n")[0])
             before = self.clone.objects.read(parents[0].decode()) if len(parents) == 1 else None
-            if before is None or git.ask("merge-base", "--is-ancestor", head.id, tip).status != 1:
-                return
+            command = ("rev-list", "--max-count=1", head.id, "--not", "--remotes", tip)
+            if before is None or git.ask(*command).output.strip() != head.id:
+                return  # some remote has it
             git.run("reset", "--quiet", "--soft", before.id)
             head = before
 
