@@ -81,7 +81,7 @@ class Recorded:
 @contextmanager
 def taking_turns(root: Path) -> Iterator[None]:
     """Have one recording at a time in a clone, by its top folder."""
-    descriptor = os.open(root / ".git", os.O_RDONLY)
+    descriptor = os.open(root, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems lock no folders
             fcntl.flock(descriptor, fcntl.LOCK_EX)
