@@ -265,7 +265,7 @@ def apply_campaigns(
         # Unknown outcomes are an error of sending, not of settling.
         run.settle_gone(scope, may_be_unknown=options.settle_only)
         if options.settle_only:
-            runs = run.conclude(planned)
+            runs = run.deliver(planned, None)
         else:
             planned = _choose_sound(planned, run, options, plan_options)
             if saved is None and count_to_send(planned):

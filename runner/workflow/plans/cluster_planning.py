@@ -139,7 +139,7 @@ class ClusterPlans:
         """
         if self._opened is None:
             opened = open_chosen_cluster(self.settings, self.session.workspace)
-            self._opened = self.session.keep_open(opened)
+            self._opened = self.session.stack.enter_context(opened)
         return self._opened
 
     def plan(
