@@ -289,11 +289,10 @@ def hold_lease(
         ref: the ref.
         holder: this run.
         clocks: the clocks to use.
-        patience: the longest waits, and what is told of them.
+        patience: the longest waits.
         terms: those of the holder's lease.
         seen: the ref as it was known to be; if it was free, it is taken without another look.
-        unite: returns the text of a file, given its name, this run's text of it and that of somebody who has
-            added to the ref meanwhile; None for no file.
+        unite: returns the text of a file, by name, given this run's and that of others; None for no file.
 
     Raises:
         StateLockedError: another run still holds it.

@@ -50,7 +50,7 @@ from runner.workflow.plans.planning import (
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
 from runner.workflow.workspace.clustering import choose_cluster
-from runner.workflow.workspace.record_remote import RecordRemote
+from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote(workspace, scope.record_remote)
+        remote = RecordRemote(workspace.files, scope.record_remote, workspace.environ)
         remote.absorb(opened)
         sends = not options.settle_only and (saved is None or saved.sends)
         session.is_idle = not sends and session.remote_intents.is_idle()

@@ -49,8 +49,8 @@ class OptOut(SealedLine, frozen=True, tag_field="kind", tag="opt_out"):
     """One piece of evidence that a person opted out.
 
     `evidence` is the reply's `result_guid`, the `project_launch_guid` of a reply that the service kept to
-    itself, or the source's own name. `confirmed` ones count, `dismissed` ones don't, `doubtful` ones wait for
-    a decision. `at` is when it was entered or decided (UTC, ISO 8601).
+    itself, or the source's own name. `doubtful` ones wait for a decision. `at` is when it was entered or
+    decided (UTC, ISO 8601).
     """
 
     fingerprint: Fingerprint
@@ -61,7 +61,7 @@ class OptOut(SealedLine, frozen=True, tag_field="kind", tag="opt_out"):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The subject of the line: lines with the same identity are decisions about the same thing."""
+        """The subject: lines with the same identity are decisions about the same thing."""
         return ("opt_out", self.fingerprint, self.evidence)
 
 
@@ -129,13 +129,9 @@ class ApprovalRequest(Part, frozen=True):
 
 
 class Approval(SealedLine, frozen=True, tag_field="kind", tag="approval"):
-    """An approval of one campaign's plan.
+    """An approval of one campaign's plan, or a denial: then `approved_by` is empty.
 
-    Attributes:
-        plan_digest: the digest of the plan that was shown.
-        at: when it was recorded; UTC, ISO 8601.
-        run_url: the CI job that recorded it.
-        denied_by: the people who denied the plan; then `approved_by` is empty.
+    `plan_digest` is that of the plan that was shown, `at` is when the CI job of `run_url` recorded it.
     """
 
     request: ApprovalRequest

@@ -284,7 +284,7 @@ class ApplySession:
         """Write the lockfile of an imported campaign, also to the state remote."""
         self.locks[campaign.name].require_held_now()
         self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
-        self.remote_intents.keep(campaign, self._records[campaign.name])
+        self.remote_intents.keep(self.workspace.identify(campaign), self._records[campaign.name])
 
     def count_unsettled(self, record: CampaignRecord) -> int:
         """Return the number of a campaign's deliveries of unknown outcome."""
