@@ -19,9 +19,7 @@ from runner.ledger.files.sealed import (
     check_document,
     dump_line,
     is_sealed,
-    lay_out,
     parse_text,
-    sign,
 )
 from runner.ledger.model import Fingerprint, SealedLine
 from runner.version import SUPPRESSIONS_VERSION
@@ -215,12 +213,7 @@ def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approva
 
 def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) -> Iterable[str]:
     """Yield the text of a file of decisions in pieces; the lines have seals, and are sorted."""
-    head = {
-        "key_fingerprint": key_fingerprint,
-        "suppressions_version": SUPPRESSIONS_VERSION,
-        "target": target,
-    }
-    return lay_out({**head, "entries": lines})
+    return BOOK.dump(target, key_fingerprint, {"entries": lines})
 
 
 def seal_book(key: TargetKey, entries: Iterable[Entry]) -> Iterable[str]:
@@ -228,7 +221,7 @@ def seal_book(key: TargetKey, entries: Iterable[Entry]) -> Iterable[str]:
 
     The entries are streamed: without seals, sorted by their identities.
     """
-    return dump_book(key.target, key.name, sign(key, "entry", "", entries))
+    return BOOK.dump_sealed(key, "", {"entries": entries})
 
 
 def settle(entries: Iterable[Entry]) -> list[Entry]:

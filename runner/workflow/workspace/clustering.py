@@ -26,10 +26,7 @@ _LIBRARIES = ("distributed", "fsspec")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The address of a command's cluster, and its folder for intermediate files.
-
-    `scratch` is `--scratch` or RUNNER_SCRATCH, if given. With `is_quiet` there are no notes.
-    """
+    """The address of a command's cluster, and its folder for intermediate files, if given."""
 
     address: Address
     scratch: str | None
@@ -80,14 +77,10 @@ def open_chosen_cluster(
     given = {LEDGER: workspace.ledger_url}
     if secret := workspace.environ.get(state_key):
         given[state_key] = secret
-    tell = _ignore if settings.is_quiet else note
+    tell = (lambda _: None) if settings.is_quiet else note
     with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
         check_workers(cluster, folder, (LEDGER, state_key), given)
         yield cluster, folder
-
-
-def _ignore(text: str) -> None:
-    """Pass no note on."""
 
 
 def _require_shared(ledger_url: str) -> None:

@@ -147,8 +147,7 @@ class RecordFiles:
     ) -> bool:
         """Write the ledger's opt-outs, pauses and holds, if there are any; return True if the file changed.
 
-        `file` is None for the target's own. With `replaces_old_key` the ledger has all of a file that was
-        written with another key.
+        With `replaces_old_key` the ledger has all of a file that was written with another key.
         """
         file = file or self.places[0]
         with ledger.writing() as connection:
@@ -340,10 +339,7 @@ class RecordRemote:
 
 
 def list_homes(paths: Iterable[Path]) -> list[Path]:
-    """Return the folders for files of suppressions: `campaigns` above paths, else the paths' own.
-
-    Without paths, this is the default folder.
-    """
+    """Return the folders for files of suppressions: `campaigns` above paths, their own, or the default."""
     root = repository_root(Path.cwd())
     folders = [path if path.is_dir() else path.parent for path in paths]
     homes = [_find_home(folder.absolute(), root) for folder in folders]
