@@ -377,6 +377,7 @@ class Campaign:
         series: what it is a wave of: reports compare it with the others of the same series.
         shows_comments: whether reports quote answers in people's own words.
         stamp: of the file when it was read (`stamp_file`).
+        digest: of all that the file says, without comments, layout and what only reports read.
     """
 
     name: str
@@ -404,6 +405,7 @@ class Campaign:
     series: str | None = None
     shows_comments: bool = False
     stamp: object = field(default=None, compare=False, repr=False)
+    digest: str = field(default="", compare=False, repr=False)
 
     @property
     def message_ids(self) -> dict[str, str]:

@@ -8,7 +8,8 @@ its values cost, whatever the server's statistics say of a large ledger right af
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import ARRAY, String, bindparam, collate, func, select, true
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection, Delete, Insert, Row, Select, Update
 
+    from runner.ledger.fingerprint import TargetKey
+
 _Item = TypeVar("_Item")
 _BY_NAME = ("named", "pyformat")
 _SERVER = "postgresql"
+_STEP = 128
+"""Rows that SQLite inserts in one step."""
 _LOOKED_UP = 10_000
 """The number of values in one lookup on PostgreSQL: some hundred KiB, and less than a second."""
 
@@ -61,6 +66,22 @@ def iterate_rows(
             yield from connection.execute(query.where(by.in_(group)))
 
 
+def iterate_people(
+    connection: Connection,
+    query: Select[Any],
+    person: Column[Any],
+    key: TargetKey,
+    phones: Iterable[str] | None,
+) -> Iterable[Row[Any]]:
+    """Return the rows of a query about some people, or about all for None, by fingerprint: the first column.
+
+    `person` is the column of the fingerprints; `phones` are E.164.
+    """
+    if phones is None:
+        return connection.execute(query.order_by(person).execution_options(yield_per=1000))
+    return sorted(iterate_rows(connection, query, person, list(map(key.fingerprint, phones))))
+
+
 def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:
     """Return the query of PostgreSQL that runs `query` for each value of the array `asked`."""
     is_text = isinstance(by.type, String)
@@ -75,28 +96,56 @@ def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:
 class BulkStatement:
     """A statement that is run for rows of one shape.
 
+    SQLite inserts many rows in one step. The driver lets other threads go on with each step, and then waits
+    until they let it go on in turn: beside busy threads that takes longer than the step.
+
     Args:
         compose: makes the statement for the database of a connection.
-        columns: the columns that an insert fills; None if the statement names its own parameters.
+        columns: the columns that an insert fills, in the table's order; None if the statement names its own
+            parameters.
     """
 
     def __init__(
-        self, compose: Callable[[Connection], Insert | Update | Delete], columns: Sequence[str] | None = None
+        self, compose: Callable[[Connection], Insert | Update | Delete], columns: list[str] | None = None
     ) -> None:
         self._compose = compose
         self._columns = columns
         self._texts: dict[str, str] = {}
+        self._steps: dict[int, str] = {}
 
     def run(self, connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
         """Run the statement for each row (at least one), and return the number of changed rows.
 
         Rows have values by parameter name, of types that the driver takes unconverted.
         """
+        if self._columns is not None and connection.dialect.name != _SERVER:
+            # Of a single column `itemgetter` would return the bare value.
+            pick: Callable[[dict[str, Any]], Any] = itemgetter(*self._columns)
+            values = map(pick, rows)
+            return self.insert(
+                connection, list(values) if len(self._columns) > 1 else list(zip(values, strict=True))
+            )
         text = self._texts.get(connection.dialect.name)
         if text is None:
             text = self._texts[connection.dialect.name] = self._write(connection)
         # psycopg counts many rows only on request.
         return connection.exec_driver_sql(text, list(rows), {"preserve_rowcount": True}).rowcount
+
+    def insert(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
+        """Insert rows of values in the order of the columns, as `run` does."""
+        if connection.dialect.name == _SERVER:
+            columns = self._columns or ()
+            return self.run(connection, [dict(zip(columns, row, strict=True)) for row in rows])
+        count = start = 0
+        while start < len(rows):
+            # In a few sizes, so that the driver keeps the prepared statements.
+            size = min(_STEP, 1 << (len(rows) - start).bit_length() - 1)
+            if size not in self._steps:
+                self._steps[size] = self._write_step(connection, size)
+            values = tuple(chain.from_iterable(rows[start : start + size]))
+            count += connection.exec_driver_sql(self._steps[size], values).rowcount
+            start += size
+        return count
 
     def _write(self, connection: Connection) -> str:
         dialect = connection.dialect
@@ -104,3 +153,13 @@ class BulkStatement:
             kind: Any = type(dialect)
             dialect = kind(paramstyle="named")
         return str(self._compose(connection).compile(dialect=dialect, column_keys=self._columns))
+
+    def _write_step(self, connection: Connection, size: int) -> str:
+        kind: Any = type(connection.dialect)
+        statement = self._compose(connection)
+        compiled = statement.compile(dialect=kind(paramstyle="qmark"), column_keys=self._columns)
+        columns = compiled.positiontup or []
+        if columns != self._columns:
+            raise ValueError(self._columns)
+        one = f"({', '.join('?' * len(columns))})"
+        return str(compiled).replace(one, ", ".join([one] * size), 1)

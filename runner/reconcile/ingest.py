@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from runner.ledger.database import exclude_others
 from runner.ledger.model import StoredResult
@@ -40,8 +40,8 @@ _KNOWN = 20_000
 """Guids of launches whose owners are held in memory."""
 _UNCERTAIN = "a result of the service does not tell whose answer it is, or which question it answers"
 
-ResultName: TypeAlias = tuple[str, str]
-"""A launch's `project_launch_guid`, as on record, and the `result_guid`."""
+Fate: TypeAlias = Literal["new", "held", "forgotten"]
+"""What became of a result: the ledger lacked it, had it, or does not keep it, as its author is forgotten."""
 
 
 class Owners:
@@ -72,19 +72,15 @@ class Stored:
     """Results of a campaign that were entered.
 
     Attributes:
-        changed: how many were new in the ledger, or changed.
-        names: all of them, without those that cannot be read.
-        new: of these, those that the ledger lacked, if that was asked for.
-        forgotten: of these, those that are not kept, since their authors are forgotten.
-        unreadable: those whose question or author is not certain.
         has_others: whether there were results of other launches.
+        changed: how many were new in the ledger, or changed.
+        met: what became of them, by their launch's `project_launch_guid` and their own.
+        unreadable: those whose question or author is not certain; they are not among the others.
     """
 
     has_others: bool
     changed: int = 0
-    names: set[ResultName] = field(default_factory=set)
-    new: set[ResultName] = field(default_factory=set)
-    forgotten: set[ResultName] = field(default_factory=set)
+    met: dict[str, dict[str, Fate]] = field(default_factory=dict)
     unreadable: list[Unreadable] = field(default_factory=list)
 
 
@@ -113,45 +109,40 @@ class ResultIngest:
         records: Sequence[ResultRecord],
         partial: Sequence[ResultRecord] = (),
         *,
-        finds_new: bool = False,
+        partly_held: Collection[int] = (),
     ) -> Stored:
         """Put those of some results that are the campaign's, each once, into the ledger.
 
         A result whose question or author is not certain is not kept, since it would be missing from one
         question or another. If it opts out, the opt-out is entered all the same; also one of the `partial`
-        results, which cannot be read as a whole.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-            LedgerError: it cannot be written, or the target's key is not at hand.
+        results, which cannot be read as a whole. Of launches that are `partly_held`, results that the ledger
+        had are told from new ones.
         """
         self._numbers.clear()
         ours, theirs = self._pick(records), self._pick(partial)
-        has_others = len(ours) < len(records)
-        ours = list({_name(one): one for one in ours}.values())
+        result = Stored(len(ours) < len(records))
+        ours = list({(one.project_launch_guid, one.result_guid): one for one in ours}.values())
         if not ours and not theirs:
-            return Stored(has_others)
+            return result
         authored, lost = self._screen.place(self._read_replies(ours))
         others, unheard = self._screen.place(one for one in self._read_replies(theirs) if one.asks)
-        strange = [one for one in (*authored, *others) if one.asks and self._screen.is_stranger(one.record)]
-        rows = [(one, self._make_result(one.record)) for one in authored]
-        is_asked = any(one.asks for one in (*authored, *others))
+        asking = [one for one in (*authored, *others) if one.asks]
+        strange = [one for one in asking if self._screen.is_stranger(one.record)]
+        rows = [(one.record, self._make_result(one.record)) for one in authored]
         ledger = self.context.ledger
         # Results that a power loss takes are read again, by the counts.
-        with ledger.writing() if is_asked else ledger.writing_again() as connection:
+        with ledger.writing() if asking else ledger.writing_again() as connection:
             # A concurrent request to forget somebody is either seen here, or finds what is stored here.
             exclude_others(connection)
             gone = self.context.find_forgotten(connection, {one.phone for one in authored})
-            kept = [(one, row) for one, row in rows if one.phone not in gone]
-            stored = {(row.launch_id, row.result_guid): row for _, row in kept if row is not None}
-            held = find_held(connection, stored.keys()) if finds_new else stored.keys()
-            changed = store_results(connection, list(stored.values()))
-            entered = [*(one for one, _ in kept), *others] if is_asked else []
-            self._screen.enter(connection, [one for one in entered if one not in strange])
+            kept = [row for record, row in rows if row and record.participant_phone_number not in gone]
+            held = find_held(connection, [row[:2] for row in kept if row.launch_id in partly_held])
+            result.changed = store_results(connection, kept)
+            known = [*(one for one in authored if one.phone not in gone), *others] if asking else []
+            self._screen.enter(connection, [one for one in known if one not in strange])
         self._screen.hold((*lost, *unheard, *strange))
-        result = Stored(has_others, changed)
         result.unreadable = [_doubt(one.record) for one in lost]
-        _note_names(result, rows, gone, held)
+        _note_fates(result, rows, gone, held)
         return result
 
     def _pick(self, records: Sequence[ResultRecord]) -> list[ResultRecord]:
@@ -234,10 +225,6 @@ def leave_out_strangers(context: ReconcileContext, since: int) -> None:
     """Count results of phones that their launch was not sent to as no answers, from after a revision on.
 
     They are those whose phone neither the record has, nor the service's own list, if that has everybody.
-
-    Raises:
-        ServiceError: the service cannot be asked.
-        LedgerError: the ledger cannot be used.
     """
     with context.ledger.reading() as connection:
         found = list_untexted(connection, context.campaign_id, since)
@@ -252,28 +239,24 @@ def leave_out_strangers(context: ReconcileContext, since: int) -> None:
             note_strangers(connection, strangers)
 
 
-def _name(record: ResultRecord) -> ResultName:
-    return record.project_launch_guid, record.result_guid
-
-
 def _doubt(record: ResultRecord) -> Unreadable:
     return Unreadable(record.result_guid, record.project_launch_guid, 0, _UNCERTAIN)
 
 
-def _note_names(
+def _note_fates(
     result: Stored,
-    rows: Iterable[tuple[ReadReply, StoredResult | None]],
+    rows: Iterable[tuple[ResultRecord, StoredResult | None]],
     gone: Collection[str],
     held: Collection[tuple[int, str]],
 ) -> None:
     """Note what was entered; `gone` are phones of forgotten people, `held` the results held before."""
-    for reply, row in rows:
-        name = _name(reply.record)
-        if reply.phone in gone:
-            result.forgotten.add(name)
+    for record, row in rows:
+        fate: Fate = "new"
+        if record.participant_phone_number in gone:
+            fate = "forgotten"
         elif row is None:
-            result.unreadable.append(_doubt(reply.record))
+            result.unreadable.append(_doubt(record))
             continue
-        elif (row.launch_id, row.result_guid) not in held:
-            result.new.add(name)
-        result.names.add(name)
+        elif row[:2] in held:
+            fate = "held"
+        result.met.setdefault(record.project_launch_guid, {})[record.result_guid] = fate

@@ -61,15 +61,23 @@ def read_replies(
 
     `find_offered` is called for possible opt-outs only: the responses that its question offers.
     """
-    found = []
+    found, answers = [], dict[tuple[str, str], ReplyReading]()
     for record in records:
-        texts = dict.fromkeys((record.result_response, record.result_answer))
-        readings = [classify(text, words=words) for text in texts]
-        if any(reading.kind != "answer" for reading in readings):
-            offered = find_offered(record)
-            readings = [classify(text, offered=offered, words=words) for text in texts]
-        found.append(ReadReply(record, min(readings, key=lambda reading: _GRAVEST.index(reading.kind))))
+        texts = record.result_response, record.result_answer
+        reading = answers.get(texts)
+        if reading is None:
+            reading = _find_gravest(classify(text, words=words) for text in texts)
+            if reading.kind == "answer":
+                answers[texts] = reading
+            else:
+                offered = find_offered(record)
+                reading = _find_gravest(classify(text, offered=offered, words=words) for text in texts)
+        found.append(ReadReply(record, reading))
     return found
+
+
+def _find_gravest(readings: Iterable[ReplyReading]) -> ReplyReading:
+    return min(readings, key=lambda reading: _GRAVEST.index(reading.kind))
 
 
 @dataclass(slots=True)
@@ -87,28 +95,21 @@ class ReplyScreen:
     _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
 
     def place(self, replies: Iterable[ReadReply]) -> tuple[list[ReadReply], list[ReadReply]]:
-        """Return replies with the phones of their authors, and those without a certain author.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        """Return replies with the phones of their authors, and those without a certain author."""
         placed, lost = [], []
         for reply in replies:
-            phone = self._find_author(reply.record)
+            written = reply.record.participant_phone_number
+            phone = written if written.startswith("+") else self._find_author(reply.record)
             if phone is None:
                 lost.append(reply)
-            elif phone == reply.phone:
+            elif phone == written:
                 placed.append(reply)
             else:
                 placed.append(reply._replace(record=replace(reply.record, participant_phone_number=phone)))
         return placed, lost
 
     def enter(self, connection: LedgerConnection, replies: Collection[ReadReply]) -> None:
-        """Enter the opt-outs among replies with known authors, and the wishes to be texted again.
-
-        Raises:
-            LedgerError: the ledger cannot be written.
-        """
+        """Enter the opt-outs among replies with known authors, and the wishes to be texted again."""
         asking = [reply for reply in replies if reply.asks]
         if not asking:
             return
@@ -125,12 +126,7 @@ class ReplyScreen:
         add_opt_ins(connection, key.target, proposals)
 
     def hold(self, replies: Iterable[ReadReply]) -> None:
-        """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-            LedgerError: the ledger cannot be written.
-        """
+        """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author."""
         key, held = self.key, list[OptOut]()
         for record, reading in replies:
             if reading.kind not in _STATES:
@@ -146,11 +142,7 @@ class ReplyScreen:
                 add_replies(connection, key.target, held)
 
     def is_stranger(self, record: ResultRecord) -> bool:
-        """Return whether a result's phone is none that its launch went to: a service may write its own.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        """Return whether a result's phone is none that its launch went to: a service may write its own."""
         phone = record.participant_phone_number
         if self.find_members(record.project_launch_guid, [phone]):
             return False
@@ -158,21 +150,15 @@ class ReplyScreen:
         return is_whole and phone not in people
 
     def read_launch(self, guid: str) -> StatRecord | None:
-        """Return a launch as the service lists it; None if it doesn't.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        """Return a launch as the service lists it; None if it doesn't."""
         if guid not in self._stats:
             stat = self.client.read_stat(guid) if guid else None
             self._stats[guid] = stat if isinstance(stat, StatRecord) else None
         return self._stats[guid]
 
     def _find_author(self, record: ResultRecord) -> str | None:
-        """Return the phone of a result's author; None if it is not certain."""
+        """Return the phone of the author of a result that has no whole one; None if it is not certain."""
         written, guid = record.participant_phone_number, record.project_launch_guid
-        if written.startswith("+"):
-            return written
         if written:
             found = self.find_members(guid, list_readings(written))
             if not found and len(ending := written.lstrip("0")) >= _FEWEST_DIGITS:

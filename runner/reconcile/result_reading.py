@@ -2,26 +2,28 @@
 
 Results are keyed by launch and `result_guid`, opt-outs by the reply: storing one twice has no effect. Where
 many launches of a tag lack results, the tag's list is read first; then each launch that still lacks some, by
-the ledger, is read by its own list.
+the ledger, is read by its own list. The first pages of several launches are stored together, and for most
+launches that is all.
 The order of a list is not promised, and lists shift while they are paged: one pass may not show every
 result, and only the counts tell. A pass continues at the end of the list that has something new, and ends
-when nothing is missing; otherwise count and list are read again. Pages are stored as they come, some at a
-time: a killed run reads the last of them again.
+when nothing is missing; otherwise count and list are read again. The next pages are read while some are
+stored: a killed run reads those again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from runner.errors import ServiceError
 from runner.ledger.database import exclude_others
 from runner.ledger.people.forgotten import note_forgotten_results
 from runner.ledger.results.readings import ReadOutcome
 from runner.ledger.results.reconciled import Removed, remove_unlisted
 from runner.reconcile.ingest import ResultIngest
 from runner.service.model import PAGE
-from runner.service.paging import ListWalk
+from runner.service.paging import ListWalk, start
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -50,9 +52,9 @@ _LAUNCHES = 1_000
 class _TagList:
     """A pass over a tag's list, for `missing` results; its launches have `listed` ones by their counts."""
 
+    filters: dict[str, str]
     missing: int
     listed: int
-    is_whole: bool = field(default=True, init=False)
     has_shrunk: bool = field(default=False, init=False)
     _exceeds: bool = field(default=False, init=False)
     _length: int = field(default=0, init=False)
@@ -80,13 +82,11 @@ class _TagList:
 class _LaunchList:
     """The results of one launch: expected by the service's count, claimed by its own list, and met.
 
-    If it `is_whole`, only results of this reading count; otherwise those that the ledger held at first count
-    too. The list overrides a lower or unknown count.
+    If it is read whole, only results of this reading count; otherwise those that the ledger held at first
+    count too. The list overrides a lower or unknown count.
     """
 
     due: DueLaunch
-    expected: int | None
-    is_whole: bool
     claimed: int | None = field(default=None, init=False)
     lost: dict[str, Unreadable] = field(default_factory=dict, init=False)
     forgotten: set[str] = field(default_factory=set, init=False)
@@ -96,24 +96,28 @@ class _LaunchList:
     _has_ended: bool = field(default=False, init=False)
 
     @property
+    def filters(self) -> dict[str, str]:
+        return {"project_launch_guid": self.due.project_launch_guid}
+
+    @property
     def met(self) -> int:
-        known = 0 if self.is_whole else self.due.held
+        known = 0 if self.due.is_whole else self.due.held
         return known + len(self._seen) + len(self.forgotten) + len(self.lost)
 
     @property
     def missing(self) -> int:
-        return max(0, (self.expected or 0) - self.met)
+        return max(0, (self.due.num_results or 0) - self.met)
 
     @property
     def is_full(self) -> bool:
-        wanted = [count for count in (self.expected, self.claimed) if count is not None]
+        wanted = [count for count in (self.due.num_results, self.claimed) if count is not None]
         # Nothing is known of a launch without a count before its list has been read.
         return bool(wanted) and self.met >= max(wanted)
 
     @property
     def is_overfull(self) -> bool:
         """True if more have come since the count, or some of the ledger's are listed under other guids."""
-        return not self.is_whole and self.met > (self.expected or self.met)
+        return not self.due.is_whole and self.met > (self.due.num_results or self.met)
 
     @property
     def is_over(self) -> bool:
@@ -122,14 +126,20 @@ class _LaunchList:
 
     def take(self, pages: Sequence[Page[ResultRecord]], stored: Stored) -> int:
         """Count pages, and return the number of results not met before."""
-        before, guid = self.met, self.due.project_launch_guid
-        # Each counts as met, since no other list has it in readable form.
-        self.lost |= {one.guid or str(one.position): one for one in stored.unreadable}
-        self.forgotten |= {name for launch, name in stored.forgotten if launch == guid}
-        met = stored.names if self.is_whole else stored.new
-        self._seen |= {name for launch, name in met if launch == guid} - self.forgotten
+        before, guid = self.met, normalize_guid(self.due.project_launch_guid)
+        # Each unreadable one counts as met, since no other list has it in readable form.
+        unreadable = [*(one for page in pages for one in page.unreadable), *stored.unreadable]
+        self.lost |= {
+            one.guid or str(one.position): one
+            for one in unreadable
+            if normalize_guid(one.project_launch_guid) == guid
+        }
+        for name, fate in stored.met.get(self.due.project_launch_guid, {}).items():
+            if fate == "forgotten":
+                self.forgotten.add(name)
+            elif self.due.is_whole or fate == "new":
+                self._seen.add(name)
         found = self.met - before
-        is_own_list = not stored.has_others and {launch for launch, _ in stored.names} <= {guid}
         for page in pages:
             if page.total_count is None:
                 continue
@@ -139,7 +149,7 @@ class _LaunchList:
                 self.has_shrunk = True
                 return found
             self._length = page.total_count
-            if is_own_list:
+            if {normalize_guid(one.project_launch_guid) for one in page.records} <= {guid}:
                 self.claimed = page.total_count
         return found
 
@@ -149,15 +159,15 @@ class _LaunchList:
 
     def start_over(self) -> None:
         """Forget what was met, and count only what is met from now on."""
-        self.is_whole, self.claimed, self._length, self._has_ended = True, None, 0, False
+        self.due.is_whole, self.claimed, self._length, self._has_ended = True, None, 0, False
         for names in (self._seen, self.forgotten, self.lost):
             names.clear()
 
     def expect(self, counted: int | None) -> None:
         """Use a newer count of the service."""
-        before = self.expected
+        before = self.due.num_results
         if counted is not None:
-            self.expected = counted
+            self.due.num_results = counted
             if before is not None and counted < before:
                 self.start_over()
             elif counted != before:
@@ -169,7 +179,7 @@ class _LaunchList:
         return ReadOutcome(
             self.due.launch_id,
             not self.is_full,
-            self.met - len(self.lost) if self.is_whole else None,
+            self.met - len(self.lost) if self.due.is_whole else None,
             self.claimed if self.met < (self.claimed or 0) else None,
             len(self.lost),
         )
@@ -177,6 +187,14 @@ class _LaunchList:
     def has_met(self, guid: str) -> bool:
         """Return whether a result of a launch that was read whole is listed."""
         return guid in self._seen or guid in self.lost
+
+
+class _Opened(NamedTuple):
+    """A launch's list whose first page has been read."""
+
+    part: _LaunchList
+    walk: ListWalk[ResultRecord]
+    pages: list[Page[ResultRecord]]
 
 
 @dataclass(slots=True)
@@ -201,18 +219,12 @@ class ResultReading:
         self._ingest = ResultIngest(self.context, reading=self.launches.reading)
 
     def read_all(self) -> None:
-        """Read all launches that lack results, and record the outcomes.
-
-        Raises:
-            ServiceError: the service cannot be asked; results read before are kept.
-            LedgerError: the ledger cannot be written, or the target's key is not at hand.
-        """
+        """Read all launches that lack results, and record the outcomes."""
         for tag in self._count_due():
             full = self.context.full or self._sweep(tag)
             after = 0
             while due := self._list_due(tag, after, full=full):
-                for launch in due:
-                    self._read_launch(launch)
+                self._read_launches(list(map(_LaunchList, due)))
                 after = due[-1].launch_id
 
     def _count_due(self) -> dict[str, DueResults]:
@@ -232,8 +244,8 @@ class ResultReading:
             due = self._count_due().get(tag)
             if due is None or due.launches <= due.listed // PAGE + 1:
                 break
-            part = _TagList(due.lacking, due.listed)
-            found = self._read_list({"project_tag": tag}, part)
+            part = _TagList({"project_tag": tag}, due.lacking, due.listed)
+            found = self._read_list(part, self._open_list(part))
             if part.has_shrunk:
                 return True
             with self.context.ledger.reading() as connection:
@@ -243,50 +255,105 @@ class ResultReading:
                 break
         return False
 
-    def _read_launch(self, due: DueLaunch) -> None:
-        part = _LaunchList(due, due.num_results, due.is_whole)
-        filters = {"project_launch_guid": due.project_launch_guid}
-        fruitless = 0
+    def _open_list(self, part: _TagList | _LaunchList) -> ListWalk[ResultRecord]:
+        return ListWalk(partial(self.context.client.read_results, part.filters))
+
+    def _read_launches(self, parts: list[_LaunchList]) -> None:
+        """Read launches by their own lists, the first pages of some while those of others are stored."""
+        opened = self._open_some(parts)
+        while opened:
+            parts = parts[len(opened) :]
+            ahead = start(partial(self._open_some, parts))
+            stored = self._store([page for one in opened for page in one.pages], [one.part for one in opened])
+            done, others = list[_LaunchList](), list[tuple[_Opened, int]]()
+            for one in opened:
+                found = one.part.take(one.pages, stored)
+                if one.part.is_full and not one.part.is_overfull and not one.part.has_shrunk:
+                    done.append(one.part)
+                else:
+                    others.append((one, found))
+            self._conclude(done)
+            for one, found in others:
+                self._read_launch(one, found)
+            opened = ahead()
+
+    def _open_some(self, parts: Sequence[_LaunchList]) -> list[_Opened]:
+        """Read the first pages of some launches; an error is raised once nothing was read before it."""
+        opened: list[_Opened] = []
+        try:
+            for part in parts[:PAGES_AT_ONCE]:
+                walk = self._open_list(part)
+                opened.append(_Opened(part, walk, walk.read_pages(1)))
+        except ServiceError:
+            if not opened:
+                raise
+        return opened
+
+    def _read_launch(self, opened: _Opened, found: int) -> None:
+        """Read a launch on after its first page, which had so many results not met before."""
+        part, fruitless = opened.part, 0
+        found = self._read_list(part, opened.walk, opened.pages, found)
         for _ in range(ROUNDS):
-            found = self._read_list(filters, part)
             fruitless = 0 if found else fruitless + 1
             if not part.is_full or part.is_overfull:
-                part.expect(self.launches.read_again(due))
+                part.expect(self.launches.read_again(part.due))
             if part.is_over or fruitless == FRUITLESS_ROUNDS:
                 break
-            if not found and not part.is_whole:
+            if not found and not part.due.is_whole:
                 # Another process may have stored what was missing.
                 part.start_over()
-        self._conclude(part)
+            found = self._read_list(part, self._open_list(part))
+        self._conclude([part])
 
-    def _conclude(self, part: _LaunchList) -> None:
-        outcome, reading, context = part.conclude(), self.launches.reading, self.context
-        self.lost += len(part.lost)
-        self._show(part.lost.values())
-        with context.ledger.writing() as connection:
+    def _conclude(self, parts: Sequence[_LaunchList]) -> None:
+        """Record the outcomes of launches that have been read."""
+        if not parts:
+            return
+        reading, outcomes = self.launches.reading, [part.conclude() for part in parts]
+        for part in parts:
+            self.lost += len(part.lost)
+            self._show(part.lost.values())
+        with self.context.ledger.writing() as connection:
             exclude_others(connection)
-            if not outcome.is_short and len(part.forgotten) != part.due.forgotten:
-                note_forgotten_results(connection, {outcome.launch_id: len(part.forgotten)})
-            reading.note_outcome(connection, outcome)
-            if reading.has_surplus(connection, outcome.launch_id):
-                removed = remove_unlisted(connection, outcome.launch_id, part.has_met, drops=context.drops)
-                self.removed = self.removed.add(removed)
+            changed = {
+                part.due.launch_id: len(part.forgotten)
+                for part in parts
+                if part.is_full and len(part.forgotten) != part.due.forgotten
+            }
+            note_forgotten_results(connection, changed)
+            reading.note_outcomes(connection, outcomes)
+            surplus = reading.find_surplus(connection, [one.launch_id for one in outcomes])
+            for part in parts:
+                number = part.due.launch_id
+                if number in surplus:
+                    removed = remove_unlisted(connection, number, part.has_met, drops=self.context.drops)
+                    self.removed = self.removed.add(removed)
 
     def _show(self, records: Iterable[Unreadable]) -> None:
         self.unreadable += [*records][: max(0, SHOWN - len(self.unreadable))]
 
-    def _read_list(self, filters: dict[str, str], part: _TagList | _LaunchList) -> int:
-        """Read a list until nothing is missing, or to its end, and return the number of new results."""
-        total, most, wanted = 0, 1, part.missing
-        walk = ListWalk(partial(self.context.client.read_results, filters))
-        pages = walk.read_pages(most)
-        part.has_shrunk = False
+    def _read_list(
+        self,
+        part: _TagList | _LaunchList,
+        walk: ListWalk[ResultRecord],
+        pages: Sequence[Page[ResultRecord]] = (),
+        found: int | None = None,
+    ) -> int:
+        """Read a list until nothing is missing, or to its end, and return the number of new results.
+
+        `pages` have been stored already, with `found` new results.
+        """
+        total, most, wanted = 0, 1, part.missing + (found or 0)
+        part.has_shrunk = part.has_shrunk and found is not None
+        pages = pages or walk.read_pages(most)
         while pages:
             # Where much is new, fewer transactions, and the next pages are read meanwhile; a single page
             # shows that nothing is.
             most = min(2 * most, PAGES_AT_ONCE, -(-(wanted - total) // PAGE) - len(pages))
-            ahead = walk.read_ahead(most) if total and most > 0 else None
-            found = part.take(pages, self._store(filters.get("project_launch_guid", ""), pages, part))
+            ahead = start(partial(walk.read_pages, most)) if total and most > 0 else None
+            if found is None:
+                launches = [part] if isinstance(part, _LaunchList) else []
+                found = part.take(pages, self._store(pages, launches))
             total += found
             following = [] if ahead is None else ahead()
             if part.has_shrunk:
@@ -296,26 +363,23 @@ class ResultReading:
                 walk.turn()
             if not following and not part.is_full:
                 following = walk.read_pages(max(1, most))
-            pages = following
+            pages, found = following, None
         if walk.is_over:
             part.end()
         return total
 
-    def _store(self, guid: str, pages: Sequence[Page[ResultRecord]], part: _TagList | _LaunchList) -> Stored:
-        """Store the results of some pages, of a launch's list or a tag's."""
+    def _store(self, pages: Sequence[Page[ResultRecord]], parts: Sequence[_LaunchList]) -> Stored:
+        """Store the results of some pages, of some launches' lists or a tag's."""
         stored = self._ingest.store(
             [one for page in pages for one in page.records],
             [one for page in pages for one in page.partial],
-            finds_new=not part.is_whole,
+            partly_held={part.due.launch_id for part in parts if not part.due.is_whole},
         )
-        self.context.observe_progress(len(stored.names))
-        unreadable = [*(one for page in pages for one in page.unreadable), *stored.unreadable]
-        for one in unreadable:
+        self.context.observe_progress(sum(map(len, stored.met.values())))
+        for one in (*(one for page in pages for one in page.unreadable), *stored.unreadable):
             # Those that name no launch may be of any.
             if not one.project_launch_guid and (name := one.guid or str(one.position)) not in self._nameless:
                 self._nameless.add(name)
                 self.lost += 1
                 self._show([one])
-        wanted = normalize_guid(guid)
-        theirs = [one for one in unreadable if wanted and normalize_guid(one.project_launch_guid) == wanted]
-        return replace(stored, unreadable=theirs)
+        return stored

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Thread
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from runner.errors import ServiceError, UnusableListError
 from runner.service.model import PAGE, Record, Unreadable
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from runner.service.client import ServiceClient
     from runner.service.model import Page, StatRecord
 
+
+Found = TypeVar("Found")
 
 MOST_RECORDS = 100_000_000
 """Most records that a list may have, or claim."""
@@ -81,11 +83,7 @@ class ListWalk(Generic[Record]):
             self._has_turned = True
 
     def read_page(self) -> Page[Record] | None:
-        """Return the next page; None at the end.
-
-        Raises:
-            ServiceError: the list is too long, or the service cannot be asked.
-        """
+        """Return the next page; None at the end."""
         if self.is_over:
             return None
         page = self._read_forward() if self._is_forward else self._read_backward()
@@ -96,11 +94,7 @@ class ListWalk(Generic[Record]):
         return page
 
     def read_pages(self, most: int) -> list[Page[Record]]:
-        """Return at most so many pages; none at the end.
-
-        Raises:
-            ServiceError: as for `read_page`. What was read before is returned first.
-        """
+        """Return at most so many pages; none at the end."""
         pages: list[Page[Record]] = []
         try:
             while len(pages) < most and (page := self.read_page()):
@@ -109,20 +103,6 @@ class ListWalk(Generic[Record]):
             if not pages:
                 raise
         return pages
-
-    def read_ahead(self, most: int) -> Callable[[], list[Page[Record]]]:
-        """Read pages in another thread, and return a function that waits for them, as `read_pages` does."""
-        ahead: Future[list[Page[Record]]] = Future()
-
-        def read() -> None:
-            try:
-                ahead.set_result(self.read_pages(most))
-            except BaseException as error:  # noqa: BLE001  for who waits
-                ahead.set_exception(error)
-
-        # A daemon: an interrupted process does not wait for the service's answer.
-        Thread(target=read, daemon=True).start()
-        return ahead.result
 
     def _read_forward(self) -> Page[Record]:
         page = self._read(self._low)
@@ -164,6 +144,21 @@ class ListWalk(Generic[Record]):
         return min(total, self._longest)
 
 
+def start(read: Callable[[], Found]) -> Callable[[], Found]:
+    """Read in another thread, and return a function that waits for the outcome."""
+    ahead: Future[Found] = Future()
+
+    def run() -> None:
+        try:
+            ahead.set_result(read())
+        except BaseException as error:  # noqa: BLE001  for who waits
+            ahead.set_exception(error)
+
+    # A daemon: an interrupted process does not wait for the service's answer.
+    Thread(target=run, daemon=True).start()
+    return ahead.result
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchList:
     """Launches under a project tag; a missing one proves nothing unless `is_counted`, by the list's count."""
@@ -177,9 +172,6 @@ def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
 
     The list has no promised order and can grow meanwhile. It is read again until as many different launches
     are found as the service counts afterwards, or, without a count, until nothing new is found.
-
-    Raises:
-        ServiceError: the service cannot be asked, a launch cannot be read, or the list keeps changing.
     """
     found: dict[str, StatRecord] = {}
 
@@ -210,9 +202,6 @@ def find_launches(
         sought: `project_launch_guid`s; the service may write them in another case.
         observe_unreadable: called with each unreadable record, perhaps repeatedly.
         observe_record: called with each sought launch.
-
-    Raises:
-        ServiceError: the service cannot be asked, or its list keeps changing.
     """
     left = {normalize_guid(guid): guid for guid in sought}
 

@@ -256,9 +256,6 @@ def reconcile_project(
     """Copy counts and results of launches to the ledger, and warn of inconsistencies.
 
     The flags are those of `ReconcileOptions`.
-
-    Raises:
-        RunnerError: nothing can be reconciled.
     """
     workspace = Workspace.open(scope, asks_service=True)
     failures = Failures()

@@ -187,6 +187,15 @@ def test_what_was_not_reviewed_needs_an_approval(desk: Desk, attack: str) -> Non
     assert "launches" not in desk.run("status").stdout
 
 
+def test_what_only_reports_read_needs_no_new_approval(desk: Desk) -> None:
+    """A title, or a comment for whoever edits the file, goes to nobody: a saved and approved plan stays good."""
+    desk.plan()
+    desk.approve()
+    desk.edit("campaigns/pulse.yaml", "version: 1\n", "version: 1  # of the format\ntitle: Our pulse\n")
+    sent = desk.apply()
+    assert sent.returncode == 0, sent.stderr
+
+
 def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     """An approval of a machine that was ahead of time is before the next one all the same."""
     desk.plan("--limit", "1")

@@ -98,8 +98,7 @@ class DueResults(NamedTuple):
     lacking: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadOutcome:
+class ReadOutcome(NamedTuple):
     """The outcome of reading a launch's results.
 
     Attributes:
@@ -294,16 +293,17 @@ class Reading:
         written = connection.execute(select(_row.definition).where(is_it)).scalar()
         return None if written is None else json.loads(written)
 
-    def note_outcome(self, connection: Connection, outcome: ReadOutcome) -> None:
-        """Record the outcome of reading a launch's results."""
-        found = {name: getattr(outcome, name) for name in ReadOutcome.__slots__[1:]}
-        is_it = and_(self._is_own, _row.launch_id == outcome.launch_id)
-        connection.execute(update(launch_readings).where(is_it).values(found))
+    def note_outcomes(self, connection: Connection, outcomes: Iterable[ReadOutcome]) -> None:
+        """Record the outcomes of reading launches' results."""
+        names = ReadOutcome._fields[1:]
+        is_row = and_(self._is_own, _row.launch_id == bindparam("b_id", type_=Integer))
+        rows = [{"b_id": number, **dict(zip(names, found, strict=True))} for number, *found in outcomes]
+        connection.execute(update(launch_readings).where(is_row), rows)
 
-    def has_surplus(self, connection: Connection, launch_id: int) -> bool:
-        """Return whether the ledger has results of a launch that are not listed."""
-        is_it = and_(self._is_own, _row.launch_id == launch_id, _SURPLUS > 0)
-        return connection.execute(select(_row.launch_id).where(is_it)).first() is not None
+    def find_surplus(self, connection: Connection, launch_ids: Collection[int]) -> set[int]:
+        """Return those of some launches of which the ledger has results that are not listed."""
+        is_it = and_(self._is_own, _row.launch_id.in_(launch_ids), _SURPLUS > 0)
+        return set(connection.execute(select(_row.launch_id).where(is_it)).scalars())
 
     def list_uneven(self, connection: Connection) -> list[UnevenLaunch]:
         """Return the uneven launches, by guid."""

@@ -47,13 +47,11 @@ _SUMMED = {
 def store_results(connection: Connection, rows: Iterable[StoredResult]) -> int:
     """Store results, replacing those that have changed, and return the number of new or changed ones."""
     total, revision = 0, begin_revision(connection)
-    names = [*StoredResult._fields, "revision"]
     for group in divide(rows, _BULK):
         # One look at all texts: hardly any needs to be changed.
         is_clean = not _UNSTORABLE.search("".join(map(str, chain.from_iterable(group))))
-        clear = group if is_clean else [[*map(_clean_value, row)] for row in group]
-        named = [dict(zip(names, (*row, revision), strict=True)) for row in clear]
-        total += _STORE_RESULTS.run(connection, named)
+        clear = group if is_clean else [map(_clean_value, row) for row in group]
+        total += _STORE_RESULTS.insert(connection, [(*row, revision) for row in clear])
     return total
 
 
@@ -64,7 +62,7 @@ def _clean_value(value: object) -> object:
 def store_sessions(connection: Connection, rows: Sequence[StoredSession]) -> None:
     """Store the states of sessions; unchanged rows stay untouched."""
     if rows:
-        _STORE_SESSIONS.run(connection, [{**row._asdict(), "status": clean(row.status)} for row in rows])
+        _STORE_SESSIONS.insert(connection, [row._replace(status=clean(row.status)) for row in rows])
 
 
 def store_starts(connection: Connection, starts: Mapping[int, str]) -> None:

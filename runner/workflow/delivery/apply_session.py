@@ -16,7 +16,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
-from runner.ledger.record.unexplained import has_unexplained
+from runner.ledger.record.entry import list_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
@@ -179,7 +179,7 @@ class ApplySession:
             UnusableListError: the lists cannot show launches of a lost run.
         """
         campaign = item.campaign
-        has_reason = item.plan.recipients_to_send or self._ask(item.record, has_unexplained)
+        has_reason = item.plan.recipients_to_send or self._ask(item.record, list_unexplained)
         if self.is_idle or not has_reason:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)

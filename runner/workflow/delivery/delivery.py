@@ -1,6 +1,6 @@
 """The steps of a run: lock, settle, plan, check, send and settle in rounds, write lockfiles.
 
-This process sends. Only planning may be done on a cluster (`cluster_planning`).
+This process sends. Only planning may be done on a cluster.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
 from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
+from runner.plan.planner import find_overdue
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
 from runner.telemetry import measure, span
@@ -25,12 +26,15 @@ from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
+from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
+    from runner.cluster.dask_engine import Cluster
+    from runner.cluster.folder import SharedFolder
     from runner.delivery.campaign_ref import ListedCampaign
     from runner.delivery.delivery_summary import SendingReport
     from runner.delivery.pace import Pace
@@ -40,37 +44,84 @@ if TYPE_CHECKING:
     from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import NameCheck, PlanResult
+    from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
     from runner.workflow.scope import Scope
+    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _ROUNDS = 10
 """The most rounds of a run; the rest is left to the next run."""
+_MOST_LISTED = 10_000
+"""The most launches of a cluster's plan that a result lists."""
 _AGAIN = "then run the same command again: whoever was texted is not texted again"
 
 
-class Planning(Protocol):
-    """Planning of the campaigns of a run, in this process or on a cluster."""
+@dataclass(slots=True)
+class RunPlanning:
+    """Plans the campaigns of a run, in this process or on the cluster of `settings`.
 
-    @property
-    def most_listed(self) -> int | None:
-        """The most launches that a summary lists; None for any number."""
+    With `names`, campaigns that may have been renamed are refused.
+    """
+
+    session: ApplySession
+    failures: Failures
+    names: NameCheck | None = None
+    settings: ClusterSettings | None = None
+    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
 
     def plan(
         self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
     ) -> Sequence[PlanResult]:
         """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
+        find_record = self.session.enter if is_held else self.session.enter_settled
+        return plan_campaigns(
+            self.session.workspace,
+            scope,
+            options,
+            partial(find_record, counts_only=self.settings is not None),
+            reader,
+            self.failures,
+            begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
+            names=self.names,
+        )
+
+    def _begin_on_cluster(self, settings: ClusterSettings, reader: PlanContextReader) -> BeginPlanning:
+        # Imported here: optional, and slow to import.
+        from runner.workflow.plans.cluster_planning import ClusterPlanning
+
+        workspace, ledger = self.session.workspace, self.session.ledger
+        if self._opened is None:
+            self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
+        cluster, folder = self._opened
+        return ClusterPlanning(workspace, ledger, reader, cluster, folder, keeps_launches=True).begin
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
-        """Return saved plans as of now.
+        """Return saved plans as of now, without launches that may no longer be sent.
 
         Raises:
-            PlanChangedError: the campaigns have changed since.
+            PlanChangedError: a campaign's files have changed since.
         """
+        now = self.session.workspace.now()
+        return [self._plan_again(item, options, now) for item in planned]
 
-    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
-        """Yield the launches of a plan."""
+    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
+        workspace = self.session.workspace
+        if item.own_planner is None:
+            # A cluster's launches wait in files, each with its deadline.
+            unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
+            overdue = find_overdue(item.campaign, unread, now, options)
+            return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
+        then, record = item.context, self.session.enter(item.campaign)
+        known = replace(then, now=now, planned_at=then.now)
+        stamps = item.planner.stamps
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
+        if again is None:
+            item.planner.require_unchanged()
+            raise PlanChangedError(
+                f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
+            )
+        return again
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +133,7 @@ class DeliveryRun:
 
     session: ApplySession
     failures: Failures
-    planning: Planning
+    planning: RunPlanning
     pace: Pace
 
     def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
@@ -162,8 +213,7 @@ class DeliveryRun:
 
     def _deliver(self, run: CampaignRun, provenance: Run) -> None:
         item = run.planned
-        launches = self.planning.iterate_launches(item)
-        sender = Sender(self.session, self.pace, item, provenance, launches, run.summary)
+        sender = Sender(self.session, self.pace, item, provenance, item.iterate_launches(), run.summary)
         try:
             self._send_and_settle(run, sender, provenance)
         finally:
@@ -171,9 +221,8 @@ class DeliveryRun:
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
                 self._refresh(run, provenance)
-                run.summary.list_launches(
-                    self.session.ledger, campaign_id, provenance.id, self.planning.most_listed
-                )
+                most = None if item.own_planner is not None else _MOST_LISTED
+                run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
             client, _ = self.session.open_service()
@@ -215,51 +264,6 @@ class DeliveryRun:
         if found.failure is not None:
             warn(f"{item.campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
         return found
-
-
-class LocalPlanning:
-    """Plans campaigns in this process; with `names`, those that may have been renamed are refused."""
-
-    most_listed = None
-
-    def __init__(self, session: ApplySession, failures: Failures, names: NameCheck | None) -> None:
-        self._session = session
-        self._failures = failures
-        self._names = names
-
-    def plan(
-        self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
-    ) -> Sequence[PlanResult]:
-        """Load and plan campaigns, and show problems found."""
-        session, failures = self._session, self._failures
-        find_record = session.enter if is_held else session.enter_settled
-        return plan_campaigns(
-            session.workspace, scope, options, find_record, reader, failures, names=self._names
-        )
-
-    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
-        """Return saved plans as of now, without launches that may no longer be sent.
-
-        Raises:
-            PlanChangedError: a campaign's files have changed since.
-        """
-        now = self._session.workspace.now()
-        return [self._plan_again(item, options, now) for item in planned]
-
-    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
-        then, record, stamps = item.context, self._session.enter(item.campaign), item.planner.stamps
-        known, workspace = replace(then, now=now, planned_at=then.now), self._session.workspace
-        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
-        if again is None:
-            item.planner.require_unchanged()
-            raise PlanChangedError(
-                f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
-            )
-        return again
-
-    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
-        """Yield the launches of a plan."""
-        return item.planner.iterate_launches()
 
 
 @dataclass(slots=True)

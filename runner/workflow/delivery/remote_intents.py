@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
@@ -12,7 +13,7 @@ from runner.errors import RunLockedError, RunnerError, StateLockedError
 from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
-from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
@@ -121,7 +122,7 @@ class RemoteIntents:
 
     def guard(self, lock: RunLock) -> RunLock:
         """Return a lock that is lost with the ref."""
-        return lock if self._state is None else JointLock(lock, self._state.require_held)
+        return lock if self._state is None else replace(lock, require_other=self._state.require_held)
 
     def reserve(
         self, item: PlanResult, launches: Iterator[PlannedLaunch], run: Run | None

@@ -11,7 +11,7 @@ from runner.cluster.address import LEDGER, Address, parse_address
 from runner.errors import ConfigurationError, LedgerError, UsageError, write_install_hint
 from runner.service.target import list_variables
 from runner.workflow.observer import note
-from runner.workflow.workspace.folders import make_state_folder, state_folder
+from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,15 +69,13 @@ def open_chosen_cluster(
     from runner.cluster.dask_connection import check_workers, open_cluster
     from runner.cluster.folder import open_scratch
 
-    if settings.scratch is None:
-        make_state_folder()
-    scratch = settings.scratch or str(state_folder() / "cluster")
+    scratch = settings.scratch or make_state_folder() / "cluster"
     # Workers plan: they need no credentials of the service.
     state_key = list_variables(workspace.target.name, workspace.targets)[-1]
     given = {LEDGER: workspace.ledger_url}
     if secret := workspace.environ.get(state_key):
         given[state_key] = secret
-    tell = (lambda _: None) if settings.is_quiet else note
+    tell = (lambda _text: None) if settings.is_quiet else note
     with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
         check_workers(cluster, folder, (LEDGER, state_key), given)
         yield cluster, folder

@@ -251,10 +251,7 @@ class Workspace:
             yield None
             return
         with Ledger(self.ledger_url) as ledger:
-            is_blank = ledger.is_blank()
-            if not is_blank:
-                ledger.check_version()
-            yield None if is_blank else ledger
+            yield ledger if ledger.is_ready() else None
 
     def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
         """Return a campaign's record; write nothing.
