@@ -81,7 +81,9 @@ def remove_person(
     # A reading that is under way asks the service for the text again; of a killed one nothing is to stay.
     connection.execute(update(launch_readings).values(definition=None))
     # The old keys are digests of the person's fingerprint, among others.
-    renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
+    own = renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
+    for launch_id, people in own:
+        connection.execute(update(launches).where(launches.c.id == launch_id).values(recipients=people))
     return counts
 
 
@@ -133,10 +135,16 @@ def remove_lingering(connection: Connection, campaign_id: int, campaign: str) ->
 
 @dataclass(frozen=True, slots=True)
 class ForgottenCampaign:
-    """The parts of a campaign's record that were removed: numbers of entries.
+    """The parts of a campaign's record that were removed.
 
-    `deliveries` said that they were texted; `texts` went to them only, and `shared_texts`, which stay, to
-    others as well; `unresolved` launches to them, of unknown outcome, stay until they are resolved.
+    Attributes:
+        target: the target's name.
+        campaign: the campaign's name.
+        deliveries: entries that said that they were texted.
+        results: answers of theirs.
+        texts: texts that went to them only.
+        shared_texts: texts that others got word by word, and that stay.
+        unresolved: launches to them of unknown outcome, which stay until they are resolved.
     """
 
     target: str
