@@ -197,7 +197,6 @@ class DeliveryRun:
             campaign_id, _ = item.record.require_entered()
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
-                self._refresh(run, provenance)
                 run.summary.list_launches(
                     self.session.ledger, campaign_id, provenance.id, self.planning.most_listed
                 )
