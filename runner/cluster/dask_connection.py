@@ -217,7 +217,7 @@ def judge_worker(worker: str, folder: SharedFolder, own: Digests) -> RunnerError
             key = folder.read(_KEY_FILE)
         except FileNotFoundError:
             return ConfigurationError(
-                f"the worker {worker} does not see what is put into {folder.url}",
+                f"the worker {worker} does not see what is put into {folder.path}",
                 hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
             )
         for name, digest in own.items():

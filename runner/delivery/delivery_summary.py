@@ -71,11 +71,7 @@ class DeliverySummary(SendingReport):
     is_listed: bool = True
 
     def refresh(self, ledger: Ledger, campaign_id: int, run: str | None) -> None:
-        """Update the tally from the ledger.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
+        """Update the tally from the ledger."""
         with ledger.reading() as connection:
             self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
 

@@ -33,8 +33,8 @@ def test_a_job_has_keys_without_the_secret(
         recent=KnownPeople(own, {"": people}),
     )
     lookup = LedgerLookup(key_variable="THE_SECRET", key=own)
-    job = PlanJob(World(()).load(campaign), PlanOptions(), context, {}, 2, lookup)
-    folder = SharedFolder(str(tmp_path / "shared"))
+    job = PlanJob(World(()).load(campaign), "sandbox", PlanOptions(), context, 2, lookup)
+    folder = SharedFolder(str(tmp_path))
     store_job(folder, "pulse.job", job)
     stored = folder.read("pulse.job")
     assert STATE_KEY.encode() not in stored

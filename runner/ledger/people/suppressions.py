@@ -11,12 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, bindparam, delete, exists, select
 
-from runner.atomic_write import save_text
-from runner.errors import SuppressionsError
 from runner.ledger.database import insert_or_update, note_absorbed
-from runner.ledger.files.lockfile import digest_text
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import HoldLine, PauseLine, dump_book, settle
+from runner.ledger.files.suppressions import BOOK, HoldLine, OptOut, PauseLine, seal_book, settle
 from runner.ledger.model import find_later_moment
 from runner.ledger.people.opt_outs import enter_later, iterate_opt_outs
 from runner.ledger.record.deliveries import enter_campaign, find_record
@@ -71,11 +67,11 @@ class Pause:
 def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
     """Enter the entries of a file that the ledger lacks."""
     enter_key(connection, key)
-    enter_later(connection, key.target, book.list_opt_outs())
+    enter_later(connection, key.target, book.pick(OptOut))
     _remove_replaced(connection, key.target)
-    for pause in book.list_pauses():
+    for pause in book.pick(PauseLine):
         _enter_pause(connection, key.target, pause)
-    for hold in book.list_holds():
+    for hold in book.pick(HoldLine):
         absorb_hold(connection, key.target, hold)
 
 
@@ -84,28 +80,20 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
 
     The connection's transaction must keep others from writing.
     """
-    text = compose_suppressions(connection, key, is_needed=file.exists())
-    if text is None:
+    entries = list(iterate_entries(connection, key.target))
+    if not entries and not file.exists():
         return False
     enter_key(connection, key)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        changed = save_text(file, text)
-    except OSError as error:
-        raise SuppressionsError(
-            f"{file} cannot be written: {error.strerror}",
-            hint="the ledger has everything: run the same command again when this is mended",
-        ) from None
-    note_absorbed(connection, [digest_text(text)])
+    changed, digest = BOOK.save(file, seal_book(key, entries))
+    note_absorbed(connection, [digest])
     return changed
 
 
-def compose_suppressions(connection: Connection, key: TargetKey, *, is_needed: bool = False) -> str | None:
-    """Return the text of a target's file of suppressions; None if that is empty, unless `is_needed`."""
+def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
+    """Return the text of a target's file of suppressions; None if that is empty."""
     entries = list(iterate_entries(connection, key.target))
-    if not entries and not is_needed:
-        return None
-    return "".join(dump_book(key.target, key.name, sign(key, "entry", "", entries)))
+    entries = list(iterate_entries(connection, key.target))
+    return "".join(seal_book(key, entries)) if entries else None
 
 
 def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:

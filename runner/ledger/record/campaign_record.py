@@ -20,12 +20,12 @@ from runner.ledger.files.lockfile import (
     LOCKFILE,
     CountedLaunches,
     LockfileContents,
-    digest_text,
     dump_lockfile,
     lockfile_path,
     parse_lockfile,
     save_lockfile,
 )
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import digest_people
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering

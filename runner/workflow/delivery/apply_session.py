@@ -155,12 +155,7 @@ class ApplySession:
         return self._records[campaign.name]
 
     def judge(self, campaign: Campaign) -> list[Verdict]:
-        """Lock a campaign, and compare its unresolved launches with the service's list.
-
-        Raises:
-            RunLockedError: another run holds the lock.
-            ServiceError: there are such launches, and the service cannot be asked.
-        """
+        """Lock a campaign, and compare its unresolved launches with the service's list."""
         self._lock(campaign)
         record = self.enter(campaign)
         return self.recover(campaign, record).judge() if record.is_unclear() else []
@@ -302,12 +297,7 @@ class ApplySession:
             self.rewrite_lockfile(campaign)
 
     def rewrite_lockfile(self, campaign: Campaign) -> None:
-        """Write the lockfile of an imported campaign, also to the state remote.
-
-        Raises:
-            LedgerError: the campaign's lock was lost, so the lockfile belongs to another run.
-            LockfileError: it cannot be written.
-        """
+        """Write the lockfile of an imported campaign, also to the state remote."""
         self.lock_of(campaign.name).require_held_now()
         self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
         self.remote_intents.keep(campaign, self._records[campaign.name])
