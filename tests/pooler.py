@@ -25,8 +25,7 @@ _ANSWERED = (b"Q", b"S")
 
 
 class _Pooler:
-    def __init__(self, server: PostgresServer, database: str, refusal: str | None) -> None:
-        self._refusal = refusal
+    def __init__(self, server: PostgresServer, database: str) -> None:
         self._session = server.connect(database)
         self._wire = socket.socket(fileno=self._session.fileno())
         # The driver disables it so that reading never waits.
@@ -39,9 +38,6 @@ class _Pooler:
         try:
             self._welcome(client)
             while (message := _read(client))[:1] != b"X":
-                if self._refusal is not None:
-                    client.sendall(_write(b"E", b"SFATAL\0C08P01\0M" + self._refusal.encode() + b"\0\0"))
-                    return
                 if not is_lent:
                     is_lent = self._turn.acquire()
                 self._wire.sendall(message)
@@ -76,14 +72,12 @@ class _Pooler:
 
 
 @contextmanager
-def run_pooler(
-    server: PostgresServer, database: str, folder: Path, refusal: str | None = None
-) -> Iterator[str]:
+def run_pooler(server: PostgresServer, database: str, folder: Path) -> Iterator[str]:
     """Yield the ledger's URL of a database behind a pooler, which runs while the block lasts.
 
-    The pooler's socket is in `folder`. With a `refusal` it answers every query with that.
+    The pooler's socket is in `folder`.
     """
-    pooler = _Pooler(server, database, refusal)
+    pooler = _Pooler(server, database)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / f".s.PGSQL.{PORT}"))
         listener.listen()

@@ -123,8 +123,8 @@ def test_documents_are_those_of_the_commands(project: Project) -> None:
     """`to_dict` returns the same as `--format json` writes."""
     now = "2026-11-23T18:00:00Z"
     assert project.validate().to_dict() == say("validate")
-    plan = project.plan(now=datetime.fromisoformat(now), launches=True, differences=True)
-    assert plan.to_dict() == say("plan", "--now", now, "--launches", "--diff")
+    plan = project.plan(now=datetime.fromisoformat(now), launches=True)
+    assert plan.to_dict() == say("plan", "--now", now, "--launches")
     assert project.preview().to_dict() == say("preview", "campaigns/pulse.yaml")
     applied = project.apply(project.plan(limit=3)).to_dict()
     rest = say("apply", "--auto-approve")
@@ -420,7 +420,6 @@ def test_a_number_that_commands_refuse_is_refused(project: Project) -> None:
         "`settle_window_s` must be at least 0, not nan": lambda: project.settle(settle_window_s=float("nan")),
         "`lock_timeout_s` must be at least 0, not -1": lambda: project.apply(plan, lock_timeout_s=-1),
         "`min_group` must be at least 1, not 0": lambda: project.report(min_group=0),
-        "`cases` must be at least 1, not 0": lambda: project.preview(cases=0),
         "`response_rate` must be from 0 to 1, not 60": lambda: project.simulate(response_rate=60),
     }
     for message, call in mistakes.items():

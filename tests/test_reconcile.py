@@ -16,7 +16,7 @@ from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Intent, Outcome
 from runner.ledger.people.forgotten import forget_person
-from runner.ledger.people.opt_outs import iterate_opt_outs, read_suppressions, remove_opt_out
+from runner.ledger.people.opt_outs import dismiss_opt_outs, iterate_opt_outs, read_suppressions
 from runner.ledger.people.replies import list_opt_ins
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import add_intents
@@ -291,7 +291,7 @@ def test_a_stop_stays_decided(survey: Survey) -> None:
     survey.reconcile()
     forget(survey, PHONES[1])
     with survey.ledger.writing() as opened:
-        remove_opt_out(opened, KEY, PHONES[0], AT)
+        dismiss_opt_outs(opened, KEY.target, KEY.fingerprint(PHONES[0]), AT)
     assert survey.reconcile().opted_out == 0
     assert find_suppressed(survey, PHONES[0]) == [None]
     survey.launch(PHONES[0], message="nudge")
@@ -442,7 +442,7 @@ def test_whoever_is_let_in_again_is_heard_again(survey: Survey) -> None:
     forget(survey, PHONES[0])
     assert survey.reconcile().forgotten_results == 1
     with survey.ledger.writing() as opened:
-        remove_opt_out(opened, KEY, PHONES[0], AT)
+        dismiss_opt_outs(opened, KEY.target, KEY.fingerprint(PHONES[0]), AT)
     survey.answer(PHONES[0], text="because")
     summary = survey.reconcile()
     assert (summary.results, summary.forgotten_results, summary.is_complete) == (3, 0, True)

@@ -21,8 +21,9 @@ from runner.timing.schedule import Schedule, read_schedule
 from runner.timing.window import Calendar, LocalWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import datetime
+    from fractions import Fraction
     from pathlib import Path
 
     from runner.campaign.model import Campaign, Message, Question
@@ -196,15 +197,18 @@ def _check_follow_up(campaign: Campaign, index: int, message: Message) -> Iterat
 
 
 def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:
-    if campaign.score is None:
-        return
-    place = document.position(["score", "question"])
     asked = [
         question
         for message in campaign.messages
         for one in (message, *campaign.list_arms(message.id).values())
         for question in one.questions
     ]
+    if campaign.score_target is not None:
+        place = document.position(["score", "target"])
+        yield from _check_score_target(campaign, asked, campaign.score_target, place)
+    if campaign.score is None:
+        return
+    place = document.position(["score", "question"])
     scales = {question.scale for question in asked if question.tag == campaign.score}
     if not scales:
         guess = suggest(campaign.score, [question.tag for question in asked])
@@ -217,6 +221,31 @@ def _check_score(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnos
         words = f"`{campaign.score}` has `scale: {min(scales)}`, of which there is no score"
         hint = f"give its questions a `scale` that has one: {', '.join(sorted(SCORED))}"
         yield place.problem("score-none", words, hint)
+
+
+_REACHES = {"nps": (-100, 100), "csat": (0, 100)}
+"""The lowest and the highest score, by scale; those of others hang on the values of the responses."""
+
+
+def _check_score_target(
+    campaign: Campaign, asked: Iterable[Question], target: Fraction, place: Position
+) -> Iterator[Diagnostic]:
+    """Yield what is wrong with the score to reach, where the question that has the score is sound."""
+    scored = {(one.tag, one.scale) for one in asked if one.scale in SCORED}
+    found = sorted({scale for tag, scale in scored if campaign.score in (None, tag)})
+    tags = sorted({tag for tag, _ in scored})
+    if not scored:
+        words = "no question of this campaign has a score, so none can reach this target"
+        yield place.problem("score-target", words, "give a question a `scale`, or take `target` out")
+    elif campaign.score is None and len(tags) > 1:
+        words = f"this target is of one score, and these questions have one each: {', '.join(tags)}"
+        hint = f"say which, as in `score: {{question: {tags[0]}, target: {float(target):g}}}`"
+        yield place.problem("score-target", words, hint)
+    elif len(found) == 1 and found[0] in _REACHES:
+        lowest, highest = _REACHES[found[0]]
+        if not lowest <= target <= highest:
+            words = f"no score of `scale: {found[0]}` can reach this target"
+            yield place.problem("score-target", words, f"write a number from {lowest} to {highest}")
 
 
 def _check_schedule(campaign: Campaign, document: YamlDocument) -> Iterator[Diagnostic]:

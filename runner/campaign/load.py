@@ -6,6 +6,7 @@ Schema rules for the whole document concern only its keys, so the rest fits, exc
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import replace
 from fractions import Fraction
@@ -102,9 +103,21 @@ def load_campaign(
         problems.extend(_check_rest(campaign, roots, urls, knows_audience=knows_audience))
         return None, problems
     recipients, exclude = (tuple(expand_files(each)) for each in (campaign.recipients, campaign.exclude))
-    campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp)
+    digest = _digest(document.data)
+    campaign = replace(campaign, recipients=recipients, exclude=exclude, stamp=stamp, digest=digest)
     problems.extend(find_reference_problems(campaign))
     return None if any(problem.severity == "error" for problem in problems) else campaign, problems
+
+
+_READ_BY_REPORTS = frozenset(("title", "description", "owner", "series", "score", "report", "export_columns"))
+"""Keys that decide nothing that is sent: who corrects a title needs no new plan."""
+
+
+def _digest(data: dict[str, Any]) -> str:
+    """Return a digest of what a file says, aliases filled in, apart from what only reports read."""
+    said = [(key, value) for key, value in data.items() if key not in _READ_BY_REPORTS]
+    # The order of variables may show in texts, so it counts.
+    return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
 
 def _check_rest(
@@ -294,6 +307,7 @@ class _Reader:
         data = self._document.data
         name = data.get("name", derive_name(self._document.file))
         tag, columns = data.get("tag", name), data.get("export_columns", [])
+        score = data.get("score", {})
         return Campaign(
             name=name,
             is_named="name" in data,
@@ -311,7 +325,10 @@ class _Reader:
             policy=Policy(**self._read_keys(data.get("policy", {}))),
             lockfile=data.get("lockfile", "full"),
             export_columns=tuple((name, self._position(columns, i)) for i, name in enumerate(columns)),
-            score=data["score"]["question"] if "score" in data else None,
+            score=score.get("question"),
+            score_target=Fraction(str(score["target"])) if "target" in score else None,
+            **{key: data.get(key) for key in ("title", "description", "owner", "series")},
+            shows_comments=data.get("report", {}).get("comments", False),
         )
 
     def _source(self, row: dict[str, Any]) -> RecipientSource:

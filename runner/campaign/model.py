@@ -370,7 +370,14 @@ class Campaign:
         lockfile: whether the lockfile lists launches or counts them.
         export_columns: columns of the audience for files of answers, each with its position.
         score: the tag of the question with the campaign's score; None to use the scales that messages share.
+        score_target: what that score should reach, a line in reports.
+        title: heading of its reports; None to use the name.
+        description: what it is for, as written, for readers of reports.
+        owner: whom readers of reports ask.
+        series: what it is a wave of: reports compare it with the others of the same series.
+        shows_comments: whether reports quote answers in people's own words.
         stamp: of the file when it was read (`stamp_file`).
+        digest: of all that the file says, without comments, layout and what only reports read.
     """
 
     name: str
@@ -391,7 +398,14 @@ class Campaign:
     lockfile: LockfileKind = "full"
     export_columns: tuple[tuple[str, Position], ...] = ()
     score: str | None = None
+    score_target: Fraction | None = None
+    title: str | None = None
+    description: str | None = None
+    owner: str | None = None
+    series: str | None = None
+    shows_comments: bool = False
     stamp: object = field(default=None, compare=False, repr=False)
+    digest: str = field(default="", compare=False, repr=False)
 
     @property
     def message_ids(self) -> dict[str, str]:

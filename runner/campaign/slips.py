@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _TEXT_KEYS = frozenset(("text", "introduction", "conclusion", "conclude_on", "responses"))
 _OWN_NAMES = frozenset(("name", "id", "renamed_from"))
-_NAME_KEYS = frozenset(("tag", "opt_out_words", "export_columns", "vars")) | _OWN_NAMES
+_READ_KEYS = frozenset(("title", "description", "owner"))
+_NAME_KEYS = frozenset(("tag", "opt_out_words", "export_columns", "vars")) | _OWN_NAMES | _READ_KEYS
 _COMMENT = re.compile(r"(?:^|[ \t])(#.*)$")
 _JINJA = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _HIDDEN = re.compile("[\u00ad\u200b\u2060\u2061-\u2064\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -58,7 +59,7 @@ def find_slips(document: YamlDocument) -> Iterator[Diagnostic]:
             hint = "break the line instead, or put the text in double quotes"
             yield place.problem("yaml-escape", words, hint, "warning")
         if not scalar.place.style and _WRAPPED.fullmatch(scalar.value):
-            words = "these are no quotes of YAML: they would be sent"
+            words = "these are no quotes of YAML: they are part of the text"
             yield place.problem("yaml-quotes", words, 'write plain ones: "…"', "warning")
         if control := _CONTROL.search(scalar.value):
             words = f"U+{ord(control[0]):04X} in this text is no character to see, and would be sent"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 from runner.delivery.order import InFlightLaunch
 from runner.ledger.database import exclude_others
+from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import Intent, Outcome, format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
-from runner.ledger.people.open_sessions import OpenSessions
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
@@ -100,11 +100,13 @@ class EligibilityCheck:
                 admission.launches.append(replace(launch, phones=tuple(kept)))
         return admission
 
-    def _read_sessions(self, connection: LedgerConnection, launches: Sequence[PlannedLaunch]) -> OpenSessions:
+    def _read_sessions(
+        self, connection: LedgerConnection, launches: Sequence[PlannedLaunch]
+    ) -> KnownPeople[OpenSession]:
         """Return the people with an open survey of another campaign; the plan knows those of this one."""
         phones = {phone for launch in launches if _may_queue(launch) for phone in launch.phones}
         if self.campaign_id is None or not phones:
-            return OpenSessions(self.key)
+            return KnownPeople(self.key)
         return read_open_sessions(connection, self.key, phones, other_than=self.campaign_id)
 
     def find_opted_out(self, connection: LedgerConnection, phones: Iterable[str]) -> set[str]:

@@ -33,8 +33,14 @@ from runner.delivery.launch_list import LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
 from runner.ledger.model import LaunchRecord, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.entry import add_recipients, enter_adopted
-from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
+from runner.ledger.record.entry import (
+    UnexplainedLaunch,
+    add_recipients,
+    enter_adopted,
+    hold_people,
+    list_unexplained,
+    read_dismissed,
+)
 from runner.ledger.record.unsettled import (
     adopt_launch,
     drop_unexplained,

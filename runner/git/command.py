@@ -109,11 +109,7 @@ class Git:
         return GitAnswer(done.returncode, done.stdout, hide_credentials(done.stderr))
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command that is asked through its pipes as long as it runs; its errors are not read.
-
-        Raises:
-            GitError: there is no git, or it cannot be started.
-        """
+        """Start a command that is asked through its pipes as long as it runs; its errors are not read."""
         try:
             return subprocess.Popen(  # noqa: S603  as in `ask`
                 ["git", *arguments],  # noqa: S607
@@ -184,11 +180,7 @@ class Git:
 
 
 def find_work_tree(folder: Path) -> Path | None:
-    """Return the top of the work tree that a folder is in; None if it is in none.
-
-    Raises:
-        GitError: git refuses to tell, as for a repository of another user.
-    """
+    """Return the top of the work tree that a folder is in; None if it is in none."""
     answer = Git(folder).ask("rev-parse", "--show-toplevel")
     if answer.status == 0:
         return Path(answer.output.removesuffix("\n"))
@@ -224,7 +216,8 @@ _RACES = re.compile(
     r"stale info|cannot lock ref|failed to update ref|incorrect old value|reference already exists"
 )
 """Messages about a push that collided with another."""
-_IN_THE_WAY = re.compile(r"'(?P<ref>refs/[^']+)' exists; cannot create")
+_IN_THE_WAY = "exists; cannot create"
+"""Of a ref below this one: git keeps refs as files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,15 +229,12 @@ class PushAnswer:
         is_overtaken: the ref has moved on: a commit on its new tip may be accepted.
         is_refused: the remote was reached, and does not take it.
         reason: the refusal in git's words.
-        obstacle: the ref that keeps the remote from making this one: beside `refs/runner` there can be no
-            `refs/runner/live`, since git keeps refs as files.
     """
 
     is_accepted: bool
     is_overtaken: bool = False
     is_refused: bool = False
     reason: str = ""
-    obstacle: str | None = None
 
 
 def push_commit(git: Git, remote: str, commit: str, ref: str, *options: str) -> PushAnswer:
@@ -255,16 +245,14 @@ def push_commit(git: Git, remote: str, commit: str, ref: str, *options: str) -> 
     refused = _REFUSED.search(answer.output)
     if refused is None:
         return PushAnswer(is_accepted=False, reason=answer.reason)
-    why, found = refused["why"], _IN_THE_WAY.search(answer.complaint)
+    why, complaint = refused["why"], answer.complaint
     # git itself rejects commits that don't follow the tip; servers reject by rule, or because of a race.
-    is_overtaken = refused["by"] == "rejected" or _RACES.search(f"{why} {answer.complaint}") is not None
-    reason = _explain_refusal(why, answer.complaint)
+    is_race = _RACES.search(f"{why} {complaint}") is not None and _IN_THE_WAY not in complaint
     return PushAnswer(
         is_accepted=False,
-        is_overtaken=is_overtaken,
+        is_overtaken=refused["by"] == "rejected" or is_race,
         is_refused=True,
-        reason=reason,
-        obstacle=found["ref"] if found else None,
+        reason=_explain_refusal(why, complaint),
     )
 
 

@@ -31,8 +31,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from runner.errors import RunnerError, StateLockedError
-from runner.git.ref_state import STATE_FILE, TRIES, Holder, State, dump_state, read_state
-from runner.git.state_ref import RefMovedError, Snapshot, StateRefError
+from runner.git.state_ref import (
+    STATE_FILE,
+    TRIES,
+    Holder,
+    RefMovedError,
+    Snapshot,
+    State,
+    StateRefError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +48,8 @@ if TYPE_CHECKING:
 
 
 LEASE_S = 120.0
+_SLACK_S = 30.0
+"""Time to allow for asking the remote, beside the waiting, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,10 @@ class GitLeaseTerms:
         """The time for which another run watches the ref unmoved before it takes over, in seconds."""
         return self.lease_s + self.margin_s
 
+    def advise_timeout(self) -> str:
+        """Return a value for `--lock-timeout` that outlasts the lease of a run that may have died."""
+        return f"{int((self.watch_s + _SLACK_S) // 60) + 1}m"
+
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
@@ -83,41 +96,61 @@ class Clocks:
     sleep: Callable[[float], object]
 
 
-class Lease:
-    """A hold on a ref, made by `hold_lease`, which explains the arguments.
+@dataclass(frozen=True, slots=True)
+class LeasePatience:
+    """Longest waits for a ref, and what is told of them.
 
-    `turn` keeps renewals out while files are composed from those that are there.
+    Attributes:
+        timeout_s: for another run that holds it, in seconds.
+        settle_s: longest delay of the service until it lists a launch, in seconds. The reservations of a
+            deleted ref can only be learned from these lists.
+        has_died: returns whether the run of a holder has certainly died.
+        observe_absence: is called with the seconds of the watch, if there is no ref.
+        observe_holder: is called once for each run that is waited for, with that run in words, and the
+            seconds after which it counts as dead if it does not move the ref.
+        observe_failure: is called if the ref could not be released: the lease runs out by itself.
+    """
+
+    timeout_s: float = 0
+    settle_s: float = 0
+    has_died: Callable[[str], bool] = lambda _: False
+    observe_absence: Callable[[float], object] = lambda _: None
+    observe_holder: Callable[[str, float], object] = lambda _who, _seconds: None
+    observe_failure: Callable[[RunnerError], object] = lambda _: None
+
+
+class Lease:
+    """A hold on a ref, made by `hold_lease`.
+
+    Attributes:
+        turn: keeps renewals out while files are composed from those that are there.
+        snapshot: the ref as this run knows it.
+        texts: the texts of the ref's files, once what is staged is written.
     """
 
     def __init__(
         self,
         ref: StateRef,
-        who: str,
-        run: str,
+        holder: Holder,
         terms: GitLeaseTerms,
         clocks: Clocks,
         unite: Callable[[str, str | None, str], str | None],
     ) -> None:
-        self.ref = ref
-        self._unite = unite
-        self._who = who
-        self._run = run
+        self.turn = threading.RLock()
+        self._ref = ref
+        self._holder = holder
         self._terms = terms
         self._clocks = clocks
-        self.turn = threading.RLock()
-        self._snapshot = Snapshot()
+        self._unite = unite
+        self.snapshot = Snapshot()
+        self.texts: Mapping[str, str] = {}
         self._moves = 0
         # The files of the ref's last known commit, and of each commit that this run has tried to put there.
         self._known: Mapping[str, str] = {}
-        self._tried: dict[str, Mapping[str, str]] = {}
+        self._tried: dict[str, Snapshot] = {}
         self._began_at = 0.0
         self._lost: RunnerError | None = None
         self._trouble: RunnerError | None = None
-
-    @property
-    def files(self) -> Mapping[str, str]:
-        """The blobs of the ref's files."""
-        return self._snapshot.files
 
     def take(self, snapshot: Snapshot, state: State) -> None:
         """Become the holder of a ref that is free in this snapshot and state.
@@ -126,40 +159,26 @@ class Lease:
             RefMovedError: somebody was faster.
             GitError: the ref cannot be moved.
         """
-        self._snapshot, self._moves, self._known = snapshot, state.moves, snapshot.files
-        self._move(snapshot.files)
+        self.snapshot, self._moves, self._known = snapshot, state.moves, snapshot.record
+        self._move(snapshot.record)
 
-    def write(self, files: Mapping[str, str]) -> None:
-        """Replace the ref's files, all at once, which renews the lease.
-
-        Raises:
-            StateLockedError: another run has taken over.
-            GitError: the ref cannot be moved, or was deleted.
-        """
+    def write(self, texts: Mapping[str, str]) -> None:
+        """Replace the ref's files, all at once, which renews the lease."""
         with self.turn:
-            self._move_on(files)
+            self._move_on(texts)
 
-    def stage(self, files: Mapping[str, str]) -> None:
-        """Replace the ref's files with the next push: a renewal, a further write, or the release.
-
-        Raises:
-            StateLockedError: another run has taken over.
-            GitError: the ref was deleted.
-        """
+    def stage(self, texts: Mapping[str, str]) -> None:
+        """Replace the ref's files with the next push: a renewal, a further write, or the release."""
         with self.turn:
             if self._lost is not None:
                 raise self._lost
-            self._snapshot = Snapshot(self._snapshot.commit, files)
+            self.texts = texts
 
     def release(self) -> None:
-        """Free the ref if this run still holds it, without its history.
-
-        Raises:
-            GitError: the ref cannot be moved; the lease ends all the same.
-        """
+        """Free the ref if this run still holds it, without its history."""
         with self.turn:
             if self._lost is None:
-                self._move_on(self.files, is_held=False)
+                self._move_on(self.texts, is_held=False)
 
     def require_held(self) -> None:
         """Raise unless this run holds the ref for another margin; from any thread.
@@ -177,7 +196,11 @@ class Lease:
             if self._lost is not None:
                 raise self._lost
             if self._left_s() <= self._terms.margin_s:
-                raise self._expired()
+                why = f": {self._trouble.message}" if self._trouble else ""
+                raise StateRefError(
+                    f"the hold on {self._ref} could not be renewed in time; nothing more is sent{why}",
+                    hint="run the same command again when the remote can be reached",
+                )
 
     def keep_renewing(self, ended: threading.Event) -> None:
         """Renew the lease until the event is set, in a thread of its own."""
@@ -195,125 +218,78 @@ class Lease:
 
     def _renew(self) -> bool:
         try:
-            self._move_on(self.files)
+            self._move_on(self.texts)
         except RunnerError as error:
             self._trouble = error
             return False
         return True
 
-    def _move_on(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
+    def _move_on(self, texts: Mapping[str, str], *, is_held: bool = True) -> None:
         for _ in range(TRIES):
             if self._lost is not None:
                 raise self._lost
             try:
-                self._move(files, is_held=is_held)
+                self._move(texts, is_held=is_held)
             except RefMovedError as error:
-                files = self._follow(error.found, files)
+                texts = self._follow(error.found, texts)
             else:
                 return
-        raise StateRefError(f"{self.ref} moves all the time", hint="run the same command again")
+        raise StateRefError(f"{self._ref} moves all the time", hint="run the same command again")
 
-    def _follow(self, commit: str | None, files: Mapping[str, str]) -> Mapping[str, str]:
-        """Go on from the commit that the ref is at; return the files with what others have added there.
-
-        Raises:
-            RunnerError: this run does not hold the ref any more.
-        """
+    def _follow(self, commit: str | None, texts: Mapping[str, str]) -> Mapping[str, str]:
+        """Go on from the commit that the ref is at; return the files with what others have added there."""
         if commit is None:
-            self._lost = self._deleted()
+            self._lost = StateRefError(
+                f"{self._ref} was deleted while this run held it; nothing more is sent",
+                hint="run the same command again: it waits until no other run can be sending, then makes the "
+                "ref",
+            )
             raise self._lost
-        if commit in self._tried:
-            # A push of our own whose answer was lost.
-            there = self._tried[commit]
-        else:
-            snapshot = self.ref.read_at(commit)
-            if snapshot is None:
-                return files  # it has moved on: the next push finds where to
-            state = read_state(self.ref, snapshot)
-            if state.holder is None or state.holder.run != self._run:
-                self._lost = self._taken_over()
-                raise self._lost
-            there, self._moves = snapshot.files, max(self._moves, state.moves)
-        united = dict(files)
-        for name, blob in _leave_out_state(there).items():
-            if commit not in self._tried and blob != self._known.get(name):
-                whole = self._unite(name, united.get(name), blob)
-                united |= {} if whole is None else {name: whole}
-        self._known, self._snapshot = there, Snapshot(commit, united)
+        united = dict(texts)
+        # Perhaps a push of our own whose answer was lost.
+        snapshot = self._tried.get(commit) or self._ref.read_at(commit)
+        if snapshot is None:
+            return texts  # it has moved on: the next push finds where to
+        if commit not in self._tried:
+            self._require_own(snapshot)
+            for name, text in snapshot.record.items():
+                if text != self._known.get(name):
+                    whole = self._unite(name, united.get(name), text)
+                    united |= {} if whole is None else {name: whole}
+        self._known, self.snapshot, self.texts = snapshot.record, snapshot, united
         return united
 
-    def _move(self, files: Mapping[str, str], *, is_held: bool = True) -> None:
+    def _require_own(self, snapshot: Snapshot) -> None:
+        state = self._ref.read_state(snapshot)
+        if state.holder is None or state.holder.run != self._holder.run:
+            self._lost = StateLockedError(
+                f"this run has lost {self._ref} to another run; nothing more is sent",
+                hint="let the other run end, then run the same command again",
+            )
+            raise self._lost
+        self._moves = max(self._moves, state.moves)
+
+    def _move(self, texts: Mapping[str, str], *, is_held: bool = True) -> None:
         began_at = self._clocks.steady()
-        holder = Holder(self._who, self._run, self._terms.lease_s)
-        text = dump_state(State(holder if is_held else None, self._moves + 1))
-        written = {**files, STATE_FILE: self.ref.store(text)}
-        # What was removed is not to stay in the history of a free ref.
-        commit = self.ref.compose(written, self._snapshot.commit if is_held else None)
-        self._tried[commit] = written
         self._moves += 1
-        self.ref.swap(self._snapshot.commit, commit)
-        self._known = written
-        self._snapshot, self._began_at = Snapshot(commit, written), began_at
-
-    def _taken_over(self) -> RunnerError:
-        return StateLockedError(
-            f"this run has lost {self.ref} to another run; nothing more is sent",
-            hint="let the other run end, then run the same command again",
-        )
-
-    def _deleted(self) -> RunnerError:
-        return StateRefError(
-            f"{self.ref} was deleted while this run held it; nothing more is sent",
-            hint="run the same command again: it waits until no other run can be sending, then makes the ref",
-        )
-
-    def _expired(self) -> RunnerError:
-        why = f": {self._trouble.message}" if self._trouble else ""
-        return StateRefError(
-            f"the hold on {self.ref} could not be renewed in time; nothing more is sent{why}",
-            hint="run the same command again when the remote can be reached",
-        )
-
-
-def _leave_out_state(files: Mapping[str, str]) -> dict[str, str]:
-    return {name: blob for name, blob in files.items() if name != STATE_FILE}
-
-
-@dataclass(frozen=True, slots=True)
-class LeasePatience:
-    """Longest waits for a ref.
-
-    Attributes:
-        timeout_s: for another run that holds it, in seconds.
-        settle_s: longest delay of the service until it lists a launch, in seconds. The reservations of a
-            deleted ref can only be learned from these lists.
-        observe_absence: is called with the seconds of the watch, if there is no ref.
-        observe_holder: is called once for each run that is waited for, with that run in words, and the
-            seconds after which it counts as dead if it does not move the ref.
-    """
-
-    timeout_s: float = 0
-    settle_s: float = 0
-    observe_absence: Callable[[float], object] = lambda _: None
-    observe_holder: Callable[[str, float], object] = lambda _who, _seconds: None
-
-
-_NO_PATIENCE = LeasePatience()
-_SLACK_S = 30.0
-"""Time to allow for asking the remote, beside the waiting, in seconds."""
+        state = State(self._holder if is_held else None, self._moves)
+        whole = {**texts, STATE_FILE: state.dump()}
+        # What was removed is not to stay in the history of a free ref.
+        commit = self._ref.compose(whole, self.snapshot.commit if is_held else None)
+        self._tried[commit] = Snapshot(commit, whole)
+        self._ref.swap(self.snapshot.commit, commit)
+        self.snapshot, self._began_at = self._tried[commit], began_at
+        self.texts = self._known = texts
 
 
 @contextmanager
 def hold_lease(
     ref: StateRef,
-    who: str,
-    run: str,
-    terms: GitLeaseTerms,
+    holder: Holder,
     clocks: Clocks,
-    observe_failure: Callable[[RunnerError], None],
+    patience: LeasePatience,
     *,
-    has_died: Callable[[str], bool] = lambda _: False,
-    patience: LeasePatience = _NO_PATIENCE,
+    terms: GitLeaseTerms | None = None,
     seen: Snapshot | None = None,
     unite: Callable[[str, str | None, str], str | None] = lambda _name, _ours, theirs: theirs,
 ) -> Iterator[Lease]:
@@ -321,23 +297,21 @@ def hold_lease(
 
     Args:
         ref: the ref.
-        who: this run, in words.
-        run: a unique id of this run.
-        terms: the lease's times.
+        holder: this run.
         clocks: the clocks to use.
-        observe_failure: is called if the ref could not be released in the end: the lease runs out by itself.
-        has_died: returns whether the run of a holder has certainly died.
-        patience: the longest waits.
-        seen: a state of the ref that was read a moment ago; if it was free, it is taken without another look.
-        unite: returns the blob of a file, given its name, this run's blob of it and that of somebody who has
+        patience: the longest waits, and what is told of them.
+        terms: those of the holder's lease.
+        seen: the ref as it was known to be; if it was free, it is taken without another look.
+        unite: returns the text of a file, given its name, this run's text of it and that of somebody who has
             added to the ref meanwhile; None for no file.
 
     Raises:
         StateLockedError: another run still holds it.
         GitError: the ref cannot be read or moved.
     """
-    lease = Lease(ref, who, run, terms, clocks, unite)
-    watch = _Watch(ref, terms, clocks, has_died, patience)
+    terms = terms or GitLeaseTerms.lasting(holder.lease_s)
+    lease = Lease(ref, holder, terms, clocks, unite)
+    watch = _Watch(ref, terms, clocks, patience)
     is_taken = False
     while not is_taken:
         with suppress(RefMovedError):
@@ -355,89 +329,64 @@ def hold_lease(
         try:
             lease.release()
         except RunnerError as error:
-            observe_failure(error)
+            patience.observe_failure(error)
 
 
 class _Watch:
     """A watch on a ref until nobody can hold it any more."""
 
-    def __init__(
-        self,
-        ref: StateRef,
-        terms: GitLeaseTerms,
-        clocks: Clocks,
-        has_died: Callable[[str], bool],
-        patience: LeasePatience,
-    ) -> None:
+    def __init__(self, ref: StateRef, terms: GitLeaseTerms, clocks: Clocks, patience: LeasePatience) -> None:
         self._ref = ref
-        self._poll_s = terms.poll_s
-        self._absence_s = terms.watch_s + patience.settle_s
+        self._terms = terms
         self._clocks = clocks
-        self._has_died = has_died
         self._patience = patience
         self._deadline = clocks.steady() + patience.timeout_s
         # Neither a commit nor None, which stands for a missing ref.
         self._watched: str | None = ""
         self._since = 0.0
-        self._told: str | None = None
+        self._seen_run: str | None = None
 
     def wait(self, seen: Snapshot | None = None) -> tuple[Snapshot, State]:
         """Return the ref's commit and state as soon as it may be taken; at once if it was `seen` free."""
         if seen is not None and seen.commit is not None:
-            state = read_state(self._ref, seen)
+            state = self._ref.read_state(seen)
             if state.holder is None:
                 return seen, state
         while True:
             snapshot = self._ref.read()
-            state = read_state(self._ref, snapshot)
-            self._note_moves(snapshot.commit)
-            left_s = self._find_left_s(state.holder)
+            state = self._ref.read_state(snapshot)
+            left_s = self._find_left_s(snapshot.commit, state.holder)
             if left_s <= 0:
                 return snapshot, state
             if state.holder is not None:
                 left_s = min(left_s, self._find_patience_s(state.holder))
-                self._tell(state.holder)
-            self._clocks.sleep(min(self._poll_s, left_s))
+            self._clocks.sleep(min(self._terms.poll_s, left_s))
 
-    def _note_moves(self, commit: str | None) -> None:
-        if commit == self._watched:
-            return
-        # Taken after the read: the holder's lease counts from the begin of its push, which was earlier.
-        self._watched, self._since = commit, self._clocks.steady()
-        if commit is None:
-            self._patience.observe_absence(self._absence_s)
-
-    def _find_left_s(self, holder: Holder | None) -> float:
+    def _find_left_s(self, commit: str | None, holder: Holder | None) -> float:
         """Return how many seconds the ref must still be watched."""
+        absence_s = self._terms.watch_s + self._patience.settle_s
+        if commit != self._watched:
+            # Taken after the read: the holder's lease counts from the begin of its push, which was earlier.
+            self._watched, self._since = commit, self._clocks.steady()
+            if commit is None:
+                self._patience.observe_absence(absence_s)
         watched_s = self._clocks.steady() - self._since
-        if self._watched is None:
-            return self._absence_s - watched_s
-        if holder is None or self._has_died(holder.run):
+        if commit is None:
+            return absence_s - watched_s
+        if holder is None or self._patience.has_died(holder.run):
             return 0
         return GitLeaseTerms.lasting(holder.lease_s).watch_s - watched_s
 
-    def _tell(self, holder: Holder) -> None:
-        if holder.run != self._told:
-            self._told = holder.run
-            self._patience.observe_holder(holder.who, GitLeaseTerms.lasting(holder.lease_s).watch_s)
-
     def _find_patience_s(self, holder: Holder) -> float:
-        patience_s = self._deadline - self._clocks.steady()
+        terms, patience_s = GitLeaseTerms.lasting(holder.lease_s), self._deadline - self._clocks.steady()
         if patience_s <= 0:
-            raise _held(self._ref, holder)
+            raise StateLockedError(
+                f"{self._ref} is held by another run: {holder.who}",
+                hint="wait until that run has ended, or have this one wait with --lock-timeout. If that run "
+                f"has died, `runner apply --settle-only --lock-timeout {terms.advise_timeout()}` takes over, "
+                f"once it has seen the ref unmoved for {terms.watch_s:g} s",
+            )
+        if holder.run != self._seen_run:
+            self._seen_run = holder.run
+            self._patience.observe_holder(holder.who, terms.watch_s)
         return patience_s
-
-
-def _held(ref: StateRef, holder: Holder) -> StateLockedError:
-    terms = GitLeaseTerms.lasting(holder.lease_s)
-    return StateLockedError(
-        f"{ref} is held by another run: {holder.who}",
-        hint="wait until that run has ended, or have this one wait with --lock-timeout. If that run has "
-        f"died, `runner apply --settle-only --lock-timeout {advise_timeout(terms)}` takes over, once it has "
-        f"seen the ref unmoved for {terms.watch_s:g} s",
-    )
-
-
-def advise_timeout(terms: GitLeaseTerms) -> str:
-    """Return a value for `--lock-timeout` that outlasts the lease of a run that may have died."""
-    return f"{int((terms.watch_s + _SLACK_S) // 60) + 1}m"

@@ -5,27 +5,34 @@ nor tag, so that protection rules don't apply and no clone fetches it by default
 a parent it transfers only changes; without one it drops the history and removed data. `git push
 --force-with-lease=REF:COMMIT` moves it only if it is still at that commit (git-push(1)): of two machines that
 move it at once one fails, and is told.
+
+Its file `state.json` says who holds it; anybody may add lines to the others.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
 from runner.git.command import Git, GitError, UnreachableError, hide_credentials, push_commit
 from runner.git.objects import ObjectReader, write_commit
+from runner.version import STATE_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 NAMESPACE = "refs/runner"
+STATE_FILE = "state.json"
+TRIES = 8
+"""Pushes tried while others move the ref."""
 _SHA256_DIGITS = 64
 TIMEOUT_S = 60.0
 """Time limit of one git command, in seconds: less than a lease lasts."""
-_TRIES = 5
 
 
 class StateRefError(GitError):
@@ -41,16 +48,49 @@ class RefMovedError(StateRefError):
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One state of the ref.
+class Holder:
+    """The holder of a ref.
 
     Attributes:
-        commit: None if there is no ref yet.
-        files: blobs by file name.
+        who: host, process, CI run and start, in words.
+        run: a unique id of the run.
+        lease_s: length of its lease from its last push, in seconds.
     """
 
+    who: str
+    run: str
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The content of `state.json`.
+
+    Attributes:
+        holder: None if the ref is free.
+        moves: number of moves of the ref: makes each of its commits unique.
+    """
+
+    holder: Holder | None = None
+    moves: int = 0
+
+    def dump(self) -> str:
+        """Return the content of `state.json`, readable for people too."""
+        data = {**asdict(self), "state_version": STATE_VERSION}
+        return json.dumps(data, ensure_ascii=False, indent=2, sort_keys=True) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One state of the ref: its commit, None if there is none yet, and the texts of its files by name."""
+
     commit: str | None = None
-    files: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def record(self) -> dict[str, str]:
+        """The texts of the files that are a record: all but `state.json`."""
+        return {name: text for name, text in self.texts.items() if name != STATE_FILE}
 
 
 def name_ref(target: str) -> str:
@@ -78,8 +118,8 @@ class StateRef:
         remote: the remote's name.
         name: the ref's full name.
         objects: reads what was fetched.
-        head: the tip of the remote's default branch, when the ref was last looked for.
-        tips: the commits of all targets' refs on the remote then, by ref.
+        tips: the commits of the remote's default branch (`HEAD`), and of all targets' refs, when the ref was
+            last looked for.
     """
 
     def __init__(self, git: Git, remote: str, target: str, objects: ObjectReader | None = None) -> None:
@@ -87,14 +127,11 @@ class StateRef:
         self.remote = remote
         self.name = name_ref(target)
         self.objects = objects or ObjectReader(git)
-        self.head: str | None = None
         self.tips: dict[str, str] = {}
         # An object of the repository: others are named as it is.
         self._like: str | None = None
-        self._listed: dict[str, dict[str, str]] = {}
+        # Texts that the repository has, by blob.
         self._texts: dict[str, str] = {}
-        # Texts that no commit has yet, by the blobs that they will be.
-        self._waiting: dict[str, str] = {}
 
     @classmethod
     def open(cls, folder: Path, remote: str, target: str, settings: Mapping[str, str] | None = None) -> Self:
@@ -125,91 +162,88 @@ class StateRef:
         return f"{self.name} on {self.remote}"
 
     def find(self) -> str | None:
-        """Return the ref's commit; None if there is no ref.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
+        """Return the ref's commit; None if there is no ref."""
         try:
-            found = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
+            self.tips = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
         except UnreachableError as error:
             raise self._unusable(error.message) from None
-        self.head = found.get("HEAD")
-        self.tips = {name: tip for name, tip in found.items() if name.startswith(f"{NAMESPACE}/")}
-        return found.get(self.name)
+        return self.tips.get(self.name)
 
     def read(self) -> Snapshot:
-        """Return the ref's state.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
-        for _ in range(_TRIES):
+        """Return the ref as it is now."""
+        for _ in range(TRIES):
             commit = self.find()
             snapshot = Snapshot() if commit is None else self.read_at(commit)
             if snapshot is not None:
                 return snapshot
-        raise StateRefError(f"{self} moves all the time", hint="run the same command again")
+        raise self._restless()
 
     def read_at(self, commit: str) -> Snapshot | None:
-        """Return the ref's state at a commit that it had just now; None if it has moved on.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
+        """Return the ref at a commit that it had just now; None if it has moved on."""
         self._like = commit
-        if commit not in self._listed and not self._load_all(commit):
+        texts = self._load_all(commit)
+        if texts is None:
             answer = self.git.fetch(self.remote, self.name)
             if answer.status and self.find() == commit:
                 raise self._unusable(answer.reason)
-            if not self._load_all(commit):
-                return None
-        return Snapshot(commit, self._listed[commit])
+            texts = self._load_all(commit)
+        return None if texts is None else Snapshot(commit, texts)
 
-    def _load_all(self, commit: str) -> bool:
-        """Read all texts of a commit; return False if something of it is not here."""
+    def _load_all(self, commit: str) -> dict[str, str] | None:
+        """Return all texts of a commit; None if something of it is not here."""
         # What a commit here is made of may be gone, as the clone's own refs do not lead to it.
         entries = self.objects.list_folder(commit)
         if entries is None:
-            return False
-        files = {name: blob for name, (blob, _) in entries.items()}
-        for blob in files.values():
+            return None
+        for blob, _ in entries.values():
             text = self._texts.get(blob) or self.objects.load(blob)
             if text is None:
-                return False
+                return None
             self._texts[blob] = text
-        self._listed[commit] = files
-        return True
+        return {name: self._texts[blob] for name, (blob, _) in entries.items()}
 
-    def load(self, blob: str) -> str:
-        """Return the text of a blob of a snapshot that was read here, or of a text that is to be written."""
-        return self._texts[blob]
-
-    def store(self, text: str) -> str:
-        """Return the blob of a text, which the next commit writes.
+    def read_state(self, snapshot: Snapshot) -> State:
+        """Return who holds the ref in a snapshot.
 
         Raises:
-            GitError: the repository does not tell how it names its objects.
+            StateRefError: the ref is damaged, or another version of the program has written it.
         """
+        if snapshot.commit is None:
+            return State()
+        try:
+            data = json.loads(snapshot.texts[STATE_FILE])
+            version, holder = int(data["state_version"]), data["holder"]
+            if version == STATE_VERSION:
+                return State(None if holder is None else _read_holder(holder), int(data["moves"]))
+        except (ValueError, TypeError, LookupError, AttributeError):
+            raise StateRefError(
+                f"{self} is damaged: {STATE_FILE} in it cannot be read", hint=self.advise_removal()
+            ) from None
+        raise StateRefError(f"{self} was written by another version of runner", hint="update runner")
+
+    def advise_removal(self) -> str:
+        """Return the advice for a ref that cannot be read."""
+        return (
+            "nothing is sent as long as it is unclear who was texted. With the lockfiles at hand, remove it "
+            f"(git push {self.remote} --delete {self.name}): `runner apply` asks the service for what they "
+            "lack"
+        )
+
+    def compose(self, texts: Mapping[str, str], parent: str | None = None) -> str:
+        """Return a new local commit of texts by file name; without a parent it drops the history."""
+        blobs = {name: self._name_blob(text) for name, text in texts.items()}
+        new = {blob: texts[name] for name, blob in blobs.items() if blob not in self._texts}
+        commit = write_commit(
+            self.git, blobs, parent, tuple(new.values()), f"State of {self.name}", is_whole=True
+        )
+        self._texts |= new
+        return commit
+
+    def _name_blob(self, text: str) -> str:
         if self._like is None:
             self._like = self.git.run("hash-object", "--stdin")
         data, format_ = text.encode(), "sha256" if len(self._like) == _SHA256_DIGITS else "sha1"
-        blob = hashlib.new(format_, b"blob %d\0" % len(data) + data).hexdigest()
-        self._texts[blob] = self._waiting[blob] = text
-        return blob
-
-    def compose(self, files: Mapping[str, str], parent: str | None = None) -> str:
-        """Return a new local commit of blobs by file name; without a parent it drops the history.
-
-        Raises:
-            GitError: it cannot be written.
-        """
-        blobs = [blob for blob in dict.fromkeys(files.values()) if blob in self._waiting]
-        texts = [self._waiting[blob] for blob in blobs]
-        commit = write_commit(self.git, files, parent, texts, f"State of {self.name}", is_whole=True)
-        for blob in blobs:
-            del self._waiting[blob]
-        return commit
+        return hashlib.new(format_, b"blob %d\0" % len(data) + data).hexdigest()
 
     def swap(self, old: str | None, new: str) -> None:
         """Move the ref from one commit to another; `old` is None for a missing ref.
@@ -237,13 +271,6 @@ class StateRef:
         found = self.find()
         if found == new:
             return
-        if answer.obstacle is not None:
-            raise StateRefError(
-                f"{self.name} cannot be made on the git remote {self.remote}: {answer.obstacle} is in its "
-                "way",
-                hint="remove that one, which runner has not made: "
-                f"git push {self.remote} -d {answer.obstacle}",
-            )
         if found != old or answer.is_overtaken:
             raise RefMovedError(f"{self} was moved by another run", found)
         if not answer.is_refused:
@@ -253,8 +280,41 @@ class StateRef:
             hint=f"let this user, or the token of CI, push to {NAMESPACE}/* on the remote",
         )
 
+    def append(self, add: Callable[[Snapshot], Mapping[str, str]], seen: Snapshot | None = None) -> bool:
+        """Put files on the ref, whoever holds it; return False if there is no ref.
+
+        `add` returns the texts of all files, given the ref as it is; a holder unites them with its own.
+        It may be called again, if somebody else moves the ref at the same moment. `seen` is a state that was
+        read a moment ago.
+
+        Raises:
+            GitError: the ref cannot be read or moved.
+        """
+        for _ in range(TRIES):
+            snapshot, seen = seen or self.read(), None
+            state = self.read_state(snapshot)
+            if snapshot.commit is None:
+                return False
+            texts = add(snapshot)
+            if texts == snapshot.record:
+                return True
+            moved = replace(state, moves=state.moves + 1)
+            # While nobody holds it, nothing is to stay in its history.
+            parent = None if state.holder is None else snapshot.commit
+            with suppress(RefMovedError):
+                self.swap(snapshot.commit, self.compose({**texts, STATE_FILE: moved.dump()}, parent))
+                return True
+        raise self._restless()
+
+    def _restless(self) -> StateRefError:
+        return StateRefError(f"{self} moves all the time", hint="run the same command again")
+
     def _unusable(self, reason: str) -> StateRefError:
         return StateRefError(
             f"the git remote {self.remote} cannot be used: {reason}",
             hint=f"check the network, and that this user may use the remote: git ls-remote {self.remote}",
         )
+
+
+def _read_holder(data: dict[str, Any]) -> Holder:
+    return Holder(str(data["who"]), str(data["run"]), float(data["lease_s"]))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy.dialects import postgresql
 from runner.ledger.engine import (
-    POOLER_HINT,
     REFILL_HINT,
     SQLITE_READING,
     find_sqlite_file,
@@ -35,11 +34,7 @@ _ENTERING = int.from_bytes(b"runner's")
 
 
 class Ledger:
-    """The open ledger, a context manager. `file` is the path of an SQLite ledger; None on a server.
-
-    Raises:
-        LedgerError: the URL cannot be used, or the file cannot be created.
-    """
+    """The open ledger, a context manager. `file` is the path of an SQLite ledger; None on a server."""
 
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
@@ -50,63 +45,34 @@ class Ledger:
 
     @classmethod
     def exists(cls, url: str) -> bool:
-        """Return whether there is a ledger at `url`; a server is assumed to have one.
-
-        Raises:
-            LedgerError: the URL cannot be used.
-        """
+        """Return whether there is a ledger at `url`; a server is assumed to have one."""
         file = find_sqlite_file(url)
         return file is None or file.exists()
 
     def prepare(self) -> None:
-        """Create the tables that are missing, all or nothing.
-
-        Raises:
-            LedgerError: the database cannot be used, is another program's or another version's.
-        """
+        """Create the tables, all or nothing, unless they are there."""
         with self.writing() as connection:
             exclude_others(connection)
-            if _is_blank(connection):
+            if not self._is_ready(connection):
                 self._create_tables(connection)
-            else:
-                self._require_version(connection)
 
-    def is_blank(self) -> bool:
-        """Return whether the ledger has no entries, as after a run that was killed early.
+    def is_ready(self) -> bool:
+        """Return whether there are tables; a run that was killed early leaves none.
 
-        Raises:
-            LedgerError: the database cannot be read.
+        Those of another program, and of another version, are errors.
         """
         with self.reading() as connection:
-            return _is_blank(connection)
-
-    def check_version(self) -> None:
-        """Refuse a ledger that this version cannot read.
-
-        Raises:
-            LedgerError: it is not a ledger, or was written by another version.
-        """
-        with self.reading() as connection:
-            self._require_version(connection)
+            return self._is_ready(connection)
 
     def check_writable(self) -> None:
-        """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed.
-
-        Raises:
-            LedgerError: it cannot be written.
-        """
-        with self._translated(), self._engine.connect() as connection:
+        """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed."""
+        with self.writing() as connection:
             # The right is asked for before it shows that no row is meant.
             connection.execute(info.update().where(false()).values(value=info.c.value))
-            connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Yield a connection whose work is committed durably when the block ends without an error.
-
-        Raises:
-            LedgerError: it could not be committed; the block's work is rolled back.
-        """
+        """Yield a connection whose work is committed durably when the block ends without an error."""
         with self._translated(), self._engine.begin() as connection:
             yield connection
 
@@ -115,9 +81,6 @@ class Ledger:
         """Yield a connection as `writing`, for work that is done again if the machine loses its power.
 
         A process that is killed loses nothing, and later work that is durable makes this durable, too.
-
-        Raises:
-            LedgerError: as for `writing`.
         """
         with self._translated(), self._engine.connect() as connection:
             driver: Any = connection.connection.driver_connection
@@ -134,11 +97,7 @@ class Ledger:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Yield a read-only connection with one snapshot for the whole block.
-
-        Raises:
-            LedgerError: the database cannot be read.
-        """
+        """Yield a read-only connection with one snapshot for the whole block."""
         with self._translated(), self._engine.connect() as connection:
             if self.file is not None:
                 yield connection.execution_options(**SQLITE_READING)
@@ -153,9 +112,6 @@ class Ledger:
         """Yield the one connection outside of transactions, for locks that last as long as it does.
 
         A lost connection is replaced. Threads take turns.
-
-        Raises:
-            LedgerError: the database cannot be reached, or keeps no sessions.
         """
         with self._autocommit_turn, self._translated():
             if self._autocommit is None:
@@ -172,7 +128,8 @@ class Ledger:
             raise LedgerError(
                 f"the ledger {self._where} is behind a connection pooler that keeps no sessions, and so "
                 "would lose the lock that keeps two runs apart",
-                hint=POOLER_HINT,
+                hint="name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep sessions "
+                "(pgbouncer: pool_mode=session)",
             )
         return connection
 
@@ -207,8 +164,13 @@ class Ledger:
         metadata.create_all(connection, checkfirst=False)
         write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
-    def _require_version(self, connection: Connection) -> None:
-        if not inspect(connection).has_table(info.name):
+    def _is_ready(self, connection: Connection) -> bool:
+        tables = inspect(connection)
+        is_ours = tables.has_table(info.name)
+        # A server's database may be shared with other programs; a file is one program's.
+        if not is_ours and (self.file is None or not tables.get_table_names()):
+            return False
+        if not is_ours:
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
         version = read_info(connection, _VERSION)
         if version != str(SCHEMA_VERSION):
@@ -217,6 +179,7 @@ class Ledger:
                 f"(schema {version}, this one knows {SCHEMA_VERSION})",
                 hint=f"use that version; or {REFILL_HINT}",
             )
+        return True
 
     def __enter__(self) -> Self:
         return self
@@ -287,10 +250,3 @@ def exclude_others(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_ENTERING)))
-
-
-def _is_blank(connection: Connection) -> bool:
-    tables = inspect(connection)
-    # A server's database may be shared with other programs; a file is one program's.
-    is_file = connection.dialect.name == "sqlite"
-    return not (tables.get_table_names() if is_file else tables.has_table(info.name))

@@ -47,10 +47,6 @@ FROM pg_settings JOIN (VALUES
 ) AS ours (name, wanted) USING (name)
 WHERE name <> 'synchronous_commit' OR setting = 'off'
 """
-POOLER_HINT = (
-    "name the server itself in --ledger or RUNNER_LEDGER, or have its pooler keep enough sessions, as in "
-    "pgbouncer with pool_mode=session"
-)
 REFILL_HINT = "move it away and run again: the ledger is filled from the lockfiles"
 """The hint for a ledger that is damaged, or has another schema."""
 _HINTS = (
@@ -60,7 +56,6 @@ _HINTS = (
         ("locked",),
         "another run is using it, or it is on a network share: wait, or name a place with --ledger",
     ),
-    (("query_wait_timeout", "statement pooling mode"), POOLER_HINT),
 )
 _SERVER_HINT = (
     "check that the server runs, and its name, user and password in --ledger or RUNNER_LEDGER; this user "
@@ -73,11 +68,7 @@ _FILE_HINT = (
 
 
 def parse_url(url: str) -> URL:
-    """Parse a ledger's URL.
-
-    Raises:
-        LedgerError: it is invalid, or has several `@`, so that the end of its password is unclear.
-    """
+    """Parse a ledger's URL."""
     if url != url.strip("\r\n"):
         raise LedgerError("the ledger's URL ends with a line break", hint=LINE_BREAK_HINT)
     try:
@@ -94,11 +85,7 @@ def parse_url(url: str) -> URL:
 
 
 def find_sqlite_file(url: str) -> Path | None:
-    """Return the file of an SQLite ledger; None if the ledger is on a server.
-
-    Raises:
-        LedgerError: the URL is invalid, or of a database in memory.
-    """
+    """Return the file of an SQLite ledger; None if the ledger is on a server."""
     parsed = parse_url(url)
     if parsed.get_backend_name() != "sqlite":
         return None
@@ -111,11 +98,7 @@ def find_sqlite_file(url: str) -> Path | None:
 
 
 def open_engine(url: str) -> Engine:
-    """Return the engine of a ledger; an SQLite file is created, for its owner alone.
-
-    Raises:
-        LedgerError: the URL is not one of SQLite or PostgreSQL, or the driver isn't installed.
-    """
+    """Return the engine of a ledger; an SQLite file is created, for its owner alone."""
     file = find_sqlite_file(url)
     return _open_server(parse_url(url)) if file is None else _open_file(url, file)
 
@@ -213,11 +196,7 @@ def _configure_postgres(connection: Any, _record: object) -> None:
 
 
 def show_url(url: str) -> str:
-    """Return a ledger's URL without its password.
-
-    Raises:
-        LedgerError: it is invalid.
-    """
+    """Return a ledger's URL without its password."""
     parsed = parse_url(url)
     secret = [name for name in parsed.query if "password" in name]
     return parsed.difference_update_query(secret).render_as_string(hide_password=True)

@@ -4,11 +4,6 @@ A person has one fingerprint on a target: a keyed BLAKE2b (RFC 7693) of their E.
 is derived from `RUNNER_STATE_KEY` and the target's name. Without a `RUNNER_STATE_KEY` it is derived from the
 name alone, and so public: then a fingerprint is a pseudonym only, since phone numbers can be guessed one by
 one, and seals show accidents, not forgery.
-
-`FingerprintSet` holds many of them, at 16 bytes each. `PeopleTally` represents a set in 40 bytes: the number,
-and the sum, modulo 2²⁵⁶, of BLAKE2b-256 (RFC 7693) of each fingerprint (ASCII, lower case), read as a
-big-endian number and written as 64 hexadecimal digits. It is independent of order and database, and tallies
-of parts add up.
 """
 
 from __future__ import annotations
@@ -17,21 +12,17 @@ import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from runner.ledger.model import RecordedDeliveries
 
-
+Kind = TypeVar("Kind")
 _BITS = 80
 _DIGITS = 32  # of the longest fingerprint: 128 bits
 _WORD_BITS = 64
 _WORD_MASK = 2**_WORD_BITS - 1
-_SIZE = 32
-_MASK = 2 ** (8 * _SIZE) - 1
-_RECORD_SIZE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +78,13 @@ class FingerprintSet:
         self._high = array("Q")
         self._low = array("Q")
         for fingerprint in fingerprints:
-            number = _read(fingerprint)
-            self._high.append(number >> _WORD_BITS)
-            self._low.append(number & _WORD_MASK)
+            self.append(fingerprint)
+
+    def append(self, fingerprint: str) -> None:
+        """Add a fingerprint that is not less than the others."""
+        number = _read(fingerprint)
+        self._high.append(number >> _WORD_BITS)
+        self._low.append(number & _WORD_MASK)
 
     def __len__(self) -> int:
         return len(self._high)
@@ -112,62 +107,50 @@ def _read(fingerprint: str) -> int:
     return int(fingerprint.ljust(_DIGITS, "0"), 16)
 
 
-class PeopleTally:
-    """A number of people, and a digest of their fingerprints, each given once."""
+class OpenSession(NamedTuple):
+    """The open survey that holds a person: its campaign, and the grounds.
 
-    __slots__ = ("_sum", "recipients")
+    `read`: its session was open when last read; `unread`: it was never read; `planned`: it is about to begin.
+    """
 
-    def __init__(self, fingerprints: Iterable[str] = ()) -> None:
-        self.recipients = 0
-        self._sum = 0
-        for fingerprint in fingerprints:
-            self.add(fingerprint)
+    campaign: str
+    state: Literal["read", "unread", "planned"]
 
-    @property
-    def digest(self) -> str:
-        """The digest of the people: 64 hexadecimal digits."""
-        return self._sum.to_bytes(_SIZE).hex()
 
-    def add(self, fingerprint: str) -> None:
-        """Count a person who is not counted yet."""
-        self.recipients += 1
-        self._sum = (self._sum + _hash(fingerprint)) & _MASK
+@dataclass(frozen=True, slots=True)
+class KnownPeople(Generic[Kind]):
+    """People by what is known of them, as the state of an opt-out or an open survey: at 16 bytes each."""
 
-    def __add__(self, other: PeopleTally) -> PeopleTally:
-        """Return the tally of two groups without common people."""
-        both = PeopleTally()
-        both.recipients = self.recipients + other.recipients
-        both._sum = (self._sum + other._sum) & _MASK
-        return both
+    key: TargetKey
+    shelves: Mapping[Kind, FingerprintSet] = field(default_factory=dict)
+
+    @classmethod
+    def gather(cls, key: TargetKey, rows: Iterable[tuple[str, Any]]) -> Self:
+        """Return the people of rows of a fingerprint and a kind, by fingerprint."""
+        found: dict[Any, FingerprintSet] = {}
+        for fingerprint, kind in rows:
+            if kind not in found:
+                found[kind] = FingerprintSet()
+            found[kind].append(fingerprint)
+        return cls(key, {kind: found[kind] for kind in sorted(found)})
 
     def __bool__(self) -> bool:
-        return self.recipients > 0
+        return any(self.shelves.values())
+
+    def find(self, phone: str) -> Kind | None:
+        """Return the first kind that a person, by phone (E.164), is of; None if nothing is known of them."""
+        person = self.key.fingerprint(phone) if self.shelves else ""
+        return next((kind for kind, people in self.shelves.items() if person in people), None)
+
+    def count(self, phone: str) -> int:
+        """Return the number of times that a person was given."""
+        person = self.key.fingerprint(phone)
+        return sum(people.count(person) for people in self.shelves.values())
 
 
-def _hash(fingerprint: str) -> int:
-    return int.from_bytes(hashlib.blake2b(fingerprint.encode(), digest_size=_SIZE).digest())
-
-
-def tally_texted(known: RecordedDeliveries) -> dict[str, PeopleTally]:
-    """Return tallies of the people who got a message, or may have, by message id.
-
-    Unresolved and settled deliveries count alike: machines may differ in that.
-    """
-    found = {}
-    for message in sorted(known.messages):
-        texted = known.sent.get(message, set()) | known.unresolved.get(message, set())
-        if tally := PeopleTally(texted):
-            found[message] = tally
-    return found
-
-
-def digest_tallies(tallies: Mapping[str, PeopleTally]) -> str:
-    """Return a digest (32 hexadecimal digits) of the tallies of messages.
-
-    It is BLAKE2b-128 of each message that has anybody, sorted: its id, a NUL, the digest, a line break.
-    """
-    digest = hashlib.blake2b(digest_size=_RECORD_SIZE)
-    for message, tally in sorted(tallies.items()):
-        if tally:
-            digest.update(f"{message}\0{tally.digest}\n".encode())
+def digest_people(people: Iterable[tuple[str, str]]) -> str:
+    """Return a digest, 32 hexadecimal digits, of messages' people: each message and fingerprint, in order."""
+    digest = hashlib.blake2b(digest_size=16)
+    for message, fingerprint in people:
+        digest.update(f"{message}\0{fingerprint}\n".encode())
     return digest.hexdigest()

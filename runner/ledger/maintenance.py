@@ -27,6 +27,7 @@ from runner.ledger.tables import (
     launches,
     locks,
     metadata,
+    of_target,
     opt_ins,
     opt_outs,
     results,
@@ -52,9 +53,6 @@ def copy_ledger(source: Ledger, ledger: Ledger) -> dict[str, int]:
     """Fill an empty ledger with all rows of another one as of one moment, all or nothing.
 
     Returns the number of rows of each table.
-
-    Raises:
-        LedgerError: the ledger is not empty, the other one has another schema, or either cannot be used.
     """
     inserts = {table: BulkStatement(partial(_insert, table), list(table.c.keys())) for table in _TABLES}
     counts = dict.fromkeys(metadata.tables.keys() - {locks.name}, 0)
@@ -170,8 +168,7 @@ class Translation:
 
 def list_tags_on_record(connection: Connection, target: str) -> set[str]:
     """Return the project tags of all launches of a target."""
-    query = select(launches.c.tag).join(campaigns, campaigns.c.id == launches.c.campaign_id)
-    return set(connection.execute(query.where(campaigns.c.target == target).distinct()).scalars())
+    return set(connection.execute(of_target(select(launches.c.tag).distinct(), target)).scalars())
 
 
 def _list_places(target: str) -> Iterator[tuple[Table, str, ColumnElement[bool]]]:

@@ -210,7 +210,7 @@ class RecordedDeliveries:
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""
-        return not (any(self.sent.values()) or any(self.unresolved.values()))
+        return not self.messages
 
     def count_texted(self) -> dict[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""

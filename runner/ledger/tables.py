@@ -26,7 +26,7 @@ from runner.ledger.model import COUNTS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sqlalchemy import Label
+    from sqlalchemy import Label, Select
 
 SCHEMA_VERSION = 1
 # Bytewise on both: PostgreSQL would otherwise sort by the server's locale.
@@ -109,8 +109,6 @@ deliveries = _table(
     *_keys("message", "fingerprint"),
     Column("launch_id", Integer, ForeignKey("launches.id"), nullable=False, index=True),
     Column("released", Boolean, nullable=False, default=False),
-    # True when this recipient's session has ended, as last read, in a launch that is open for others.
-    Column("has_ended", Boolean),
 )
 
 # The service's data of a launch: its counts as last read, even if its lists differ; null if unknown.
@@ -255,6 +253,12 @@ campaign_pauses = _table(
     *_texts("state", "at"),
     Column("reason", LedgerText, nullable=False),
 )
+
+
+def of_target(query: Select[Any], target: str) -> Select[Any]:
+    """Limit a query of launches to those of a target's campaigns."""
+    joined = query.join(campaigns, campaigns.c.id == launches.c.campaign_id)
+    return joined.where(campaigns.c.target == target)
 
 
 def label_message(

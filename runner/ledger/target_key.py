@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from runner.errors import LedgerError, MissingKeyError
 from runner.ledger.database import exclude_others, insert_or_update
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.tables import campaign_pauses, campaigns, launches, opt_outs, target_keys
+from runner.ledger.tables import campaign_pauses, launches, of_target, opt_outs, target_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,11 +34,7 @@ class TargetSecret:
 
 
 def require_key(connection: Connection, key: TargetKey) -> bool:
-    """Ensure that a target's records were written with a key; return whether there are any.
-
-    Raises:
-        LedgerError: they were written with another key.
-    """
+    """Ensure that a target's records were written with a key; return whether there are any."""
     name = read_key_name(connection, key.target)
     if name in (None, key.name):
         return name is not None
@@ -62,11 +58,7 @@ def require_key(connection: Connection, key: TargetKey) -> bool:
 
 
 def enter_key(connection: Connection, key: TargetKey) -> None:
-    """Record the key of a target, unless it is recorded.
-
-    Raises:
-        LedgerError: the target's records were written with another key.
-    """
+    """Record the key of a target, unless it is recorded."""
     exclude_others(connection)
     if not require_key(connection, key):
         record_key(connection, key)
@@ -87,8 +79,7 @@ def _has_records(connection: Connection, target: str) -> bool:
     for table in (opt_outs, campaign_pauses):
         if connection.execute(select(table.c.target).where(table.c.target == target).limit(1)).first():
             return True
-    own = select(launches.c.id).join(campaigns, campaigns.c.id == launches.c.campaign_id)
-    return connection.execute(own.where(campaigns.c.target == target).limit(1)).first() is not None
+    return connection.execute(of_target(select(launches.c.id), target).limit(1)).first() is not None
 
 
 def list_keyed_targets(connection: Connection) -> Sequence[str]:

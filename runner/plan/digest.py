@@ -131,7 +131,7 @@ def digest_reviewed(campaign: Campaign, key: TargetKey) -> dict[str, str]:
         if isinstance(source, FileRecipients)
     ]
     said = {
-        "campaign": _digest_file(campaign, str(campaign.file)),
+        "campaign": campaign.digest,
         "included": sorted(_read_included(campaign).items()),
         "audience": audience,
     }

@@ -102,65 +102,6 @@ class ListedCharacter(Part, frozen=True):
     substitute: str | None
 
 
-class TextPart(Part, frozen=True):
-    """A part of a conversation that differs.
-
-    Attributes:
-        part: which text of the conversation it is.
-        text: the text, as it arrives.
-    """
-
-    part: str
-    text: str
-
-
-class TextChange(Part, frozen=True):
-    """Recipients whose texts have changed in the same way.
-
-    Attributes:
-        recipients: how many recipients.
-        is_example: whether the texts are one recipient's, and others' differ in what has not changed.
-        old: the parts that differ, as they were.
-        new: the same parts now.
-    """
-
-    recipients: Count
-    is_example: bool
-    old: tuple[TextPart, ...]
-    new: tuple[TextPart, ...]
-
-
-class PlanDifference(Part, frozen=True):
-    """The difference between the texts that recipients on record got and would get now; each is counted once.
-
-    Attributes:
-        unchanged: how many get what they got before, or would have got.
-        changed: they get something else.
-        not_in_ledger: the record says only that they got something.
-        failing: their text can no longer be rendered.
-        gone: no longer in the audience.
-        new: in the audience, and not on record as texted.
-        groups: the most frequent changes, by equal change.
-        more_groups: changes beside these.
-        more_recipients: recipients of these, and those whose old text is not in the ledger.
-    """
-
-    unchanged: Count
-    changed: Count
-    not_in_ledger: Count
-    failing: Count
-    gone: Count
-    new: Count
-    groups: tuple[TextChange, ...]
-    more_groups: Count
-    more_recipients: Count
-
-    @property
-    def is_empty(self) -> bool:
-        """True if nothing of the message was sent."""
-        return not (self.unchanged or self.changed or self.not_in_ledger or self.failing or self.gone)
-
-
 class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
     """The plan of one message: who gets it now, and why not the others.
 
@@ -172,7 +113,6 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
         due: the deferred recipients by the hour in which they are due, in their local time.
         reasons: why recipients are not texted now, in words, with how many each reason holds back.
         costly_characters: characters outside GSM-7, each with what it costs.
-        diff: with --diff.
     """
 
     arms: dict[str, Count]
@@ -181,7 +121,6 @@ class PlannedMessage(MessageCounts, frozen=True, kw_only=True):
     due: tuple[DueHour, ...]
     reasons: tuple[CountedReason, ...]
     costly_characters: tuple[ListedCharacter, ...]
-    diff: PlanDifference | UnsetType = UNSET
 
 
 class ShownLaunch(Part, frozen=True):

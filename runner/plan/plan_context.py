@@ -7,16 +7,16 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.ledger.people.open_sessions import OpenSession, OpenSessions
+from runner.ledger.fingerprint import OpenSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.ledger.people.earlier import EarlierMessage
-    from runner.ledger.people.history import RecentDeliveries
-    from runner.ledger.people.opt_outs import Suppressions
+    from runner.ledger.fingerprint import KnownPeople
+    from runner.ledger.people.history import EarlierMessage
+    from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause
     from runner.plan.decisions import Assigned
@@ -42,10 +42,10 @@ class PlanContext:
     """
 
     now: datetime
-    suppressions: Suppressions | None = None
+    suppressions: KnownPeople[Barred] | None = None
     earlier: Mapping[str, EarlierMessage] = field(default_factory=dict)
-    sessions: OpenSessions | None = None
-    recent: RecentDeliveries | None = None
+    sessions: KnownPeople[OpenSession] | None = None
+    recent: KnownPeople[str] | None = None
     planned: Sequence[TextedPeople] = ()
     planned_at: datetime | None = None
     law: LawBook | None = None

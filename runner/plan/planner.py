@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.people.replies import UnreadReplies
     from runner.plan.decisions import Assigned
-    from runner.plan.model import PartFile
     from runner.plan.plan_context import PlanContext
     from runner.text.payload import CompiledMessage, Payload
 
@@ -192,7 +191,7 @@ class PlannedPartition:
     problems: Problems
     said: SaidOnce
     duplicates: int = 0
-    part: PartFile | None = None
+    part: str | None = None
 
 
 class Division(NamedTuple):
@@ -449,22 +448,24 @@ class Planner:
         return self._going.iterate(people, decider, reporter, self._options.limit)
 
 
-def find_payloads(
-    campaign: Campaign, known: RecordedDeliveries, key: TargetKey | None, phones: Container[str] | None
-) -> dict[str, list[Offer]]:
-    """Return the messages that recipients lack, by phone (E.164), whether or not they are sent now.
-
-    `phones` is None for everybody.
-    """
+def iterate_offers(
+    campaign: Campaign, known: RecordedDeliveries, key: TargetKey | None
+) -> Iterator[tuple[str, list[Offer]]]:
+    """Yield each recipient's phone (E.164) with the messages that they lack, sent now or not."""
     going = AudiencePass.compile(campaign, PlanOptions(), None, Problems())
     decider = going.make_assigner(
         read_excluded(campaign, Problems()), known, None if known.is_empty() else key
     )
-    return {
-        recipient.phone: [Offer(*offer) for offer in decider.offer(recipient)]
-        for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally())
-        if phones is None or recipient.phone in phones
-    }
+    for recipient in iterate_audience(campaign, going.names, Problems(), AudienceTally()):
+        yield recipient.phone, [Offer(*offer) for offer in decider.offer(recipient)]
+
+
+def find_payloads(
+    campaign: Campaign, known: RecordedDeliveries, key: TargetKey | None, phones: Container[str] | None
+) -> dict[str, list[Offer]]:
+    """Return the messages that recipients lack, by phone (E.164); `phones` is None for everybody."""
+    offered = iterate_offers(campaign, known, key)
+    return {phone: offers for phone, offers in offered if phones is None or phone in phones}
 
 
 def _stamp_files(locations: Iterable[str]) -> dict[str, object]:

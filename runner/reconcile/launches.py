@@ -9,7 +9,7 @@ from runner.ledger.database import exclude_others
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.model import COUNTS, ENDED, LaunchStats, StoredSession
 from runner.ledger.people.opt_outs import add_replies, find_suppressed
-from runner.ledger.record.deliveries import end_sessions, note_open
+from runner.ledger.record.deliveries import note_open
 from runner.ledger.results.reconciled import store_sessions, store_starts
 from runner.ledger.target_key import enter_key
 from runner.service.model import StatRecord
@@ -136,7 +136,7 @@ class LaunchReader:
                 connection, {number: stat.project_launch_start for number, (_, stat) in ours.items()}
             )
             self._store_people(connection, ours)
-            note_ends(connection, ours.values(), self.context.key.fingerprint)
+            note_ends(connection, ours.values())
 
     def _store_people(
         self, connection: LedgerConnection, ours: Mapping[int, tuple[AcceptedLaunch, StatRecord]]
@@ -168,30 +168,19 @@ class LaunchReader:
         store_sessions(connection, list(rows.values()))
 
 
-def note_ends(
-    connection: LedgerConnection,
-    read: Iterable[tuple[AcceptedLaunch, StatRecord]],
-    fingerprint: Callable[[str], str],
-) -> None:
-    """Record ended sessions: people without an open one can be sent to without waiting in a queue."""
+def note_ends(connection: LedgerConnection, read: Iterable[tuple[AcceptedLaunch, StatRecord]]) -> None:
+    """Record launches whose sessions have all ended: their people can be sent to without a queue."""
     opened, closed = set[int](), set[int]()
-    ended: dict[int, list[str]] = {}
     for launch, stat in read:
         if not launch.is_open:
             # A launch known only from a lockfile may not have been known to ask something.
             if not (stat.num_active_sessions or stat.num_queued_sessions):
                 continue
             opened.add(launch.launch_id)
-        sessions = list(zip(stat.recipients, stat.statuses, strict=False))
-        under_way = {phone for phone, status in sessions if status != ENDED}
-        if _have_ended(stat, launch) and not any(status in _UNDER_WAY for _, status in sessions):
+        if _have_ended(stat, launch) and _UNDER_WAY.isdisjoint(stat.statuses):
             closed.add(launch.launch_id)
-        elif people := {phone for phone, _ in sessions} - under_way:
-            ended[launch.launch_id] = sorted(map(fingerprint, people))
     note_open(connection, sorted(opened), is_open=True)
     note_open(connection, sorted(closed), is_open=False)
-    for launch_id, them in sorted(ended.items()):
-        end_sessions(connection, launch_id, them)
 
 
 def _have_ended(stat: StatRecord, launch: AcceptedLaunch) -> bool:

@@ -34,13 +34,14 @@ from math import exp, fsum, hypot, inf, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.model import ArmDifference, CountedArm, VariantAnalysis, Verdict
+from runner.report.model import ArmDifference, CountedArm, VariantAnalysis
 from runner.report.scores import Z_95, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.ledger.report_model import SentRow
+    from runner.report.comparison_model import Verdict
     from runner.report.facts import AnalysisPlan
     from runner.report.question_model import Interval
 

@@ -27,13 +27,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.model import Dispositions, ResponseRates
+from runner.report.model import ResponseRates
 from runner.report.scores import divide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from runner.report.facts import MessageOutline, Paths, WayOutline
+    from runner.report.people_model import Dispositions
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,19 +21,18 @@ from runner.report.breakdowns import (
 from runner.report.facts import DayTally, MessageTally, OptOutFacts, QuestionTally, SessionFacts
 from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, response_rates
 from runner.report.model import (
-    SMALL_GROUP,
     Audience,
     CampaignReport,
     Caveat,
     Day,
-    Dispositions,
     MessageReport,
-    PooledScore,
+    PooledQuestion,
+    QuestionPart,
     RunReport,
-    ScorePart,
     Sessions,
     Volume,
 )
+from runner.report.people_model import SMALL_GROUP, Dispositions
 from runner.report.question_model import UNKNOWN_TIMES
 from runner.report.scores import divide, summarise_times, wilson_interval
 from runner.source.quantity import read_number
@@ -172,6 +171,8 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         whole = replace(counted, questions={**blank, **counted.questions})
         messages[outline.id] = _Message(facts, outline, totals, whole)
     times = (_read_time(totals.reconciled_at) for _, totals in facts.messages)
+    pooled = _pool_score(facts.score, tally, messages)
+    launches = sum(totals.launches for _, totals in facts.messages)
     strays = f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
     is_read = all(one.is_read for one in messages.values())
     return CampaignReport(
@@ -182,7 +183,10 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         participants_answered=tally.participants if is_read else None,
         discrepancies=(strays,) if tally.strays else (),
         runs=tuple(map(_report_run, facts.runs)),
-        score=_pool_score(facts.score, tally, messages),
+        launches=launches,
+        reconciled_launches=launches - sum(totals.unread for _, totals in facts.messages),
+        score=None if pooled is None else pooled.question.score,
+        questions=() if pooled is None else (pooled,),
     )
 
 
@@ -193,14 +197,14 @@ def _report_run(row: RunRow) -> RunReport:
 
 def _pool_score(
     score: ScoreOutline | None, tally: CampaignTally, messages: Mapping[str, _Message]
-) -> PooledScore | None:
+) -> PooledQuestion | None:
     if score is None or not all(messages[name].is_read for name in score.messages if name in messages):
         return None
     parts = _add_up((message, count) for (message, _), count in tally.pooled.items())
     readings = _add_up((("", reading), count) for (_, reading), count in tally.pooled.items())
-    return PooledScore(
+    return PooledQuestion(
         summarise_question(score.question, QuestionTally(readings)),
-        tuple(ScorePart(message, parts[message]) for message in score.messages),
+        tuple(QuestionPart(message, parts[message]) for message in score.messages),
     )
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Literal
 
-from runner.document import Count, Part
+from runner.document import Count, Document, Part
 from runner.ledger.report_model import NamedCount
+from runner.report.comparison_model import ExperimentReport, SeriesReport, Verdict
+from runner.report.people_model import (
+    SMALL_GROUP,
+    ColumnReport,
+    Dispositions,
+    PeopleReport,
+)
 from runner.report.question_model import Interval, QuestionReport, Rate, Score, TimeSummary
 
 SANDBOX_TARGET = "sandbox"
@@ -47,6 +53,8 @@ class MessageReport(Part, frozen=True):
             shares of.
         recipients: recipients sent to, and those whose outcome is not known, together.
         sent: recipients of launches that the service accepted.
+        texted: of `sent`, people whose text neither waits at the service for an earlier survey to end, nor
+            was kept back by an earlier opt-out: what rates are shares of. None unless every launch was read.
         rejected: recipients of launches that the service refused. They are not among `recipients`. None in a
             ledger that was filled from the lockfile or the service, which only tell of accepted launches.
         unresolved: recipients of launches whose outcome is not known.
@@ -122,6 +130,7 @@ class MessageReport(Part, frozen=True):
     days: tuple[Day, ...]
     non_answers: Count | None = 0
     partly_known: tuple[NamedCount, ...] = ()
+    texted: Count | None = None
 
     @property
     def unread_launches(self) -> int:
@@ -131,36 +140,6 @@ class MessageReport(Part, frozen=True):
     def find_part(self, name: str) -> NamedCount | None:
         """Return a count that is None in total but known of some launches."""
         return next((one for one in self.partly_known if one.name == name), None)
-
-
-class Dispositions(Part, frozen=True):
-    """Counts of the people to be asked who are not known to be ineligible, by outcome.
-
-    Attributes:
-        complete: complete interviews (I).
-        partial: partial interviews (P): from the first answer on.
-        refusal: refusals and break-offs (R).
-        non_contact: non-contacts (NC).
-        other: other eligible non-interviews (O).
-        unknown_eligibility: of unknown eligibility (UH + UO).
-    """
-
-    complete: Count = 0
-    partial: Count = 0
-    refusal: Count = 0
-    non_contact: Count = 0
-    other: Count = 0
-    unknown_eligibility: Count = 0
-
-    @property
-    def interviews(self) -> int:
-        """Complete and partial interviews together (I + P)."""
-        return self.complete + self.partial
-
-    @property
-    def eligible(self) -> int:
-        """People known to be eligible: (I + P) + (R + NC + O)."""
-        return self.interviews + self.refusal + self.non_contact + self.other
 
 
 class ResponseRates(Part, frozen=True):
@@ -209,51 +188,93 @@ class RunReport(Part, frozen=True):
     recipients: Count
 
 
-class ScorePart(Part, frozen=True):
-    """The part of one message in a score.
+class QuestionPart(Part, frozen=True):
+    """The part of one message in a question that several may ask.
 
     Attributes:
         message: the message's id.
-        answers: participants whose latest answer is to this message.
+        answers: people whose latest answer is to this message.
     """
 
     message: str
     answers: Count
 
 
-class PooledScore(Part, frozen=True):
-    """The campaign's one score: of a question that several messages ask.
+class PooledQuestion(Part, frozen=True):
+    """A question of the campaign, over all messages that ask it on the same scale.
 
     Attributes:
-        question: what came back, each participant once. How many were asked, and times, are with the
-            messages: None here.
-        parts: the messages that ask it, in the campaign's order; each has a score of its own, too.
+        question: what came back: of each person the latest answer. None like all of a question where some
+            launch's answers of these messages were not read.
+        parts: the messages that ask it, in the campaign's order; each has figures of its own, too.
     """
 
     question: QuestionReport
-    parts: tuple[ScorePart, ...]
+    parts: tuple[QuestionPart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignReport:
-    """A whole report: the input of every document.
+class CampaignReport(Document, frozen=True):
+    """The results of one SMS survey campaign, from the reconciled record.
+
+    It is a function of that record: the same record gives the same document, byte for byte. Answers in
+    participants' own words and phone numbers never stand in it. What is not known is null, never 0.
+    It begins with the campaign, where a person counts once; its messages follow.
 
     Attributes:
-        reconciled_at: the earliest of the messages', UTC; None if nothing was reconciled.
-        participants_answered: distinct participants with at least one result, over all messages; None if some
-            launch's answers were not read.
-        runs: the known runs that sent it, the earliest first.
-        score: the campaign's one score; None for none, and if some launch's answers were not read.
+        campaign: the campaign's name.
+        target: name of the target that the campaign was sent through. `sandbox` means simulated: nobody was
+            texted.
+        title: what people call the campaign; None for a campaign that does not say.
+        description: what it is about; None for a campaign that does not say.
+        owner: whom to ask about it; None for a campaign that does not say.
+        time_zone: the campaign's, in which days are counted: an IANA name.
+        first_sent_at: start of the first launch; None when nothing was sent. UTC, ISO 8601.
+        last_sent_at: start of the last launch; None when nothing was sent. UTC, ISO 8601.
+        reconciled_at: when that one of the reconciled launches of the campaign was read that was read longest
+            ago; None when none was. UTC, ISO 8601. `reconciled_launches` says how many of `launches` were.
+        next_send_at: the earliest moment at which it may be sent; None once it was sent, and for a campaign
+            that fixes none. UTC, ISO 8601.
+        launches: launches that the service accepted, over all messages.
+        reconciled_launches: of these, those whose counts and answers were read, as far as the service has
+            them.
+        people: the outcome by person.
+        score: the campaign's one score (`score` of the campaign file), over all messages that ask for it;
+            None for none, and where some launch's answers were not read.
+        goal: what the score is to reach, in its unit; None for a campaign that does not say.
+        series: the campaigns that this one is compared with; None for a campaign of no series.
+        questions: of all messages, each once, in the order of the campaign.
+        groups: the people by the audience's columns that were asked for.
+        experiment: the arms compared; None for a campaign without.
+        messages: in the order of the campaign.
+        participants_answered: distinct participants with at least one answer, over all messages; a reply that
+            opts out is none. None where some launch's answers were not read.
+        discrepancies: what does not add up and belongs to no message, in sentences.
+        runs: the runs that sent the campaign, as far as that is on record; the earliest first.
     """
 
     campaign: str
     target: str
     reconciled_at: datetime | None
     messages: tuple[MessageReport, ...]
-    participants_answered: int | None
+    participants_answered: Count | None
     discrepancies: tuple[str, ...]
     runs: tuple[RunReport, ...] = ()
-    score: PooledScore | None = None
+    title: str | None = None
+    description: str | None = None
+    owner: str | None = None
+    time_zone: str = "UTC"
+    first_sent_at: datetime | None = None
+    last_sent_at: datetime | None = None
+    next_send_at: datetime | None = None
+    launches: Count = 0
+    reconciled_launches: Count = 0
+    people: PeopleReport = PeopleReport()
+    score: Score | None = None
+    goal: Fraction | None = None
+    series: SeriesReport | None = None
+    questions: tuple[PooledQuestion, ...] = ()
+    groups: tuple[ColumnReport, ...] = ()
+    experiment: ExperimentReport | None = None
 
     @property
     def is_simulated(self) -> bool:
@@ -261,23 +282,27 @@ class CampaignReport:
         return self.target == SANDBOX_TARGET
 
     @property
-    def launches(self) -> int:
-        """Launches that the service accepted, over all messages."""
-        return sum(message.launches for message in self.messages)
-
-    @property
     def unread_launches(self) -> int:
         """Accepted launches of which nothing was ever read."""
-        return sum(message.unread_launches for message in self.messages)
+        return self.launches - self.reconciled_launches
 
     @property
     def sent(self) -> int:
         """Texts sent, over all messages; one person may have had several."""
         return sum(message.sent for message in self.messages)
 
+    @property
+    def cost_usd(self) -> Fraction | None:
+        """What its texts cost, in US dollars; None where that is not known of every message sent."""
+        costs = [message.volume.cost_usd for message in self.messages if message.sent]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, Fraction()) if known and len(known) == len(costs) else None
 
-SMALL_GROUP = 10
-"""Smaller groups of recipients are left out of breakdowns: their rates may identify somebody."""
+    @property
+    def scored_question(self) -> QuestionReport | None:
+        """The question whose score is the campaign's, over all messages."""
+        asked = (one.question for one in self.questions)
+        return next((one for one in asked if self.score and one.tag == self.score.tag), None)
 
 
 class Caveat(Part, frozen=True):
@@ -360,9 +385,6 @@ class CountedArm(Part, frozen=True):
     name: str
     sent: Count
     answered: Count
-
-
-Verdict = Literal["too_early", "too_few", "no_difference_shown", "differs"]
 
 
 class ArmDifference(Part, frozen=True):

@@ -97,6 +97,7 @@ class Score(Part, frozen=True):
         interval: low and high end of the value's 95 % interval, in its unit; None when there are too few
             answers for one.
         counted: answers that it rests on.
+        standard_error: of the value, in its unit, to four significant figures; None where the interval is.
     """
 
     tag: str
@@ -104,6 +105,7 @@ class Score(Part, frozen=True):
     value: Fraction | None
     interval: Interval | None
     counted: Count
+    standard_error: float | None = None
 
 
 class TimeSummary(Part, frozen=True):

@@ -5,17 +5,18 @@ from __future__ import annotations
 import hmac
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runner.atomic_write import save_text
-from runner.errors import LimitError, MissingKeyError, RunnerError
+from runner.errors import LimitError, MissingKeyError, RunnerError, SuppressionsError
 from runner.git.command import GitError
-from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import (
+    BOOK,
     Amount,
     ApprovalRequest,
-    dump_book,
     read_approvals,
+    seal_book,
     settle,
 )
 from runner.ledger.fingerprint import TargetKey
@@ -32,7 +33,6 @@ from runner.workflow.observer import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.files.suppressions import Approval
@@ -77,10 +77,14 @@ class Coverage:
 
 @dataclass(slots=True)
 class ApprovalStore:
-    """The approvals of one target, from the folders of the command's campaigns and its state remote."""
+    """The approvals of one target, from the folders of the command's campaigns and its state remote.
+
+    Where it `is_tolerant`, approvals that cannot be read count for nothing, and are named.
+    """
 
     target: Target
     state: StateRemote | None = None
+    is_tolerant: bool = False
     _read: dict[Path, tuple[Approval, ...]] = field(default_factory=dict, repr=False)
 
     @property
@@ -99,11 +103,7 @@ class ApprovalStore:
         return include_folder(campaign) / f"{self.target.name}{APPROVALS_SUFFIX}"
 
     def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
-        """Return the coverages of plans, in their order.
-
-        Raises:
-            RunnerError: a file cannot be read.
-        """
+        """Return the coverages of plans, in their order."""
         key = self.key
         return [self._cover(item, key) for item in planned]
 
@@ -118,11 +118,7 @@ class ApprovalStore:
         return Coverage(item, request, find_gap(request, approvals, sent), tuple(sorted(names)))
 
     def find_denial(self, planned: Iterable[PlanResult], digest: str) -> tuple[str, ...]:
-        """Return the people who denied a plan; none without a state key, which keeps no denials.
-
-        Raises:
-            RunnerError: a file cannot be read.
-        """
+        """Return the people who denied a plan; none without a state key, which keeps no denials."""
         key = self.key
         if key is None:
             return ()
@@ -138,42 +134,44 @@ class ApprovalStore:
         Of the number of others it is warned.
 
         Raises:
-            RunnerError: it cannot be read.
+            RunnerError: it cannot be read, unless the store is tolerant.
         """
         if file not in self._read:
-            shared = ""
-            # Who sends has read the remote; without it, plans are covered by what is known here.
-            with suppress(GitError):
-                shared = "" if self.state is None else self.state.read_text(file.name)
-            there, _ = read_approvals(file, shared, key)
-            here, doubtful = read_approvals(file, _read_text(file), key)
-            if doubtful:
-                lines = count_words(doubtful, "approval is", "approvals are")
-                warn(f"{show_path(file)}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
-            self._read[file] = tuple({one.identity: one for one in (*there, *here)}.values())
+            try:
+                self._read[file] = self._read_approvals(file, key)
+            except SuppressionsError as error:
+                if not self.is_tolerant:
+                    raise
+                warn(f"no approval counts: {error.message}; to mend it, {error.hint}")
+                self._read[file] = ()
         return self._read[file]
 
-    def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
-        """Add approvals to a file.
+    def _read_approvals(self, file: Path, key: TargetKey) -> tuple[Approval, ...]:
+        shared = ""
+        # Who sends has read the remote; without it, plans are covered by what is known here.
+        with suppress(GitError):
+            shared = "" if self.state is None else self.state.texts.get(file.name, "")
+        shown = Path(show_path(file))
+        there, _ = read_approvals(shown, shared, key)
+        here, doubtful = read_approvals(shown, BOOK.read(shown) or "", key)
+        if doubtful:
+            lines = count_words(doubtful, "approval is", "approvals are")
+            warn(f"{shown}: {lines} not sealed with this RUNNER_STATE_KEY, and not believed")
+        return tuple({one.identity: one for one in (*there, *here)}.values())
 
-        Raises:
-            RunnerError: it cannot be read or written.
-        """
-        known, _ = read_approvals(file, _read_text(file), key)
-        lines = settle(sign(key, "entry", "", [*known, *approvals]))
+    def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
+        """Add approvals to a file."""
+        known, _ = read_approvals(file, BOOK.read(Path(show_path(file))) or "", key)
+        pieces = seal_book(key, settle([*known, *approvals]))
         try:
-            save_text(file, "".join(dump_book(key.target, key.name, lines)))
+            save_text(file, "".join(pieces))
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)
 
 
 def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
-    """Return a plan's request for approval.
-
-    Raises:
-        CampaignError: the campaign's files can no longer be read.
-    """
+    """Return a plan's request for approval."""
     return ApprovalRequest(
         item.campaign.name,
         item.plan.target,
@@ -267,12 +265,3 @@ def leave_out_unapproved(
 def list_sent(item: PlanResult) -> list[str]:
     """Return the ids of messages that a plan sends now; none if it breaks a limit."""
     return [] if item.plan.refusals else [one.id for one in item.plan.messages if one.to_send]
-
-
-def _read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise RunnerError(f"{show_path(file)} cannot be read: {error.strerror}") from None

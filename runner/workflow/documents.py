@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Message
     from runner.plan.model import MessagePlan
-    from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
 
 
@@ -47,16 +46,12 @@ def describe_plans(planned: Iterable[PlanResult], *, now: str) -> PlanDocument:
     )
 
 
-def show_more(
-    document: PlanDocument, planned: Sequence[PlanResult], differences: Differences, *, with_launches: bool
-) -> PlanDocument:
-    """Return the document of `planned` with differences and, if requested, each launch, for display only."""
-    campaigns = []
-    for campaign, item in zip(document.campaigns, planned, strict=True):
-        found = differences.get(campaign.name, {})
-        messages = tuple(one.replace(diff=found.get(one.id, UNSET)) for one in campaign.messages)
-        launches = tuple(_list_launches(item)) if with_launches else UNSET
-        campaigns.append(campaign.replace(messages=messages, launches=launches))
+def show_launches(document: PlanDocument, planned: Sequence[PlanResult]) -> PlanDocument:
+    """Return the document of `planned` with each launch, for display only."""
+    campaigns = [
+        campaign.replace(launches=tuple(_list_launches(item)))
+        for campaign, item in zip(document.campaigns, planned, strict=True)
+    ]
     return document.replace(campaigns=tuple(campaigns))
 
 
@@ -90,12 +85,11 @@ def _describe_message(message: MessagePlan) -> PlannedMessage:
             ListedCharacter(character, *cost, find_substitute(character))
             for character, cost in sorted(message.costly_characters.items())
         ),
-        diff=UNSET,
     )
 
 
 def _list_launches(item: PlanResult) -> Iterator[ShownLaunch]:
-    for one in item.planner.iterate_launches():
+    for one in item.iterate_launches():
         phones = tuple(map(mask_phone, one.phones))
         yield ShownLaunch(one.message.id, one.arm, one.payload.digest, one.payload.definition, phones)
 

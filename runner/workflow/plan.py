@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from runner.document import UNSET, Described
 from runner.errors import ServiceError, UsageError
 from runner.ledger.model import format_moment
-from runner.ledger.record.unsettled import count_known
+from runner.ledger.record.unsettled import list_known
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Items, Sentence
@@ -20,13 +20,13 @@ from runner.view.markdown import write_markdown
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
-from runner.workflow.documents import describe_plans, show_more
+from runner.workflow.documents import describe_plans, show_launches
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
+from runner.workflow.plans.changes import list_changed
 from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import Differences, find_differences, list_changed
 from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.plan_blocks import show_differences, show_plans
+from runner.workflow.plans.plan_blocks import show_plans
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
 from runner.workflow.plans.summary import summary_line
@@ -60,7 +60,6 @@ class PlanWishes:
         limit: the most recipients to plan for now; None for all.
         now: the time to plan for; None for the present.
         out: the file to save the plan to; None to save none.
-        with_differences: compare campaigns with what was sent.
         with_launches: describe each launch with its payload.
         is_job: tell later steps of a job whether the plan needs an approval.
     """
@@ -69,7 +68,6 @@ class PlanWishes:
     limit: int | None = None
     now: datetime | None = None
     out: str | None = None
-    with_differences: bool = False
     with_launches: bool = False
     is_job: bool = False
 
@@ -81,12 +79,11 @@ class PlanWishes:
         """
         if self.out is not None and Path(self.out).is_dir():
             raise UsageError(f"the plan cannot be saved to {self.out}: it is a folder", hint="name a file")
-        for option, is_given in {"--diff": self.with_differences, "--launches": self.with_launches}.items():
-            if is_given and is_clustered:
-                raise UsageError(
-                    f"{option} shows every person's text, and is not made on a cluster",
-                    hint=f"leave out {option}, or plan in one process, without --cluster",
-                )
+        if self.with_launches and is_clustered:
+            raise UsageError(
+                "--launches shows every person's text, and is not made on a cluster",
+                hint="leave out --launches, or plan in one process, without --cluster",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +95,7 @@ class ProjectPlan(Described):
     Attributes:
         planned: the campaigns with their records and plans.
         failures: the campaigns that could not be planned.
-        differences: from what was sent, if requested.
-        changed: sent messages whose texts have changed since, unless differences were requested.
+        changed: sent messages whose texts have changed since.
         coverages: the plans' approval states, if approvals are kept.
         asking: whether a job's reviewers are asked to approve it; None if that is not needed.
         document: the plan as a document.
@@ -108,7 +104,6 @@ class ProjectPlan(Described):
     planned: tuple[PlanResult, ...]
     failures: Failures
     document: PlanDocument = field(repr=False)
-    differences: Differences = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     coverages: tuple[Coverage, ...] = ()
     asking: Asking | None = None
@@ -159,15 +154,17 @@ class ProjectPlan(Described):
         return write_html(self._blocks)
 
     def show(self, *, is_detailed: bool = False) -> list[Block]:
-        """Return the plan as blocks; its sum comes last, before differences."""
+        """Return the plan as blocks; its sum comes last."""
         if not self.planned:
             return [Sentence(self.summary)]
         blocks = list(show_plans(self.planned, is_detailed=is_detailed))
         if self.changed:
             names = ", ".join(self.changed)
-            told = f"Changed since it was sent: {names}. `runner plan --diff` shows how."
+            told = (
+                f"Changed since it was sent: {names}. Whoever has the earlier text does not get the new one."
+            )
             blocks.insert(-1, Sentence(told, "notice"))
-        return [*blocks, *show_differences(self.differences)]
+        return blocks
 
     @property
     def _blocks(self) -> list[Block]:
@@ -260,20 +257,18 @@ class _Planning:
                 begin=self._find_planning(stack, opened, reader),
                 names=RecordNames(workspace, opened),
             )
-            is_compared = wishes.with_differences
-            differences = find_differences(opened, planned, wishes.only) if is_compared else {}
-            changed = list_changed(opened, planned) if self.settings is None and not is_compared else ()
+            changed = list_changed(opened, planned) if self.settings is None else ()
             warn_of_known_tags(workspace, opened, planned)
             workspace.say_risks(opened, quiet=self.scope.quiet)
         document = describe_plans(planned, now=format_moment(self.moment))
         document, coverages, asking = self._cover(planned, document)
         manifest = dump_plan(document, self.options)
         self._save(planned, document, manifest)
-        document = show_more(document, planned, differences, with_launches=wishes.with_launches)
+        if wishes.with_launches:
+            document = show_launches(document, planned)
         return ProjectPlan(
             planned=tuple(planned),
             failures=failures,
-            differences=differences,
             changed=changed,
             coverages=tuple(coverages),
             asking=asking,
@@ -317,7 +312,7 @@ class _Planning:
 
         A job's plan that needs an approval comes with whether reviewers are asked.
         """
-        store = ApprovalStore(self.workspace.target, self.workspace.state)
+        store = ApprovalStore(self.workspace.target, self.workspace.state, is_tolerant=True)
         is_job = self.wishes.is_job
         coverages, asking = store.cover(planned), None
         if is_job and find_status(coverages) == "needed":
@@ -360,7 +355,7 @@ def _count_recorded(ledger: Ledger | None, target: str, tag: str) -> int:
     if ledger is None:
         return 0
     with ledger.reading() as connection:
-        return count_known(connection, target, tag)
+        return len(list_known(connection, target, [tag], since=""))
 
 
 def _known_tag_words(name: str, tag: str, count: int) -> str:

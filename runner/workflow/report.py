@@ -22,7 +22,7 @@ from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
 from runner.report.gathering import gather_facts, outline_messages, outline_score, read_refusals
 from runner.report.metrics import summarise
-from runner.report.model import SMALL_GROUP
+from runner.report.people_model import SMALL_GROUP
 from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
@@ -235,8 +235,7 @@ class ReportResult:
     def score(self) -> float | None:
         """The campaign's one score, or else that of its only scored question; None if neither is known."""
         asked = [one for message in self.report.messages for one in message.questions if one.scale in SCORED]
-        questions = [self.report.score.question] if self.report.score else asked
-        score = questions[0].score if len(questions) == 1 else None
+        score = self.report.score or (asked[0].score if len(asked) == 1 else None)
         return None if score is None else store_number(score.value)
 
     def write(self, format_: str = "md") -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from runner.git.lease import LeasePatience
 from runner.ledger.files.lockfile import dump_reservation
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder
@@ -51,8 +52,8 @@ def reserve(campaign: str, people: int) -> tuple[StateRemote, LockHolder]:
     )
     text = dump_reservation(Reservation("r1", (launch,)), campaign, TargetKey.of("live", None))
     holder = LockHolder("elsewhere", 1, None, "2026-11-20T12:00:00Z")
-    with state.hold(holder, "run", lambda _: False, timeout_s=0, settle_s=0, quiet=True):
-        state.add(campaign, text)
+    with state.hold(holder.describe(), "run", LeasePatience(), quiet=True):
+        state.add_reserved(campaign, text)
     return state, holder
 
 
@@ -71,7 +72,7 @@ def test_launches_that_a_lost_machine_reserved_hold_people(
         in body
     )
     assert "`runner resolve --target live` lists them" in body
-    with state.hold(holder, "run 2", lambda _: False, timeout_s=0, settle_s=0, quiet=True):
+    with state.hold(holder.describe(), "run 2", LeasePatience(), quiet=True):
         alert(run, github, here, "--state-remote", "origin")
     body = github.issues[0]["body"]
     assert "- [ ] **3 people are held** when it was last known: " in body

@@ -187,6 +187,15 @@ def test_what_was_not_reviewed_needs_an_approval(desk: Desk, attack: str) -> Non
     assert "launches" not in desk.run("status").stdout
 
 
+def test_what_only_reports_read_needs_no_new_approval(desk: Desk) -> None:
+    """A title, or a comment for whoever edits the file, goes to nobody: a saved and approved plan stays good."""
+    desk.plan()
+    desk.approve()
+    desk.edit("campaigns/pulse.yaml", "version: 1\n", "version: 1  # of the format\ntitle: Our pulse\n")
+    sent = desk.apply()
+    assert sent.returncode == 0, sent.stderr
+
+
 def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     """An approval of a machine that was ahead of time is before the next one all the same."""
     desk.plan("--limit", "1")
@@ -397,7 +406,20 @@ def test_what_cannot_be_used_is_said(desk: Desk) -> None:
     assert desk.approve().stderr == "Error: campaigns/pulse.yaml is not the campaign pulse that was planned\n"
     desk.edit("campaigns/pulse.yaml", "name: other", "name: pulse")
     (desk.folder / BOOK).mkdir()
-    assert desk.approve().stderr == f"Error: {BOOK} cannot be read: Is a directory\n"
+    assert desk.approve().stderr == f"Error: {BOOK} cannot be read: Is a directory\n  restore it with git\n"
+
+
+def test_damaged_approvals_count_for_nothing(desk: Desk) -> None:
+    """A plan names the file and asks for an approval; nothing is approved or sent on the strength of it."""
+    desk.plan()
+    assert desk.approve().returncode == 0
+    (desk.folder / BOOK).write_text("{", encoding="utf-8")
+    assert desk.plan()["approval"] == "needed"
+    assert f"no approval counts: {BOOK} is not JSON, or was edited by hand" in desk.noted
+    for command in (desk.approve, desk.apply):
+        done = command()
+        assert done.returncode == 1
+        assert f"{BOOK} is not JSON, or was edited by hand (line 1)\n  restore it with git\n" in done.stderr
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -139,6 +139,7 @@ def test_dispositions_are_those_of_each_person(live: Live) -> None:
         "non_contact": 45,
         "other": 0,
         "unknown_eligibility": 40,
+        "replaced": 0,
     }
     assert message["response_rates"]["rr6"] == 0.25
 
@@ -230,10 +231,10 @@ def test_a_survey_and_its_reminder_have_one_score(live: Live) -> None:
     live.send()
     live.say(PHONES[10:25], "10")
     report = live.report()
-    score = report["score"]
-    assert (score["question"]["tag"], score["question"]["answers"]) == ("nps", 25)
-    assert score["question"]["nps"]["score"] == 20.0
-    assert score["parts"] == [{"message": "ask", "answers": 10}, {"message": "remind", "answers": 15}]
+    (pooled,) = report["questions"]
+    assert (report["score"]["tag"], report["score"]["value"], report["score"]["counted"]) == ("nps", 20.0, 25)
+    assert (pooled["question"]["answers"], pooled["question"]["nps"]["score"]) == (25, 20.0)
+    assert pooled["parts"] == [{"message": "ask", "answers": 10}, {"message": "remind", "answers": 15}]
     alone = [message["questions"][0]["nps"]["score"] for message in report["messages"]]
     assert alone == [-100.0, 100.0]
     shown = live.show()
@@ -241,4 +242,4 @@ def test_a_survey_and_its_reminder_have_one_score(live: Live) -> None:
     assert "- nps in ask: NPS -100.0" in shown.replace("\\", "")
     assert "- nps in remind: NPS +100.0" in shown.replace("\\", "")
     rows = live.run("report", "--format", "csv").splitlines()
-    assert "pulse,live,,,score.question.nps.score,,20.0" in rows
+    assert "pulse,live,,,score.value,,20.0" in rows

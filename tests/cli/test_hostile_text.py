@@ -51,7 +51,7 @@ COMMANDS = (
     *[("preview", "campaigns/hello.yaml", "--format", one) for one in ("human", "json", "markdown")],
     ("preview", "campaigns/hello.yaml", "--phone", "+14155550101"),
     ("apply", "--auto-approve"),
-    ("plan", "--diff"),
+    ("plan",),
     ("apply", "--auto-approve", "--format", "json"),
     *[("reconcile", "--format", one) for one in ("human", "json")],
     *[("status", "--format", one) for one in ("human", "json", "markdown")],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -11,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.git.lease import Clocks, GitLeaseTerms, hold_lease
-from runner.git.ref_state import STATE_FILE, State, dump_state
-from runner.git.state_ref import StateRef
+from runner.git.lease import Clocks, LeasePatience, hold_lease
+from runner.git.state_ref import STATE_FILE, Holder, State, StateRef
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
 from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import PauseLine, dump_book
@@ -365,8 +365,8 @@ def put_on_ref(folder: Path, *numbers: int, **texts: str) -> None:
     ref = StateRef.open(folder, "origin", "live")
     files = {"coffee.lock.json": write(folder, *numbers).read_text(encoding="utf-8"), **texts}
     (folder / LOCKFILE).unlink()
-    files[STATE_FILE] = dump_state(State())
-    ref.swap(ref.find(), ref.compose({name: ref.store(text) for name, text in files.items()}))
+    files[STATE_FILE] = State().dump()
+    ref.swap(ref.find(), ref.compose(files))
 
 
 def test_a_protected_branch_leaves_the_record_on_the_ref(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -458,7 +458,7 @@ def test_a_run_that_was_killed_between_its_two_pushes_loses_nothing(
     assert run("ci", "record", cwd=here).returncode == 0
     assert list_launches(remote, "main") == {1, 2, 3}
     ref = StateRef.open(here, "origin", "live")
-    assert list_guids(ref.load(ref.read().files["coffee.lock.json"])) == {1, 2, 3}
+    assert list_guids(ref.read().texts["coffee.lock.json"]) == {1, 2, 3}
 
 
 def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -471,13 +471,13 @@ def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path:
     book = here / "campaigns/live.suppressions.json"
     pieces = dump_book("live", KEY.name, sign(KEY, "entry", "", [PauseLine("coffee", "", "paused", AT)]))
     book.write_text("".join(pieces), encoding="utf-8")
-    with hold_lease(ref, "one", "1", GitLeaseTerms.lasting(60), clocks, print) as lease:
+    with hold_lease(ref, Holder("one", "1", 60), clocks, LeasePatience()) as lease:
         assert run("ci", "record", cwd=here).returncode == 0
-        lease.write(lease.files)
-        found = lease.files
-    assert list_guids(ref.load(found["coffee.lock.json"])) == {1}
+        lease.write(lease.texts)
+        found = lease.texts
+    assert list_guids(found["coffee.lock.json"]) == {1}
     other = StateRef.open(here, "origin", "live")
-    assert other.load(other.read().files[book.name]) == book.read_text(encoding="utf-8")
+    assert other.read().texts[book.name] == book.read_text(encoding="utf-8")
 
 
 def test_a_password_in_an_address_is_not_shown(run: Run, remote: Path, tmp_path: Path) -> None:
@@ -624,6 +624,62 @@ def test_a_clone_that_names_nobody_has_a_bot_commit(
     assert git(here, "log", "-1", "--format=%an <%ae>") == author
 
 
+def test_a_name_that_git_must_not_make_up_is_asked_for(run: Run, remote: Path, tmp_path: Path) -> None:
+    """With `user.useConfigOnly` git's own words are shown, and what to do; nothing is left staged."""
+    (tmp_path / "gitconfig").write_text("[user]\nuseConfigOnly = true\nemail = ada@example.com\n")
+    here = clone(remote, tmp_path / "here")
+    write(here, 1)
+    done = run("ci", "record", cwd=here)
+    assert done.returncode == 1
+    assert "`git commit` failed: fatal: no name was given and auto-detection is disabled\n" in done.stderr
+    assert "  git config user.name NAME; git config user.email ADDRESS\n" in done.stderr
+    assert git(here, "status", "--porcelain") == f"?? {LOCKFILE}"
+
+
+@pytest.mark.parametrize("moves_on", [False, True])
+def test_a_commit_that_was_not_pushed_is_recorded_anew(
+    run: Run, remote: Path, tmp_path: Path, *, moves_on: bool
+) -> None:
+    """As a run leaves it that is killed before its push; whether the branch has moved on since, or not."""
+    here, other = clone(remote, tmp_path / "here"), clone(remote, tmp_path / "other")
+    write(here, 1)
+    assert run("ci", "record", "--no-push", cwd=here).returncode == 0
+    if moves_on:
+        write(other, 2)
+        assert run("ci", "record", cwd=other).returncode == 0
+    assert run("ci", "record", cwd=here).returncode == 0
+    assert list_launches(remote, "main") == ({1, 2} if moves_on else {1})
+    assert git(here, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
+    assert git(here, "status", "--porcelain") == ""
+
+
+def test_two_at_once_in_one_clone_take_turns(remote: Path, tmp_path: Path) -> None:
+    """Neither fails at the index that the other holds, nor takes back what the other has not pushed yet."""
+    here, names = clone(remote, tmp_path / "here"), ("coffee", "tea")
+    for number, name in enumerate(names):
+        write(here, number, name=name).with_name(f"{name}.yaml").touch()
+    commands = [[sys.executable, "-m", "runner", "ci", "record", f"campaigns/{name}.yaml"] for name in names]
+    jobs = [subprocess.Popen(command, cwd=here, stdout=subprocess.DEVNULL) for command in commands]
+    assert [job.wait() for job in jobs] == [0, 0]
+    assert git(remote, "log", "--format=%s", "main").count("Record 2 texts of ") == len(names)
+    assert git(here, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
+    assert git(here, "status", "--porcelain") == "?? campaigns/tea.yaml"
+
+
+def test_the_middle_of_a_merge_is_not_in_the_way(run: Run, remote: Path, tmp_path: Path) -> None:
+    """The record is pushed beside it, and the merge is the user's to end."""
+    here = clone(remote, tmp_path / "here")
+    git(here, "checkout", "--quiet", "-b", "side")
+    git(here, "commit", "--quiet", "--allow-empty", "-m", "Aside")
+    git(here, "checkout", "--quiet", "main")
+    git(here, "merge", "--quiet", "--no-ff", "--no-commit", "side")
+    write(here, 1)
+    done = run("ci", "record", cwd=here)
+    assert (done.returncode, list_launches(remote, "main")) == (0, {1})
+    assert (here / ".git/MERGE_HEAD").is_file()
+    assert git(here, "worktree", "list").count("\n") == 0
+
+
 def test_keys_of_ones_own_cannot_be_united(run: Run, remote: Path, tmp_path: Path) -> None:
     """Two first sends without a common key: a person has to choose a side."""
     first, second = clone(remote, tmp_path / "first"), clone(remote, tmp_path / "second")
@@ -744,7 +800,7 @@ def test_commits_are_signed_as_git_is_set_up(run: Run, remote: Path, tmp_path: P
     write(here, 2)
     unsigned = run("ci", "record", cwd=here)
     assert unsigned.returncode == 1
-    assert "`git commit-tree` failed: " in unsigned.stderr
+    assert "`git commit` failed: " in unsigned.stderr
 
 
 def test_filters_of_git_apply_to_the_record(run: Run, remote: Path, tmp_path: Path) -> None:

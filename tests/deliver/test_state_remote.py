@@ -476,8 +476,8 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
     """Neither its reservations nor its lockfile; the words say where."""
     machine = world.clone("first")
     ref = StateRef.open(machine.folder, "origin", "live")
-    state = ref.store('{"holder": null, "moves": 1, "state_version": 2}')
-    commit = ref.compose({"state.json": state, "pulse.0.reserved.json": ref.store("{}")})
+    state = '{"holder": null, "moves": 1, "state_version": 2}'
+    commit = ref.compose({"state.json": state, "pulse.0.reserved.json": "{}"})
     ref.swap(ref.find(), commit)
     done = machine.apply()
     assert (done.returncode, done.stderr) == (
@@ -488,7 +488,7 @@ def test_a_damaged_ref_is_not_taken_for_an_empty_one(world: World, faulty: Fault
             "push origin --delete refs/runner/live): `runner apply` asks the service for what they lack\n"
         ),
     )
-    commit = ref.compose({"state.json": state, "pulse.lock.json": ref.store("{}")})
+    commit = ref.compose({"state.json": state, "pulse.lock.json": "{}"})
     ref.swap(ref.find(), commit)
     done = machine.apply()
     assert done.returncode == 1

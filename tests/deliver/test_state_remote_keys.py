@@ -51,8 +51,8 @@ def change(machine: Machine, edit: Callable[[dict[str, str]], dict[str, str]]) -
     """Change what the ref says, as anybody can who may push it."""
     ref = StateRef.open(machine.folder, "origin", "live")
     snapshot = ref.read()
-    texts = edit({name: ref.load(blob) for name, blob in snapshot.files.items()})
-    ref.swap(snapshot.commit, ref.compose({name: ref.store(text) for name, text in texts.items()}))
+    texts = edit(dict(snapshot.texts))
+    ref.swap(snapshot.commit, ref.compose(texts))
 
 
 def free(texts: dict[str, str]) -> dict[str, str]:

@@ -14,7 +14,7 @@ import msgspec
 
 from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.plan.documents import PlanDocument
-from runner.report.documents.formats import ReportedCampaign
+from runner.report.model import CampaignReport
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
 from runner.workflow.apply import AppliedDocument
 from runner.workflow.doctor import Examination
@@ -41,7 +41,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "apply": ("Delivery", (AppliedDocument,)),
     "status": ("Status", (StatusDocument,)),
     "plan": ("Plan", (PlanDocument,)),
-    "report": ("Campaign report", (ReportedCampaign,)),
+    "report": ("Campaign report", (CampaignReport,)),
     "preview": ("Preview", (PreviewDocument,)),
     "sandbox": ("The sandbox", (Simulation, ShownClock)),
     "reconcile": ("Reconciliation", (Reconciliation,)),

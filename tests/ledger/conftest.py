@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.ledger.database import Ledger
-from runner.ledger.files.lockfile import LockfileContents, dump_lockfile, parse_lockfile, read_text
+from runner.ledger.files.lockfile import LOCKFILE, LockfileContents, dump_lockfile, parse_lockfile
 from runner.ledger.files.suppressions import parse_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, Outcome
@@ -63,7 +63,7 @@ def fill(ledger: Ledger, *texts: str, key: TargetKey = KEY) -> None:
 def rewrite(ledger: Ledger, identity: Identity) -> str:
     """Write the lockfile as a run does, and return its text; empty if there is none."""
     rewrite_lockfile(ledger, identity, enter_record(ledger, identity))
-    return read_text(identity.lockfile) or ""
+    return LOCKFILE.read(identity.lockfile) or ""
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from runner.ledger.model import LaunchRecord, LaunchStats, StoredResult
-from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage, read_earlier
+from runner.ledger.people.history import EarlierLaunch, EarlierMessage, read_earlier
 from runner.ledger.record import campaign_record
 from runner.ledger.record.campaign_record import Identity
 from runner.ledger.report_model import LaunchDifference, OpenDifferences

@@ -1,26 +1,15 @@
-"""Fingerprints, seals and tallies: the same everywhere under one key, and nothing without it."""
+"""Fingerprints, seals and digests: the same everywhere under one key, and nothing without it."""
 
 from __future__ import annotations
-
-import hashlib
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.fingerprint import (
-    FingerprintSet,
-    PeopleTally,
-    TargetKey,
-    digest_tallies,
-    launch_key,
-    tally_texted,
-)
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.fingerprint import FingerprintSet, TargetKey, launch_key
 
 PHONES = st.integers(10**6, 10**15 - 1).map(lambda number: f"+{number}")
 SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 TARGETS = st.sampled_from(["live", "test", "sandbox"])
-PEOPLE = st.sets(st.text("0123456789abcdef", min_size=20, max_size=20), max_size=12)
 
 
 def test_they_are_for_good() -> None:
@@ -47,33 +36,6 @@ def test_keys_targets_people_and_purposes_are_apart(
     assert (one.seal("plan", b"said") == two.seal("plan", b"said")) == is_same
     assert one.seal("plan", b"said") != one.seal("entry", b"said")
     assert (len(one.fingerprint(phone)), len(one.seal("plan", b""))) == (20, 32)
-
-
-def test_a_tally_can_be_computed_by_anybody() -> None:
-    """Its digest is the sum of the fingerprints' BLAKE2b-256."""
-    people = ["00112233445566778899", "ffffffffffffffffffff"]
-    hashes = [hashlib.blake2b(one.encode("ascii"), digest_size=32).hexdigest() for one in people]
-    expected = sum(int(one, 16) for one in hashes) % 2**256
-    assert PeopleTally(people).digest == f"{expected:064x}"
-    assert PeopleTally().digest == "0" * 64
-
-
-@given(people=PEOPLE, others=PEOPLE, seed=st.randoms(use_true_random=False))
-def test_tallies_of_parts_make_that_of_the_whole(people: set[str], others: set[str], seed: object) -> None:
-    """In any order; other people have another digest."""
-    shuffled = sorted(people | others)
-    getattr(seed, "shuffle")(shuffled)  # noqa: B009
-    parts = PeopleTally(people) + PeopleTally(others - people)
-    assert (PeopleTally(shuffled).digest, len(shuffled)) == (parts.digest, parts.recipients)
-    assert (PeopleTally(people).digest == PeopleTally(others).digest) is (people == others)
-
-
-def test_settled_and_unresolved_people_count_alike() -> None:
-    """Machines may differ in that; a message without anybody does not count."""
-    settled = tally_texted(RecordedDeliveries({"ask": {"a", "b"}}, {}))
-    unsettled = tally_texted(RecordedDeliveries({"ask": {"a"}}, {"ask": {"a", "b"}, "other": set()}))
-    assert settled["ask"].recipients == 2
-    assert digest_tallies(settled) == digest_tallies({**unsettled, "nobody": PeopleTally()})
 
 
 @given(

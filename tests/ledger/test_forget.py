@@ -16,10 +16,10 @@ from runner.ledger.people.forgotten import forget_person
 from runner.ledger.people.opt_outs import (
     add_opt_outs,
     add_replies,
+    dismiss_opt_outs,
     find_suppressed,
     iterate_opt_outs,
     read_suppressions,
-    remove_opt_out,
 )
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import enter_record, read_record
@@ -142,7 +142,7 @@ def test_who_is_let_in_again_stays_in_until_they_are_forgotten_once_more(ledger:
         add_opt_outs(connection, KEY, [BOB], "person", AT)
         book = compose_suppressions(connection, KEY) or ""
         for removed in (1, 0):
-            assert remove_opt_out(connection, KEY, ADA, LATER) == removed
+            assert dismiss_opt_outs(connection, KEY.target, KEY.fingerprint(ADA), LATER) == removed
     fill(ledger, book)
     with ledger.reading() as connection:
         assert find_suppressed(connection, KEY, [ADA, BOB]) == {BOB}

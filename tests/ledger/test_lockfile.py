@@ -11,14 +11,14 @@ import pytest
 
 from runner.errors import LockfileError
 from runner.ledger.files.lockfile import (
+    LOCKFILE,
     LockfileContents,
-    digest_text,
     read_campaign_name,
     read_key_name,
-    read_text,
     require_writable,
     save_lockfile,
 )
+from runner.ledger.files.sealed import digest_text
 from tests.ledger.conftest import KEY, dump
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def save(file: Path, launches: Iterable[LaunchRecord]) -> bool:
 
 def test_it_is_a_pure_function(file: Path, records: list[LaunchRecord], make_record: MakeRecord) -> None:
     """The same launches leave the file untouched, and a new launch is one new line of a diff."""
-    assert read_text(file) is None
+    assert LOCKFILE.read(file) is None
     assert save(file, records)
     before, inode = file.read_text(encoding="utf-8"), file.stat().st_ino
     assert not save(file, iter(records))
@@ -83,7 +83,7 @@ def test_a_failure_half_way_leaves_the_old_file(file: Path, records: list[Launch
 
 def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> None:
     """It is no absence of a record; and before the first send it is tried out whether it can be written."""
-    gone = tmp_path / "gone" / file.name
+    gone = file / file.name
     file.write_bytes(b"\xff\xfe{}")
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -91,13 +91,13 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
         (
             lambda: save_lockfile(gone, LockfileContents("pulse", KEY, [])),
             gone,
-            "cannot be written: No such file or directory",
-            "the ledger has everything: run `runner apply` again when this is mended",
+            "cannot be written: File exists",
+            "the ledger has everything: run the same command again when this is mended",
         ),
         (
             lambda: require_writable(gone),
             gone,
-            "could not be written: No such file or directory. Nothing was sent",
+            "could not be written: Not a directory. Nothing was sent",
             (
                 "make the folder writable, with some room on its disk, and the name of the campaign's file no longer than "
                 "the file system takes, then run the same command again"
@@ -109,8 +109,8 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
             "could not be written: it is a folder. Nothing was sent",
             "move the folder away, then run the same command again",
         ),
-        (lambda: read_text(file), file, "is not UTF-8", RESTORE),
-        (lambda: read_text(folder), folder, "cannot be read: Is a directory", RESTORE),
+        (lambda: LOCKFILE.read(file), file, "is not UTF-8", RESTORE),
+        (lambda: LOCKFILE.read(folder), folder, "cannot be read: Is a directory", RESTORE),
     ]
     for act, place, words, hint in acts:
         with pytest.raises(LockfileError) as caught:

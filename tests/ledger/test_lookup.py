@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runner.ledger.model import LaunchStats, StoredResult
-from runner.ledger.people.earlier import EarlierMessage, find_depleted, read_earlier
+from runner.ledger.people.history import EarlierMessage, find_depleted, read_earlier
 from runner.ledger.record.entry import enter_adopted
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import campaigns, launches

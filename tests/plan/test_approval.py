@@ -244,7 +244,8 @@ messages:
     ("file", "old", "new", "changed"),
     [
         ("campaign.yaml", "id: ask", "id: ask2", {"campaign"}),
-        ("campaign.yaml", "version: 1", "version: 1 # one", {"campaign"}),
+        ("campaign.yaml", "version: 1", "version: 1 # one", set()),
+        ("campaign.yaml", "version: 1", "version: 1\ntitle: Our pulse\nreport: {comments: true}", set()),
         ("footer.txt", "Hello", "Goodbye", {"included"}),
         ("inner.txt", "STOP", "END", {"included"}),
         ("people.csv", "+14155550102", "+14155550103", {"audience"}),
@@ -255,7 +256,10 @@ messages:
 def test_what_is_reviewed_is_in_a_digest(
     campaign: Callable[..., Campaign], tmp_path: Path, file: str, old: str, new: str, changed: set[str]
 ) -> None:
-    """Another word, in an included text too, and another person, be it the same number of them, is a change."""
+    """Another word, in an included text too, and another person, be it the same number of them, is a change.
+
+    Comments, and what only reports read, are none.
+    """
     (tmp_path / "footer.txt").write_text("Hello {% include 'inner.txt' %}", encoding="utf-8")
     (tmp_path / "inner.txt").write_text("Reply STOP to end", encoding="utf-8")
     people = "phone,name\n+14155550101,Ada\n+14155550102,Bo\n"

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.fingerprint import FingerprintSet, KnownPeople, OpenSession
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
 from runner.ledger.people.replies import UnreadReplies
 from runner.plan.model import Coming, PlanOptions, Span
 from runner.plan.plan_context import PlanContext
@@ -339,7 +338,7 @@ def test_segments_are_not_known_where_a_text_is_not(campaign: Load) -> None:
 def test_what_queues_at_the_service_may_never_be_rendered(campaign: Load) -> None:
     """With `open_session: queue`, the least of renders and segments leaves out what waits behind a survey."""
     surveyed = FingerprintSet([KEY.fingerprint("+12125550101")])
-    sessions = OpenSessions(KEY, (OpenShelf("news", surveyed, FingerprintSet()),))
+    sessions = KnownPeople(KEY, {OpenSession("news", "read"): surveyed})
     yaml = (
         f"version: 1\nname: pulse\n{PEOPLE}\nmessages:\n"
         "  - {id: ask, introduction: Hello, questions: [{tag: q, text: Why?}]}\n  - {id: news, text: News}\n"

@@ -13,12 +13,9 @@ from hypothesis import strategies as st
 
 from runner.campaign.model import Variants
 from runner.campaign.variants import Draw
-from runner.ledger.fingerprint import FingerprintSet, TargetKey
+from runner.ledger.fingerprint import FingerprintSet, KnownPeople, OpenSession, TargetKey
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.earlier import EarlierLaunch, EarlierMessage
-from runner.ledger.people.history import RecentDeliveries
-from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
-from runner.ledger.people.opt_outs import Suppressions
+from runner.ledger.people.history import EarlierLaunch, EarlierMessage
 from runner.ledger.people.suppressions import Pause
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext, TextedPeople
@@ -29,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from runner.campaign.model import Campaign
+    from runner.ledger.people.opt_outs import Barred
     from runner.timing.legal_hours import LawBook
 
     Load = Callable[..., Campaign]
@@ -173,7 +171,7 @@ class World:
     def context(self) -> PlanContext:
         """Return what is known besides the files and the record."""
         people = list(enumerate(self.people))
-        shelves = {
+        shelves: dict[Barred, FingerprintSet] = {
             state: FingerprintSet(
                 sorted(KEY.fingerprint(self.phone(i)) for i, one in people if one.opt_out == state)
             )
@@ -191,10 +189,10 @@ class World:
         answered = {self._fingerprint(i) for i, one in people if one.answered}
         return PlanContext(
             now=self.now,
-            suppressions=Suppressions(KEY, shelves["confirmed"], shelves["doubtful"]),
+            suppressions=KnownPeople(KEY, shelves),
             earlier={"ask": EarlierMessage(launches, answered)},
-            sessions=OpenSessions(KEY, (OpenShelf("news", FingerprintSet(surveyed), FingerprintSet()),)),
-            recent=RecentDeliveries(KEY, FingerprintSet(recent)),
+            sessions=KnownPeople(KEY, {OpenSession("news", "read"): FingerprintSet(surveyed)}),
+            recent=KnownPeople(KEY, {"": FingerprintSet(recent)}),
             planned=[
                 TextedPeople(
                     "poll",

@@ -12,12 +12,12 @@ from runner.report.model import (
     Breakdown,
     CampaignReport,
     Caveat,
-    Dispositions,
     Experiment,
     MessageReport,
     Sessions,
     Volume,
 )
+from runner.report.people_model import Dispositions
 from runner.report.question_model import (
     QuestionReport,
     ResponseCount,

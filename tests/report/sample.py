@@ -20,7 +20,6 @@ from runner.report.model import (
     Caveat,
     CountedArm,
     Day,
-    Dispositions,
     Experiment,
     MessageReport,
     RunReport,
@@ -29,6 +28,7 @@ from runner.report.model import (
     VariantAnalysis,
     Volume,
 )
+from runner.report.people_model import Dispositions
 from runner.report.question_model import QuestionReport, Score, TimeSummary
 from runner.report.scores import divide, wilson_interval
 from tests.report.sample_questions import build_questions, distribute, times

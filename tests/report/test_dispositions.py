@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from runner.report.funnel import estimate_eligibility, response_rates
-from runner.report.model import Dispositions, ResponseRates
+from runner.report.model import ResponseRates
+from runner.report.people_model import Dispositions
 
 counts = st.integers(0, 1000)
 dispositions = st.builds(Dispositions, counts, counts, counts, counts, counts, counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +18,12 @@ from runner.report.facts import (
     Scale,
     SessionFacts,
 )
-from runner.report.model import CampaignReport, Dispositions, MessageReport
+from runner.report.people_model import Dispositions
 from tests.report.counted import make_row, report_rows
 from tests.report.sample import replace
+
+if TYPE_CHECKING:
+    from runner.report.model import CampaignReport, MessageReport
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
 SECOND = QuestionOutline("second", "Second?", ("Red", "Green", "Blue"))

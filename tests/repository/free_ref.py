@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.git.ref_state import STATE_FILE, State, dump_state
-from runner.git.state_ref import StateRef
+from runner.git.state_ref import STATE_FILE, State, StateRef
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,4 +13,4 @@ if TYPE_CHECKING:
 def leave_free_ref(clone: Path) -> None:
     """Put a ref on a clone's remote that nobody holds."""
     ref = StateRef.open(clone, "origin", "live")
-    ref.swap(None, ref.compose({STATE_FILE: ref.store(dump_state(State()))}))
+    ref.swap(None, ref.compose({STATE_FILE: State().dump()}))

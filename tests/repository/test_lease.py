@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +13,7 @@ import pytest
 from runner.errors import RunLockedError
 from runner.git.command import Git
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
-from runner.git.ref_state import STATE_FILE, Holder, State, dump_state, read_state
-from runner.git.state_ref import StateRef, StateRefError
+from runner.git.state_ref import STATE_FILE, Holder, State, StateRef, StateRefError
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 TERMS = GitLeaseTerms.lasting(120)
 NO_PATIENCE = LeasePatience()
+ONE, TWO = (Holder(who, run, TERMS.lease_s) for who, run in (("one", "1"), ("two", "2")))
 
 
 @dataclass(slots=True)
@@ -57,9 +57,8 @@ class Machines:
     def hold(self, name: str, clock: Clock, patience: LeasePatience = NO_PATIENCE) -> Lease:
         """Hold the ref until the test ends."""
         who = f"process 7 on {name} since 2026-11-21T12:00:00Z"
-        held = hold_lease(
-            self.ref(name), who, name, TERMS, clock.clocks(), self.failures.append, patience=patience
-        )
+        patience = replace(patience, observe_failure=self.failures.append)
+        held = hold_lease(self.ref(name), Holder(who, name, TERMS.lease_s), clock.clocks(), patience)
         return self._stack.enter_context(held)
 
 
@@ -94,12 +93,13 @@ def test_a_held_ref_says_by_whom(machines: Machines) -> None:
 def test_a_released_ref_is_free_and_keeps_its_files(machines: Machines) -> None:
     """The next run takes it at once, and finds what was left there."""
     first, second = machines.ref("first"), machines.ref("second")
-    with hold_lease(first, "one", "1", TERMS, Clock().clocks(), machines.failures.append) as lease:
-        lease.write({"file": first.store("kept")})
-    assert read_state(second, second.read()).holder is None
+    patience = LeasePatience(observe_failure=machines.failures.append)
+    with hold_lease(first, ONE, Clock().clocks(), patience) as lease:
+        lease.write({"file": "kept"})
+    assert second.read_state(second.read()).holder is None
     clock = Clock()
-    with hold_lease(second, "two", "2", TERMS, clock.clocks(), machines.failures.append) as lease:
-        assert second.load(lease.files["file"]) == "kept"
+    with hold_lease(second, TWO, clock.clocks(), patience) as lease:
+        assert lease.texts["file"] == "kept"
     assert machines.failures == []
     assert clock.slept == []
 
@@ -139,16 +139,13 @@ def test_a_holder_that_renews_while_it_is_watched_is_not_taken_over(machines: Ma
     def sleep(seconds: float) -> None:
         clock.sleep(seconds)
         if clock.at == pytest.approx(1100):
-            lease.write(lease.files)
+            lease.write(lease.texts)
 
     held = hold_lease(
         machines.ref("second"),
-        "two",
-        "2",
-        TERMS,
+        TWO,
         Clocks(lambda: clock.at, sleep),
-        machines.failures.append,
-        patience=LeasePatience(timeout_s=600),
+        LeasePatience(timeout_s=600, observe_failure=machines.failures.append),
     )
     with held:
         assert sum(clock.slept) == pytest.approx(240)
@@ -175,11 +172,9 @@ def test_a_ref_that_is_made_meanwhile_is_its_makers(new_remote: Machines) -> Non
 
     held = hold_lease(
         new_remote.ref("second"),
-        "two",
-        "2",
-        TERMS,
+        TWO,
         Clocks(lambda: clock.at, sleep),
-        new_remote.failures.append,
+        LeasePatience(observe_failure=new_remote.failures.append),
     )
     with pytest.raises(RunLockedError, match="is held by another run: process 7 on first "), held:
         pytest.fail("taken")
@@ -189,7 +184,7 @@ def test_a_holder_learns_that_its_ref_was_deleted(machines: Machines, remote: Pa
     """With its next push, and it does not make another one."""
     lease = machines.hold("first", Clock())
     Git(remote).run("update-ref", "-d", "refs/runner/live")
-    for content in ({}, {"file": lease.ref.store("kept")}):
+    for content in ({}, {"file": "kept"}):
         with pytest.raises(StateRefError) as caught:
             lease.write(content)
         assert caught.value.message == (
@@ -200,7 +195,7 @@ def test_a_holder_learns_that_its_ref_was_deleted(machines: Machines, remote: Pa
         )
     with pytest.raises(StateRefError):
         lease.require_held()
-    assert lease.ref.find() is None
+    assert Git(remote).ask("rev-parse", "--verify", "refs/runner/live").status
 
 
 def test_a_holder_that_was_away_goes_on_if_nobody_came(machines: Machines) -> None:
@@ -255,7 +250,7 @@ def test_the_lease_is_renewed_in_the_background(machines: Machines) -> None:
     ref = machines.ref("first")
     terms = GitLeaseTerms(lease_s=60, renew_s=0.01, margin_s=1, poll_s=0.01)
     clock = Clock()
-    with hold_lease(ref, "one", "1", terms, clock.clocks(), print):
+    with hold_lease(ref, ONE, clock.clocks(), NO_PATIENCE, terms=terms):
         first = ref.find()
         deadline = time.monotonic() + 60
         while ref.find() == first:
@@ -268,9 +263,9 @@ def test_no_history_piles_up(machines: Machines, remote: Path) -> None:
     ref = machines.ref("first")
 
     def run(*texts: str) -> int:
-        with hold_lease(ref, "one", "1", TERMS, Clock().clocks(), print) as lease:
+        with hold_lease(ref, ONE, Clock().clocks(), NO_PATIENCE) as lease:
             for text in texts:
-                lease.write({**lease.files, "file": ref.store(text)})
+                lease.write({**lease.texts, "file": text})
         return int(Git(remote).run("rev-list", "--count", ref.name))
 
     assert run("one", "two", "three") == 1
@@ -280,12 +275,12 @@ def test_no_history_piles_up(machines: Machines, remote: Path) -> None:
 def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., Path], remote: Path) -> None:
     """Whoever takes over from it drops what was before, also if nothing else changes."""
     ref = StateRef.open(clone("first"), "origin", "live")
-    files = {"file": ref.store("kept")}
-    state = dump_state(State(Holder("somebody", "0", 120), 2))
-    before = ref.compose({**files, "removed": ref.store("a person")})
+    files = {"file": "kept"}
+    state = State(Holder("somebody", "0", 120), 2).dump()
+    before = ref.compose({**files, "removed": "a person"})
     ref.swap(None, before)
-    ref.swap(before, ref.compose({**files, STATE_FILE: ref.store(state)}, before))
-    with hold_lease(ref, "one", "1", TERMS, Clock().clocks(), print, patience=LeasePatience(timeout_s=600)):
+    ref.swap(before, ref.compose({**files, STATE_FILE: state}, before))
+    with hold_lease(ref, ONE, Clock().clocks(), LeasePatience(timeout_s=600)):
         assert Git(remote).run("rev-list", "--count", ref.name) == "3"
     assert Git(remote).run("rev-list", "--count", ref.name) == "1"
 
@@ -315,7 +310,7 @@ def test_what_a_killed_run_had_removed_leaves_the_history(clone: Callable[..., P
 def test_a_ref_that_cannot_be_read_stops(new_remote: Machines, text: str | None, message: str) -> None:
     """Nobody holds it then, and nothing is written over."""
     ref = new_remote.ref("first")
-    commit = ref.compose({STATE_FILE if text is not None else "other": ref.store(text or "")})
+    commit = ref.compose({STATE_FILE if text is not None else "other": text or ""})
     ref.swap(None, commit)
     with pytest.raises(StateRefError) as caught:
         new_remote.hold("second", Clock())

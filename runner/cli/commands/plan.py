@@ -25,13 +25,12 @@ SOMETHING_TO_SEND = 2
 @click.command(
     cls=Command,
     epilog="\b\nExamples:\n  runner plan\n  runner plan campaigns/customer-pulse.yaml --out plan.json\n"
-    "  runner plan --target live --format json --launches\n  runner plan --diff",
+    "  runner plan --target live --format json --launches",
 )
 @target_scope
 @format_option("human", "json", "markdown", "github")
 @click.option("--only", metavar="MESSAGE", help="Plan only this message.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Plan for at most N recipients now.")
-@click.option("--diff", "with_differences", is_flag=True, help="Show the differences from what was sent.")
 @special_option(
     "--launches",
     "with_launches",

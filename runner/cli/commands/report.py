@@ -13,7 +13,7 @@ from runner.cli.output.report import add_to_summary, choose_writers, print_repor
 from runner.errors import UsageError
 from runner.report.columns.answer_files import FileFormat, Shape
 from runner.report.documents.formats import WRITERS
-from runner.report.model import SMALL_GROUP
+from runner.report.people_model import SMALL_GROUP
 from runner.workflow.observer import note
 from runner.workflow.report import AnswerFile, ReportOptions, report_project
 

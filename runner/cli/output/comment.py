@@ -11,7 +11,7 @@ from runner.view.markdown import write_markdown
 from runner.wording import count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
-from runner.workflow.plans.plan_blocks import list_coming, show_campaign, show_destination, show_difference
+from runner.workflow.plans.plan_blocks import list_coming, show_campaign, show_destination
 from runner.workflow.plans.summary import sum_up_later, write_span
 from runner.workflow.review.plan_comment import count_pending
 from runner.workflow.review.publishing import (
@@ -62,6 +62,7 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
     counts = Sentence(_write_counts(planned, problems), "strong")
     head = write_heading(title, findings.target_name) + about + write_markdown([counts])
     pieces = [Piece("Left out", left_out, is_open=True)] if left_out else []
+    pieces += _fold("Changed since it was sent", [Items(list(findings.changed))] if findings.changed else [])
     pieces += [Piece("Stopped", write_markdown([Items(refusals)]), is_open=True)] if refusals else []
     for item in planned:
         name, plan = item.campaign.name, item.plan
@@ -70,9 +71,6 @@ def _write_plan(findings: PlanFindings, problems: Problems, about: str) -> Comme
         body = [Sentence(show_path(plan.campaign.file)), *show_campaign(plan)]
         pieces += _fold(f"{name}: {people} to text{f', {later}' if later else ''}", body)
         pieces.append(_example_piece(item))
-        found = findings.differences.get(name, {}).items()
-        changes = [block for each in found if not each[1].is_empty for block in show_difference(*each)]
-        pieces += _fold(f"{name}: changes since it was sent", changes)
     return CommentText(head, (*pieces, *list_problem_pieces(problems)))
 
 

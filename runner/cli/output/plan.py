@@ -1,4 +1,4 @@
-"""A project's plan, and what belongs to it: differences, approvals, campaigns left out, a job's outputs."""
+"""A project's plan, and what belongs to it: approvals, campaigns left out, a job's outputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def print_plan(planned: Sequence[PlanResult], *, is_detailed: bool = False, err:
 
 
 def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) -> None:
-    """Write a project's plan with what belongs to it: differences, approvals, campaigns left out."""
+    """Write a project's plan with what belongs to it: approvals, campaigns left out."""
     if plan.planned:
         destination = show_destination(plan.planned[0].target)
         head = [Section("Plan", [destination, Sentence(f"Plan digest: {plan.digest}")])]

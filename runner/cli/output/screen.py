@@ -10,8 +10,24 @@ import click
 from runner.cli.console import print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.github.job_summary import append_summary
-from runner.view.blocks import Beside, Code, Items, Link, ListItem, Section, Sentence, TableBlock
-from runner.view.markdown import write_markdown
+from runner.view.blocks import (
+    Bar,
+    Beside,
+    Chart,
+    Code,
+    Estimate,
+    Items,
+    Line,
+    Link,
+    ListItem,
+    Section,
+    Sentence,
+    Stack,
+    TableBlock,
+    Tiles,
+    tabulate,
+)
+from runner.view.markdown import draw_bar, write_markdown
 from runner.wording import printable
 
 if TYPE_CHECKING:
@@ -21,7 +37,6 @@ if TYPE_CHECKING:
 
 _WIDTH = 60
 """Characters of a line of code, which is often a text message."""
-_COLOURS = {"@": "cyan", "-": "red", "+": "green"}
 
 
 def show_blocks(blocks: Iterable[Block], format_: str) -> None:
@@ -70,12 +85,12 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
             names = [head.name for head in block.heads]
             cells = [list(map(_write_cell, row)) for row in rows]
             print_table(names, cells, essential=block.essential or names, err=err)
-        case Code(text, language):
-            _print_code(text, language, indent, err=err)
-        case Beside(left, right):
-            print_blocks((*left, *right), indent=indent, err=err)
-        case _:
-            pass
+        case Code(text):
+            _print_code(text, indent, err=err)
+        case Beside(blocks):
+            print_blocks(blocks, indent=indent, err=err)
+        case Chart() | Stack() | Tiles():
+            _print(tabulate(block), indent, err=err)
 
 
 def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:
@@ -86,13 +101,10 @@ def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:
         print_prose(f"{indent}    {printable(part)}", err=err)
 
 
-def _print_code(text: str, language: str, indent: str, *, err: bool) -> None:
+def _print_code(text: str, indent: str, *, err: bool) -> None:
     for line in map(printable, text.split("\n")):
-        if language == "diff":
-            print_text(f"{indent}    {line}", fg=_COLOURS.get(line[:1]), err=err)
-        else:
-            for part in textwrap.wrap(line, _WIDTH) or [""]:
-                print_text(f"{indent}  │ {part}", err=err)
+        for part in textwrap.wrap(line, _WIDTH) or [""]:
+            print_text(f"{indent}  │ {part}", err=err)
 
 
 def _style(text: str, style: str) -> str:
@@ -104,6 +116,11 @@ def _style(text: str, style: str) -> str:
 
 
 def _write_cell(cell: Cell) -> str | int:
-    if isinstance(cell, Link):
-        return cell.text
-    return cell if isinstance(cell, int) else "not known" if cell is None else str(cell)
+    match cell:
+        case Bar(share):
+            return draw_bar(share)
+        case Link(text=text) | Estimate(words=text) | Line(words=text):
+            return text
+        case None:
+            return "not known"
+    return cell

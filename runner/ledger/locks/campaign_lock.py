@@ -1,8 +1,7 @@
 """One run at a time for each campaign on a target.
 
-The lock ends with its holder: a locked file, or an advisory lock of a PostgreSQL session. The table `locks`
-names and numbers the holders: a run that has lost its lock unnoticed finds in the transaction of its next
-intents that its term is over, and sends nothing more.
+Locks that end with their holder: a locked file, or a PostgreSQL advisory lock. The table `locks` names and
+numbers the holders, so that a run finds in the transaction of its next intents that its term is over.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ import fcntl
 import os
 import threading
 import time
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, func, select
 
 from runner.errors import LedgerError, RunLockedError
 from runner.ledger.database import insert_into
@@ -24,8 +23,10 @@ from runner.ledger.tables import locks
 from runner.wording import show_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
+
+    from sqlalchemy import Select
 
     from runner.ledger.database import Ledger
 
@@ -63,35 +64,33 @@ def find_run_url(environment: Mapping[str, str]) -> str | None:
     return environment.get("CI_JOB_URL") or None
 
 
+@dataclass
 class RunLock:
-    """A lock that excludes other runs; this one is of a run that cannot have rivals."""
+    """A lock that excludes other runs; this one is of a run that cannot have rivals.
 
-    __slots__ = ()
+    `require_other`, which is cheap and thread-safe, raises if something else is lost that must be held, too.
+    """
 
-    def require_held(self, connection: Connection) -> None:
+    require_other: Callable[[], None] = field(default=lambda: None, kw_only=True)
+
+    def require_held(self, connection: Connection) -> None:  # noqa: ARG002  subclasses use it
         """Raise unless this run is the only one, as long as the transaction of `connection` lasts."""
+        self.require_other()
 
     def require_seen(self) -> None:
         """Raise unless this run was the only one a moment ago; cheap, from any thread."""
+        self.require_other()
 
 
-@dataclass(frozen=True, slots=True)
-class _Hold:
-    """One name of a campaign, held by this run under a process lock, and the number of its term."""
-
-    name: str
-    process_lock: _FileLock | _ServerLock
-    term: int
-
-
+@dataclass
 class CampaignLock(RunLock):
-    """The lock of one campaign under each of its names, from `hold_campaign_lock`."""
+    """The lock of one campaign: a process lock and a term under each of its names."""
 
-    def __init__(self, target: str, holds: Sequence[_Hold]) -> None:
-        self._target = target
-        self._holds = tuple(holds)
-        self._turn = threading.Lock()
-        self._seen_at = read_clock()
+    target: str
+    process_locks: Mapping[str, _FileLock | _ServerLock]
+    terms: Mapping[str, int]
+    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _seen_at: float = field(default=float("-inf"), init=False)
 
     def require_held(self, connection: Connection) -> None:
         """Ensure that no other run can have begun; for each transaction that records intents.
@@ -102,49 +101,40 @@ class CampaignLock(RunLock):
             RunLockedError: another run has got the lock.
             LedgerError: the lock was lost, and another run could get it.
         """
-        for hold in self._holds:
-            self._require_term(connection, hold)
+        for name, term in self.terms.items():
+            present, holder = _read_holder(connection, self.target, name, _KEPT_HOLDER)
+            if present != term:
+                raise RunLockedError(
+                    f"{self._describe_loss(name)} to {holder}; nothing more is sent",
+                    hint="let the other run end, then run the same command again",
+                )
         self.require_held_now()
+        self.require_other()
 
     def require_seen(self) -> None:
         """Ensure that the lock was held a moment ago; for each request, from any thread.
 
         The service may ask for a pause between an intent and its request, or the machine may sleep.
-
-        Raises:
-            LedgerError: the lock was lost.
         """
-        if read_clock() - self._seen_at < _TRUSTED_S:
-            return
-        with self._turn:
-            if read_clock() - self._seen_at >= _TRUSTED_S:
-                self.require_held_now()
+        if read_clock() - self._seen_at >= _TRUSTED_S:
+            with self._turn:
+                if read_clock() - self._seen_at >= _TRUSTED_S:
+                    self.require_held_now()
+        self.require_other()
 
     def require_held_now(self) -> None:
-        """Ensure that the lock is held now.
-
-        Raises:
-            LedgerError: the lock was lost.
-        """
+        """Ensure that the lock is held now."""
         seen_at = read_clock()
-        for hold in self._holds:
-            if not hold.process_lock.is_held():
+        for name, process_lock in self.process_locks.items():
+            if not process_lock.is_held():
                 raise LedgerError(
-                    f"{self._describe_loss(hold)}; nothing more is sent",
-                    hint=f"{hold.process_lock.advice}, then run the same command again",
+                    f"{self._describe_loss(name)}; nothing more is sent",
+                    hint=f"{process_lock.advice}, then run the same command again",
                 )
         self._seen_at = seen_at
 
-    def _require_term(self, connection: Connection, hold: _Hold) -> None:
-        term, holder = _read_holder(connection, self._target, hold.name, is_kept=True)
-        if term != hold.term:
-            raise RunLockedError(
-                f"{self._describe_loss(hold)} to {_describe(holder)}; nothing more is sent",
-                hint="let the other run end, then run the same command again",
-            )
-
-    def _describe_loss(self, hold: _Hold) -> str:
-        return f"this run has lost the lock of {hold.name} on {self._target}"
+    def _describe_loss(self, name: str) -> str:
+        return f"this run has lost the lock of {name} on {self.target}"
 
 
 def read_clock() -> float:
@@ -173,56 +163,33 @@ def hold_campaign_lock(
         LedgerError: the ledger cannot be used.
     """
     deadline = clock() + timeout_s
-
-    def wait() -> bool:
-        left_s = deadline - clock()
-        if left_s > 0:
-            sleep(min(_POLL_S, left_s))
-        return left_s > 0
-
-    with ExitStack() as stack:
-        # In a fixed order, or two runs could wait for each other.
-        holds = [
-            stack.enter_context(_hold_name(ledger, target, name, holder, wait)) for name in sorted(set(names))
-        ]
-        yield CampaignLock(target, holds)
-
-
-@contextmanager
-def _hold_name(
-    ledger: Ledger, target: str, name: str, holder: LockHolder, wait: Callable[[], bool]
-) -> Iterator[_Hold]:
-    process_lock = make_process_lock(ledger, target, name)
+    # In a fixed order, or two runs could wait for each other.
+    process_locks = {name: _make_process_lock(ledger, target, name) for name in sorted(set(names))}
+    terms = {}
     try:
-        while not process_lock.try_take():
-            if not wait():
-                raise _locked(ledger, target, name)
-        with ledger.writing() as connection:
-            term = _enter_holder(connection, target, name, holder)
-        try:
-            yield _Hold(name, process_lock, term)
-        finally:
-            _leave(ledger, target, name, term)
+        for name, process_lock in process_locks.items():
+            while not process_lock.try_take():
+                left_s = deadline - clock()
+                if left_s <= 0:
+                    raise _locked(ledger, target, name)
+                sleep(min(_POLL_S, left_s))
+            with ledger.writing() as connection:
+                terms[name] = _enter_holder(connection, target, name, holder)
+        yield CampaignLock(target, process_locks, terms)
     finally:
-        process_lock.release()
+        for process_lock in process_locks.values():
+            process_lock.release()
 
 
 def _enter_holder(connection: Connection, target: str, campaign: str, holder: LockHolder) -> int:
-    values = {"target": target, "campaign": campaign, **asdict(holder)}
-    statement = insert_into(connection, locks).values(term=1, **values)
+    statement = insert_into(connection, locks).values(
+        target=target, campaign=campaign, term=1, **asdict(holder)
+    )
     entered = statement.on_conflict_do_update(
         index_elements=[locks.c.target, locks.c.campaign], set_={"term": locks.c.term + 1, **asdict(holder)}
     )
     term: int = connection.execute(entered.returning(locks.c.term)).scalar_one()
     return term
-
-
-def _leave(ledger: Ledger, target: str, campaign: str, term: int) -> None:
-    nobody = dict.fromkeys(("host", "process", "run_url", "since"))
-    is_own = (locks.c.target == target) & (locks.c.campaign == campaign) & (locks.c.term == term)
-    # Otherwise runs would name this holder until the next one is entered.
-    with suppress(LedgerError), ledger.writing() as connection:
-        connection.execute(update(locks).where(is_own).values(nobody))
 
 
 # Built once: a send reads it for each of its groups.
@@ -234,47 +201,24 @@ _KEPT_HOLDER = _HOLDER.with_for_update(read=True)
 
 
 def _read_holder(
-    connection: Connection, target: str, campaign: str, *, is_kept: bool
-) -> tuple[int, LockHolder | None]:
-    of = {"b_target": target, "b_campaign": campaign}
-    row = connection.execute(_KEPT_HOLDER if is_kept else _HOLDER, of).first()
+    connection: Connection, target: str, campaign: str, query: Select[Any] = _HOLDER
+) -> tuple[int, str]:
+    """Return the term of a campaign's last holder, and the holder in words."""
+    row = connection.execute(query, {"b_target": target, "b_campaign": campaign}).first()
     if row is None:
-        return 0, None
-    holder = LockHolder(row.host, row.process, row.run_url, row.since) if row.since else None
-    return row.term, holder
+        return 0, "another run"
+    return row.term, f"another run: {LockHolder(*row[1:]).describe()}"
 
 
 def _locked(ledger: Ledger, target: str, campaign: str) -> RunLockedError:
     # A new holder is entered in a moment.
     time.sleep(_POLL_S)
     with ledger.reading() as connection:
-        _, holder = _read_holder(connection, target, campaign, is_kept=False)
+        _, holder = _read_holder(connection, target, campaign)
     return RunLockedError(
-        f"{campaign} on {target} is being sent by {_describe(holder)}",
+        f"{campaign} on {target} is being sent by {holder}",
         hint="wait until that run has ended, or have this one wait with --lock-timeout",
     )
-
-
-def _describe(holder: LockHolder | None) -> str:
-    return f"another run: {holder.describe()}" if holder else "another run"
-
-
-@dataclass(frozen=True, slots=True)
-class JointLock(RunLock):
-    """A lock that counts only while `require_other`, which is cheap and thread-safe, does not raise."""
-
-    lock: RunLock
-    require_other: Callable[[], None]
-
-    def require_held(self, connection: Connection) -> None:
-        """Raise unless both are held, the lock as long as the transaction of `connection` lasts."""
-        self.lock.require_held(connection)
-        self.require_other()
-
-    def require_seen(self) -> None:
-        """Raise unless both were held a moment ago."""
-        self.lock.require_seen()
-        self.require_other()
 
 
 class _FileLock:
@@ -290,8 +234,11 @@ class _FileLock:
         while not self.is_held():
             self.release()
             try:
-                self._descriptor = _lock_private_file(self._file)
+                self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._descriptor = os.open(self._file, os.O_CREAT | os.O_RDWR, 0o600)
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                self.release()
                 return False
             except OSError as error:
                 raise LedgerError(
@@ -347,23 +294,11 @@ class _ServerLock:
                 connection.execute(select(func.pg_advisory_unlock(self._number)))
 
 
-def make_process_lock(ledger: Ledger, target: str, campaign: str) -> _FileLock | _ServerLock:
-    """Return the process lock of a campaign on a target, not yet taken."""
+def _make_process_lock(ledger: Ledger, target: str, campaign: str) -> _FileLock | _ServerLock:
     if ledger.file is None:
         return _ServerLock(ledger, int.from_bytes(_digest("server", target, campaign), signed=True))
     file = ledger.file.resolve()
     return _FileLock(file.parent / "locks" / f"{_digest(file.name, target, campaign).hex()}.lock")
-
-
-def _lock_private_file(file: Path) -> int:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(file, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _digest(*parts: str) -> bytes:

@@ -200,10 +200,6 @@ def forget_person(
 
     `targets` are suppressed even if the ledger does not know them, and their keys must be there; others whose
     keys are missing stay unchanged.
-
-    Raises:
-        LedgerError: the ledger cannot be written, or the key of one of `targets` is missing: nothing was
-            removed.
     """
     with ledger.writing() as connection:
         if ledger.file is not None:

@@ -1,65 +1,68 @@
-"""People who were texted lately (`policy.frequency_cap`), or have an open survey (`policy.open_session`).
+"""What people got and answered.
 
-All campaigns on the target count.
-
-A text to a person with an open survey waits at the service until that survey ends, and then leaves at any
-hour. Surveys without later readings count as open.
-
-And everything that a ledger has about one person.
+For the frequency cap and open surveys (`policy.open_session`) all campaigns on the target count. A text to a
+person with an open survey waits at the service until that survey ends, and then leaves at any hour. Surveys
+without later readings count as open.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Integer, Select, String, and_, bindparam, func, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    String,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    select,
+)
 
-from runner.ledger.bulk import iterate_rows
-from runner.ledger.fingerprint import FingerprintSet
-from runner.ledger.people.open_sessions import OpenSessions, OpenShelf
-from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
-from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, sessions
+from runner.ledger.bulk import iterate_people, iterate_rows
+from runner.ledger.fingerprint import KnownPeople, OpenSession
+from runner.ledger.model import ENDED
+from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
+from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
+from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, of_target, results, sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from sqlalchemy import BindParameter
 
     from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.report_model import OpenDifferences
 
 
-_GROUP = 1000
-REACHED = ("intent", "sent", "unknown", "unexplained")
-"""The states of launches that may have been sent; they all count against the cap."""
 _SECONDS = len("2026-11-20T12:00:00")
-
-
-@dataclass(frozen=True, slots=True)
-class RecentDeliveries:
-    """Recent deliveries on a target: the fingerprints of the people, each once for every message."""
-
-    key: TargetKey
-    people: FingerprintSet
-
-    def count(self, phone: str) -> int:
-        """Return the number of messages that a person was sent, or may have been; a survey is one message."""
-        return self.people.count(self.key.fingerprint(phone))
+_IS_SESSION = and_(
+    sessions.c.launch_id == deliveries.c.launch_id, sessions.c.participant == deliveries.c.fingerprint
+)
 
 
 def read_recent(
     connection: Connection, key: TargetKey, since: str, phones: Collection[str] | None = None
-) -> RecentDeliveries:
-    """Return the deliveries on a target since a moment (UTC, ISO 8601, to the second), at 16 bytes each.
+) -> KnownPeople[str]:
+    """Return the people with deliveries on a target since a moment (UTC, ISO 8601), each once a message.
 
-    `phones` (E.164) limits the people; None means all.
+    Messages that may have been sent count; a survey is one. `phones` (E.164) limits the people; None means
+    all.
     """
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
-    query = select(deliveries.c.fingerprint).join(launches, launches.c.id == deliveries.c.launch_id)
+    query = select(deliveries.c.fingerprint, literal("")).join(
+        launches, launches.c.id == deliveries.c.launch_id
+    )
     own = select(campaigns.c.id).where(campaigns.c.target == key.target)
     rows = _iterate_people(connection, query.where(is_recent), own, key, phones)
-    return RecentDeliveries(key, FingerprintSet(row[0] for row in rows))
+    return KnownPeople.gather(key, map(tuple, rows))
 
 
 def _iterate_people(
@@ -68,23 +71,21 @@ def _iterate_people(
     own: Select[Any],
     key: TargetKey,
     phones: Collection[str] | None,
-) -> Iterator[Any]:
-    """Yield rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
+) -> Iterable[Any]:
+    """Return rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
 
     The query selects from deliveries and launches, the fingerprint first.
     """
     theirs, person = query.where(deliveries.c.released.is_(False)), deliveries.c.fingerprint
     if phones is None:
-        ordered = theirs.where(deliveries.c.campaign_id.in_(own)).order_by(person)
-        yield from iterate_rows(connection, ordered.execution_options(yield_per=_GROUP), person, None)
-        return
-    asked, found = [key.fingerprint(phone) for phone in phones], list[Any]()
+        return iterate_people(connection, theirs.where(deliveries.c.campaign_id.in_(own)), person, key, None)
+    found = list[Any]()
     for campaign_id in connection.execute(own).scalars().all():
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
-        found += iterate_rows(connection, theirs.where(place), person, asked)
-    yield from sorted(found)
+        found += iterate_people(connection, theirs.where(place), person, key, phones)
+    return sorted(found)
 
 
 def iterate_messages(connection: Connection, campaign_id: int) -> Iterator[str]:
@@ -102,32 +103,30 @@ def read_open_sessions(
     phones: Collection[str] | None = None,
     *,
     other_than: int | None = None,
-) -> OpenSessions:
-    """Return the people with an open survey on a target, at 16 bytes each.
+) -> KnownPeople[OpenSession]:
+    """Return the people with an open survey on a target, by the survey.
 
     The connection must read one state of the ledger. `phones` (E.164) limits the people, None means all; the
     campaign `other_than` does not count.
     """
     if not has_open_launches(connection, key.target, other_than=other_than):
-        return OpenSessions(key)
+        return KnownPeople(key)
     may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
     own = select(campaigns.c.id).where(_are_holding(key.target, may_hold))
     if other_than is not None:
         own = own.where(campaigns.c.id != other_than)
     # A launch that was not read since it was sent has no counts.
-    is_read = launch_stats.c.reconciled_at.is_not(None)
+    state = case((launch_stats.c.reconciled_at.is_(None), "unread"), else_="read")
     query = (
-        select(deliveries.c.fingerprint, campaigns.c.name, is_read)
+        select(deliveries.c.fingerprint, campaigns.c.name, state)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(may_hold, deliveries.c.has_ended.is_(None))
+        .outerjoin(sessions, _IS_SESSION)
+        .where(may_hold, func.coalesce(sessions.c.status, "") != ENDED)
     )
-    found: dict[str, tuple[list[str], list[str]]] = {}
-    for person, name, was_read in _iterate_people(connection, query, own, key, phones):
-        found.setdefault(name, ([], []))[not was_read].append(person)
-    shelves = (OpenShelf(name, *map(FingerprintSet, people)) for name, people in sorted(found.items()))
-    return OpenSessions(key, tuple(shelves))
+    rows = _iterate_people(connection, query, own, key, phones)
+    return KnownPeople.gather(key, ((person, OpenSession(name, state)) for person, name, state in rows))
 
 
 def has_open_launches(connection: Connection, target: str, *, other_than: int | None = None) -> bool:
@@ -164,29 +163,19 @@ def read_texts(connection: Connection, target: str, fingerprints: Collection[str
     None if only a lockfile has the launch) and `session` (its state as last read).
     """
     at = func.coalesce(launches.c.outcome_at, launches.c.intent_at).label("at")
-    query = (
-        select(
-            campaigns.c.name.label("campaign"),
-            launches.c.message,
-            launches.c.arm,
-            launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain"),
-            at,
-            launches.c.project_launch_guid,
-            launches.c.definition,
-            sessions.c.status.label("session"),
-        )
-        .select_from(deliveries)
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .outerjoin(
-            sessions,
-            and_(sessions.c.launch_id == launches.c.id, sessions.c.participant == deliveries.c.fingerprint),
-        )
-        .where(campaigns.c.target == target, deliveries.c.fingerprint.in_(fingerprints))
-        .where(deliveries.c.released.is_(False))
+    is_certain = launches.c.state.not_in((*OPEN, UNEXPLAINED)).label("is_certain")
+    columns = (launches.c[name] for name in ("message", "arm", "project_launch_guid", "definition"))
+    query = select(
+        campaigns.c.name.label("campaign"), *columns, at, is_certain, sessions.c.status.label("session")
+    )
+    joined = query.select_from(deliveries).join(launches, launches.c.id == deliveries.c.launch_id)
+    texts = (
+        of_target(joined, target)
+        .outerjoin(sessions, _IS_SESSION)
+        .where(deliveries.c.fingerprint.in_(fingerprints), deliveries.c.released.is_(False))
         .order_by(at, campaigns.c.name, launches.c.message)
     )
-    return connection.execute(query).all()
+    return connection.execute(texts).all()
 
 
 def read_answers(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
@@ -195,32 +184,147 @@ def read_answers(connection: Connection, target: str, fingerprints: Collection[s
     Rows have `campaign`, `message`, `question_tag`, `question_text`, `answer` (the response that was taken,
     else the reply's words) and `created` (the service's time).
     """
-    response = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer)
-    query = (
-        select(
-            campaigns.c.name.label("campaign"),
-            launches.c.message,
-            results.c.question_tag,
-            results.c.question_text,
-            response.label("answer"),
-            results.c.created,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, results.c.participant.in_(fingerprints))
+    answer = func.coalesce(func.nullif(results.c.result_response, ""), results.c.result_answer).label(
+        "answer"
+    )
+    columns = results.c.question_tag, results.c.question_text, results.c.created
+    query = select(campaigns.c.name.label("campaign"), launches.c.message, *columns, answer)
+    answers = (
+        of_target(query.join(launches, launches.c.id == results.c.launch_id), target)
+        .where(results.c.participant.in_(fingerprints))
         .order_by(results.c.created, results.c.question_display_order)
     )
-    return connection.execute(query).all()
+    return connection.execute(answers).all()
 
 
-def read_opt_outs(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
-    """Return the evidence that a person opted out of a target, the earliest first.
+@dataclass(frozen=True, slots=True)
+class EarlierLaunch:
+    """A launch that the service accepted.
 
-    Rows have `source`, `state` and `at`: when it was entered or last decided (UTC, ISO 8601).
+    All answers are known as of `reconciled_at`, None if it was never reconciled. `differs` marks an open
+    difference in the service's data.
     """
-    query = (
-        select(opt_outs.c.source, opt_outs.c.state, opt_outs.c.at)
-        .where(opt_outs.c.target == target, opt_outs.c.fingerprint.in_(fingerprints))
-        .order_by(opt_outs.c.at, opt_outs.c.evidence)
+
+    sent_at: datetime
+    reconciled_at: datetime | None
+    differs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierMessage:
+    """The launches of a message by recipient's fingerprint, and the people who have answered.
+
+    `differences` are those in the service's data, if any.
+    """
+
+    launches: dict[str, EarlierLaunch] = field(default_factory=dict)
+    answered: set[str] = field(default_factory=set)
+    differences: OpenDifferences | None = None
+
+
+def read_earlier(
+    connection: Connection,
+    campaign_id: int,
+    message_ids: Mapping[str, str],
+    wanted: Collection[str],
+    people: Iterable[str] | None = None,
+    depleted: Iterable[int] = (),
+) -> dict[str, EarlierMessage]:
+    """Return some earlier messages of a campaign.
+
+    `people` limits the fingerprints, with the launches that `find_depleted` found; None means all.
+    """
+    if not wanted:
+        return {}
+    differences = read_differences(connection, campaign_id, message_ids)
+    found = {message: EarlierMessage(differences=differences.get(message)) for message in wanted}
+    names = _names_of(message_ids, wanted)
+    asked = None if people is None else set(people)
+    reached: dict[int, EarlierLaunch] = {}
+    for message, fingerprint, launch_id, sent_at, read_at, differs in _iterate_reached(
+        connection, campaign_id, names, asked
+    ):
+        if launch_id not in reached:
+            known_at = None if read_at is None else datetime.fromisoformat(read_at)
+            reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), known_at, bool(differs))
+        found[message_ids[message]].launches[fingerprint] = reached[launch_id]
+    # By launch for some people: going through all results would take as long as for everybody.
+    launch_ids = None if asked is None else {*reached, *depleted}
+    for message, participant in _iterate_answers(connection, campaign_id, names, launch_ids):
+        if asked is None or participant in asked:
+            found[message_ids[message]].answered.add(participant)
+    return found
+
+
+def find_depleted(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], wanted: Collection[str]
+) -> tuple[int, ...]:
+    """Return the few launches some of whose recipients are entered under another launch.
+
+    They may have answered these all the same. Scans the deliveries of the messages once.
+    """
+    names = _names_of(message_ids, wanted)
+    held = (
+        select(deliveries.c.launch_id, func.count().label("recipients"))
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(names),
+            deliveries.c.released.is_(False),
+        )
+        .group_by(deliveries.c.launch_id)
+        .subquery()
     )
-    return connection.execute(query).all()
+    query = (
+        select(launches.c.id)
+        .outerjoin(held, held.c.launch_id == launches.c.id)
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.message.in_(names),
+            launches.c.state == "sent",
+            launches.c.recipients != func.coalesce(held.c.recipients, 0),
+        )
+    )
+    return tuple(connection.execute(query).scalars())
+
+
+def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[str]:
+    return [name for name, current in message_ids.items() if current in wanted]
+
+
+def _iterate_reached(
+    connection: Connection, campaign_id: int, names: Collection[str], asked: Collection[str] | None
+) -> Iterator[Any]:
+    query = (
+        select(
+            deliveries.c.message,
+            deliveries.c.fingerprint,
+            launches.c.id,
+            launches.c.outcome_at,
+            KNOWN_AT,
+            DIFFERS,
+        )
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(
+            deliveries.c.campaign_id == campaign_id,
+            deliveries.c.message.in_(names),
+            deliveries.c.released.is_(False),
+            launches.c.state == "sent",
+            launches.c.outcome_at.is_not(None),
+        )
+    )
+    yield from iterate_rows(connection, query, deliveries.c.fingerprint, asked)
+
+
+def _iterate_answers(
+    connection: Connection, campaign_id: int, names: Collection[str], launch_ids: Collection[int] | None
+) -> Iterator[Any]:
+    query = (
+        select(launches.c.message, results.c.participant)
+        .join(launches, launches.c.id == results.c.launch_id)
+        .where(
+            launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
+        )
+        .distinct()
+    )
+    yield from iterate_rows(connection, query, results.c.launch_id, launch_ids)

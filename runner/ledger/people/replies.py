@@ -10,17 +10,18 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, and_, case, exists, func, or_, select, union_all, update
 
 from runner.document import Part
 from runner.ledger.bulk import divide
 from runner.ledger.database import insert_missing, read_info, write_info
 from runner.ledger.files.suppressions import OptOut
-from runner.ledger.people.opt_outs import NOBODY, dismiss_opt_outs, find_next_moment, keep_decision
+from runner.ledger.people.opt_outs import NOBODY, decide, dismiss_opt_outs, find_next_moment
 from runner.ledger.record.unsettled import list_forms
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT
 from runner.ledger.results.sendings import count_results, is_evidence
-from runner.ledger.tables import campaigns, launch_stats, launches, opt_ins, opt_outs, results
+from runner.ledger.tables import campaigns, launch_stats, launches, of_target, opt_ins, opt_outs, results
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -64,12 +65,16 @@ class ReplyText:
 
 def is_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> bool:
     """Return whether a campaign's results were screened with the current rules and its current words."""
-    return read_info(connection, _name_mark(campaign_id)) == _write_mark(words)
+    return read_info(connection, f"opt_outs_screened_{campaign_id}") == _write_mark(words)
 
 
 def mark_screened(connection: Connection, campaign_id: int, words: tuple[str, ...] = ()) -> None:
     """Record that a campaign's results were screened."""
-    write_info(connection, _name_mark(campaign_id), _write_mark(words))
+    write_info(connection, f"opt_outs_screened_{campaign_id}", _write_mark(words))
+
+
+def _write_mark(words: tuple[str, ...]) -> str:
+    return f"{SCREENING} {json.dumps(sorted(set(words)))}" if words else str(SCREENING)
 
 
 def count_replied(connection: Connection, target: str) -> int:
@@ -135,19 +140,10 @@ def read_reply_texts(connection: Connection, target: str) -> dict[str, ReplyText
     waiting = [select(opt_outs.c.evidence).where(opt_outs.c.target == target, opt_outs.c.state == "doubtful")]
     is_proposal = and_(opt_ins.c.target == target, opt_ins.c.state == "waiting")
     waiting.append(select(opt_ins.c.evidence).where(is_proposal))
-    query = (
-        select(
-            results.c.result_guid,
-            campaigns.c.name,
-            launches.c.message,
-            results.c.question_text,
-            results.c.result_response,
-        )
-        .join(launches, launches.c.id == results.c.launch_id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, results.c.result_guid.in_(union_all(*waiting)))
-    )
-    return {guid: ReplyText(*rest) for guid, *rest in connection.execute(query)}
+    texts = campaigns.c.name, launches.c.message, results.c.question_text, results.c.result_response
+    query = select(results.c.result_guid, *texts).join(launches, launches.c.id == results.c.launch_id)
+    query = of_target(query, target).where(results.c.result_guid.in_(union_all(*waiting)))
+    return {row[0]: ReplyText(*row[1:]) for row in connection.execute(query)}
 
 
 def list_recorded_campaigns(connection: Connection) -> list[tuple[str, str]]:
@@ -161,14 +157,6 @@ def list_launched_campaigns(connection: Connection, target: str) -> list[str]:
     has_launches = exists().where(launches.c.campaign_id == campaigns.c.id)
     query = select(campaigns.c.name).where(campaigns.c.target == target, has_launches)
     return list(connection.execute(query.order_by(campaigns.c.name)).scalars())
-
-
-def _write_mark(words: tuple[str, ...]) -> str:
-    return f"{SCREENING} {json.dumps(sorted(set(words)))}" if words else str(SCREENING)
-
-
-def _name_mark(campaign_id: int) -> str:
-    return f"opt_outs_screened_{campaign_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +231,7 @@ def decide_opt_in(connection: Connection, target: str, result_guid: str, at: str
     if let_in or connection.execute(select(exists().where(stays_out))).scalar_one():
         at = find_next_moment(connection, is_theirs, at)
         state: State = "dismissed" if let_in else "confirmed"
-        keep_decision(connection, target, OptOut(author, result_guid, "person", state, at))
+        decide(connection, target, [OptOut(author, result_guid, "person", state, at)])
     if let_in:
         dismiss_opt_outs(connection, target, author, at)
     return True
@@ -287,8 +275,7 @@ class UnreadReplies(Part, frozen=True):
         return self.reply is not None or now - self.since > within
 
 
-@dataclass(frozen=True, slots=True)
-class AccountMark:
+class AccountMark(msgspec.Struct, frozen=True):
     """The point up to which an account's results were read, whatever launches they belong to.
 
     Attributes:
@@ -309,22 +296,12 @@ class AccountMark:
 def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
     """Return how far a target's account was read; None if it never was."""
     written = read_info(connection, f"account_read_{target}")
-    if written is None:
-        return None
-    read_at, whole_at, newest, *counts = json.loads(written)
-    return AccountMark(
-        datetime.fromisoformat(read_at),
-        datetime.fromisoformat(whole_at),
-        datetime.fromisoformat(newest) if newest else None,
-        *counts,
-    )
+    return None if written is None else msgspec.json.decode(written, type=AccountMark)
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
     """Record how far a target's account was read."""
-    newest = mark.newest and mark.newest.isoformat()
-    moments = [mark.read_at.isoformat(), mark.whole_at.isoformat(), newest]
-    write_info(connection, f"account_read_{target}", json.dumps([*moments, mark.accepted, mark.total]))
+    write_info(connection, f"account_read_{target}", msgspec.json.encode(mark).decode())
 
 
 class Owner(NamedTuple):
@@ -337,11 +314,8 @@ class Owner(NamedTuple):
 
 def find_owners(connection: Connection, target: str, guids: Collection[str]) -> list[Owner]:
     """Return those of some launches that were sent on a target by record; case doesn't matter."""
-    query = (
-        select(launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.state == "sent")
-    )
+    columns = launches.c.project_launch_guid, launches.c.campaign_id, launches.c.id
+    query = of_target(select(*columns), target).where(launches.c.state == "sent")
     return [
         Owner(*row)
         for group in divide(list_forms(guids), _GROUP)
@@ -366,63 +340,33 @@ def find_unread_replies(connection: Connection, target: str) -> UnreadReplies | 
 
     Plain texts, surveys that have ended for everybody, and launches that the service does not list have none.
     """
-    lost = _find_lost(connection, target)
-    if lost is not None:
-        return lost
-    stats, differs = launch_stats.c, DIFFERS
-    may_ask = launches.c.asks
-    has_ended = and_(stats.num_active_sessions == 0, stats.num_queued_sessions == 0, ~differs)
-    is_unread = or_(
-        and_(stats.reconciled_at.is_(None), ~differs),
-        and_(stats.reconciled_at.is_not(None), func.coalesce(has_ended, False).is_(False)),
-    )
-    # A list of results that is shorter than its count was not read.
-    since = func.coalesce(KNOWN_AT, launches.c.outcome_at, launches.c.intent_at)
-    query = (
-        select(campaigns.c.name, since.label("since"))
-        .select_from(launches)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.state == "sent", may_ask, is_unread)
-        .order_by(since)
-        .limit(1)
-    )
-    row = connection.execute(query).first()
-    own = None if row is None else UnreadReplies(row.name, datetime.fromisoformat(row.since))
-    found = [one for one in (own, _find_unread_account(connection, target, may_ask)) if one is not None]
-    return min(found, key=lambda one: one.since, default=None)
-
-
-def _find_unread_account(
-    connection: Connection, target: str, may_ask: ColumnElement[bool]
-) -> UnreadReplies | None:
-    """Return the replies that the account may have, if its launches were read and its results were not."""
-    began = func.min(func.coalesce(launches.c.outcome_at, launches.c.intent_at)).label("began")
-    query = (
-        select(campaigns.c.name, began, func.max(launch_stats.c.reconciled_at).label("read_at"))
-        .select_from(launches)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .join(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(
-            *(campaigns.c.target == target, launches.c.state == "sent", may_ask),
-            launch_stats.c.reconciled_at.is_not(None),
-        )
-        .group_by(campaigns.c.name)
-        .order_by("began")
-    )
-    mark = read_account_mark(connection, target)
-    for name, since, read_at in connection.execute(query):
-        if mark is None:
-            return UnreadReplies(name, datetime.fromisoformat(since))
-        if datetime.fromisoformat(read_at) > mark.read_at:
-            return UnreadReplies(name, mark.read_at)
-    return None
-
-
-def _find_lost(connection: Connection, target: str) -> UnreadReplies | None:
-    """Return the first reply that may opt out somebody whom the service does not list."""
-    query = select(opt_outs.c.evidence, opt_outs.c.at).where(
+    # A reply that may opt out somebody whom the service does not list.
+    lost = select(opt_outs.c.evidence, opt_outs.c.at).where(
         opt_outs.c.target == target, opt_outs.c.fingerprint == NOBODY, opt_outs.c.state == "doubtful"
     )
-    row = connection.execute(query.order_by(opt_outs.c.at).limit(1)).first()
-    return None if row is None else UnreadReplies("", datetime.fromisoformat(row.at), row.evidence)
+    row = connection.execute(lost.order_by(opt_outs.c.at).limit(1)).first()
+    if row is not None:
+        return UnreadReplies("", datetime.fromisoformat(row.at), row.evidence)
+    stats = launch_stats.c
+    sent_at = func.coalesce(launches.c.outcome_at, launches.c.intent_at)
+    asking = (
+        of_target(select(campaigns.c.name).select_from(launches), target)
+        .outerjoin(launch_stats, stats.launch_id == launches.c.id)
+        .where(launches.c.state == "sent", launches.c.asks)
+    )
+    has_ended = and_(stats.num_active_sessions == 0, stats.num_queued_sessions == 0, ~DIFFERS)
+    is_unread = case((stats.reconciled_at.is_(None), ~DIFFERS), else_=~func.coalesce(has_ended, False))
+    # A list of results that is shorter than its count was not read.
+    since = func.coalesce(KNOWN_AT, sent_at).label("since")
+    row = connection.execute(asking.add_columns(since).where(is_unread).order_by(since).limit(1)).first()
+    found = [] if row is None else [UnreadReplies(row.name, datetime.fromisoformat(row.since))]
+    # Launches were read, and the account's results were not.
+    began, mark = func.min(sent_at).label("began"), read_account_mark(connection, target)
+    read = asking.add_columns(began, func.max(stats.reconciled_at).label("read_at"))
+    read = read.where(stats.reconciled_at.is_not(None)).group_by(campaigns.c.name)
+    for one in connection.execute(read.order_by(began)):
+        if mark is None or datetime.fromisoformat(one.read_at) > mark.read_at:
+            known_at = datetime.fromisoformat(one.began) if mark is None else mark.read_at
+            found.append(UnreadReplies(one.name, known_at))
+            break
+    return min(found, key=lambda reply: reply.since, default=None)

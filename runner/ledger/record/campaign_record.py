@@ -8,7 +8,9 @@ A ledger is filled from lockfiles, and they are written from it.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,22 +19,29 @@ from sqlalchemy import func, select
 from runner.errors import LockfileError
 from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import (
+    LOCKFILE,
     CountedLaunches,
     LockfileContents,
-    digest_text,
     dump_lockfile,
     lockfile_path,
     parse_lockfile,
-    read_text,
     save_lockfile,
 )
-from runner.ledger.fingerprint import PeopleTally, digest_tallies, tally_texted
+from runner.ledger.files.sealed import digest_text
+from runner.ledger.fingerprint import digest_people
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.earlier import EarlierMessage, read_earlier
 from runner.ledger.people.forgotten import remove_lingering
+from runner.ledger.people.history import EarlierMessage, read_earlier
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import find_record, iterate_accepted, read_known
-from runner.ledger.record.entry import absorb_launches, absorb_reservations, add_reserved, list_unknown
+from runner.ledger.record.entry import (
+    absorb_launches,
+    absorb_reservations,
+    add_reserved,
+    dismiss_launches,
+    list_unknown,
+    read_dismissed,
+)
 from runner.ledger.record.renaming import (
     enter_under_names,
     list_former_names,
@@ -40,16 +49,15 @@ from runner.ledger.record.renaming import (
     rename_messages,
     require_current_ids,
 )
-from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.record.unsettled import reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
-from runner.ledger.tables import deliveries, launches
+from runner.ledger.tables import deliveries, label_message, launches
 from runner.ledger.target_key import enter_key
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
 
     from sqlalchemy import Connection
@@ -110,11 +118,7 @@ class CampaignRecord:
     key: TargetKey | None
 
     def require_entered(self) -> tuple[int, TargetKey]:
-        """Return the ledger's number and the key of a campaign that was entered.
-
-        Raises:
-            ValueError: it was only read.
-        """
+        """Return the ledger's number and the key of a campaign that was entered."""
         if self.campaign_id is None or self.key is None:
             raise ValueError("this record was only read")
         return self.campaign_id, self.key
@@ -132,29 +136,29 @@ class Record(CampaignRecord):
 
     @property
     def known(self) -> RecordedDeliveries:
-        """All deliveries.
-
-        Raises:
-            ValueError: only the counts were read, and nobody must be taken for new by them.
-        """
+        """All deliveries."""
         if isinstance(self.deliveries, RecordedDeliveries):
             return self.deliveries
         raise ValueError("of this record only the counts were read")
 
     @property
     def digest(self) -> str:
-        """The digest of the people that the campaign has texted, or may have; the same on every machine.
-
-        Settled and unresolved deliveries count alike.
-        """
-        found = self.deliveries
-        return digest_tallies(tally_texted(found)) if isinstance(found, RecordedDeliveries) else found.digest
+        """The digest of the people who got each message, or may have: machines may differ in which it is."""
+        known = self.deliveries
+        if isinstance(known, RecordSummary):
+            return known.digest
+        nobody = set[str]()
+        return digest_people(
+            (message, person)
+            for message in sorted(known.messages)
+            for person in sorted(known.sent.get(message, nobody) | known.unresolved.get(message, nobody))
+        )
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""
         return self.deliveries.is_empty()
 
-    def count_texted(self) -> dict[str, tuple[int, int]]:
+    def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
         return self.deliveries.count_texted()
 
@@ -164,52 +168,43 @@ class Record(CampaignRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class MessageSummary:
-    """The recipients of one message: certain (`sent`) and possible (`unresolved`) ones."""
-
-    sent: PeopleTally = field(default_factory=PeopleTally)
-    unresolved: PeopleTally = field(default_factory=PeopleTally)
-
-
-@dataclass(frozen=True, slots=True)
 class RecordSummary:
-    """A campaign's recorded deliveries by message id."""
+    """The numbers of a campaign's certain and possible recipients by message id, and the digest of all."""
 
-    messages: Mapping[str, MessageSummary] = field(default_factory=dict)
-
-    @property
-    def digest(self) -> str:
-        """The digest of all recipients, certain or possible: `digest_tallies` of `tally_texted`."""
-        return digest_tallies({name: one.sent + one.unresolved for name, one in self.messages.items()})
+    counts: Mapping[str, tuple[int, int]]
+    digest: str
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""
-        return not self.messages
+        return not self.counts
 
-    def count_texted(self) -> dict[str, tuple[int, int]]:
+    def count_texted(self) -> Mapping[str, tuple[int, int]]:
         """Return the numbers of people who got each message, and who may have, by message id."""
-        return {name: (one.sent.recipients, one.unresolved.recipients) for name, one in self.messages.items()}
+        return self.counts
 
 
 def summarize_deliveries(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
 ) -> RecordSummary:
-    """Return the counts and digests of a campaign's deliveries, in constant memory.
-
-    A person recorded under two ids of one message counts twice, until `rename_messages` has united them.
-    """
-    current = message_ids or {}
-    found: dict[str, MessageSummary] = {}
+    """Return the counts and the digest of a campaign's deliveries, in constant memory."""
+    sent, unresolved = Counter[str](), Counter[str]()
     query = (
-        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.state)
+        select(label_message(message_ids, deliveries.c.message), deliveries.c.fingerprint, launches.c.state)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .where(deliveries.c.campaign_id == campaign_id, deliveries.c.released.is_(False))
+        .order_by("current_id", deliveries.c.fingerprint)
         .execution_options(yield_per=_GROUP)
     )
-    for message, fingerprint, state in connection.execute(query):
-        shelf = found.setdefault(current.get(message, message), MessageSummary())
-        (shelf.sent if state == "sent" else shelf.unresolved).add(fingerprint)
-    return RecordSummary(found)
+
+    def iterate_people() -> Iterator[tuple[str, str]]:
+        # A person recorded under two ids of one message counts once.
+        for (message, person), rows in groupby(connection.execute(query), lambda row: (row[0], row[1])):
+            shelf = sent if any(row.state == "sent" for row in rows) else unresolved
+            shelf[message] += 1
+            yield message, person
+
+    digest = digest_people(iterate_people())
+    return RecordSummary({name: (sent[name], unresolved[name]) for name in sent | unresolved}, digest)
 
 
 def read_record(
@@ -219,10 +214,6 @@ def read_record(
 
     `reserved` has launches of other machines, which count as unresolved. With `counts_only`, only counts and
     digests of the deliveries are read.
-
-    Raises:
-        LockfileError: the campaign's names have several records, or its file is older than a rename.
-        LedgerError: the ledger cannot be read.
     """
     known: RecordedDeliveries | RecordSummary = RecordedDeliveries({}, {})
     with ledger.reading() as connection:
@@ -257,12 +248,7 @@ def read_earlier_messages(
 
 
 def find_campaign_id(ledger: Ledger, identity: Identity) -> int | None:
-    """Return the ledger's number of a campaign; None if the ledger has none.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-        LockfileError: its names have several records.
-    """
+    """Return the ledger's number of a campaign; None if the ledger has none."""
     with ledger.reading() as connection:
         row = find_record(connection, identity.target, identity.names)
     return None if row is None else row.id
@@ -281,10 +267,6 @@ def enter_record(
     `reserved` has launches of other machines, which are entered: this run must hold the state remote. With
     `counts_only`, only counts and digests of the deliveries are read. With `reopens_rejected`, rejected
     launches become unresolved (`unsettled.reopen_rejected`).
-
-    Raises:
-        LockfileError: as for `read_record`; or the ledger cannot keep what the lockfile leaves out.
-        LedgerError: the ledger cannot be written.
     """
     known: RecordedDeliveries | RecordSummary
     with ledger.writing() as connection:
@@ -300,12 +282,7 @@ def enter_record(
 
 
 def enter_head(ledger: Ledger, identity: Identity) -> CampaignRecord:
-    """Return the record as `enter_record` does, without the deliveries.
-
-    Raises:
-        LockfileError: as for `enter_record`.
-        LedgerError: the ledger cannot be written.
-    """
+    """Return the record as `enter_record` does, without the deliveries."""
     with ledger.writing() as connection:
         return CampaignRecord(campaign_id=_enter(connection, ledger, identity, ()), key=identity.key)
 
@@ -331,13 +308,7 @@ def _enter(
 
 
 def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key: TargetKey) -> None:
-    """Enter everything in a lockfile that the ledger lacks.
-
-    Raises:
-        LockfileError: the ledger lacks launches of which the lockfile holds the number only; or the
-            campaign's names have several records.
-        LedgerError: the ledger was written with another key.
-    """
+    """Enter everything in a lockfile that the ledger lacks."""
     enter_key(connection, key)
     row = find_record(connection, key.target, lockfile.names, takes_heirs=True)
     name, former = lockfile.campaign, set(lockfile.names)
@@ -391,15 +362,11 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
     """Write the lockfile under the campaign's lock, if anything was sent; return True if it changed.
 
     What git has brought meanwhile is entered before.
-
-    Raises:
-        LockfileError: it cannot be written, or is no longer readable.
-        LedgerError: the ledger cannot be written.
     """
     with ledger.writing() as connection:
         exclude_others(connection)
         try:
-            text = read_text(identity.lockfile)
+            text = LOCKFILE.read(identity.lockfile)
             if text is not None and not find_absorbed(connection, [digest_text(text)]):
                 lockfile = parse_lockfile(identity.lockfile, text, identity.key).lockfile
                 absorb_lockfile(connection, identity.lockfile, lockfile, identity.key)
@@ -410,11 +377,7 @@ def rewrite_lockfile(ledger: Ledger, identity: Identity, record: CampaignRecord)
 
 
 def write_lockfile(ledger: Ledger, identity: Identity, *, keeps_counts: bool) -> bool:
-    """Write a lockfile anew, whatever is in it now; return True if it changed.
-
-    Raises:
-        LockfileError: it cannot be written.
-    """
+    """Write a lockfile anew, whatever is in it now; return True if it changed."""
     with ledger.writing() as connection:
         row = find_record(connection, identity.target, [identity.name], takes_heirs=True)
         if row is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import (
@@ -18,7 +17,6 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    true,
     update,
 )
 
@@ -99,10 +97,6 @@ def find_record(
 
     A row with launches is preferred. `takes_heirs`: one of the names may be a former one in the ledger, as in
     an older file.
-
-    Raises:
-        LockfileError: several of the names have launches; or one is a former one of another campaign: an old
-            commit must not start a renamed campaign over.
     """
     rows = [row for name in dict.fromkeys(names) if (row := find_campaign(connection, target, name))]
     found = [row for row in rows if row.has_launches]
@@ -282,32 +276,21 @@ def count_states(
     return {(message, state): count for message, state, count in connection.execute(query)}
 
 
-@dataclass(frozen=True, slots=True)
-class SentTexts:
-    """The launch by which each recipient got a message.
-
-    `launches` has launch numbers by message id and fingerprint; `digests` has the payload digests by launch
-    number.
-    """
-
-    launches: dict[str, dict[str, int]] = field(default_factory=dict)
-    digests: dict[int, str] = field(default_factory=dict)
-
-
-def read_sent_texts(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> SentTexts:
-    """Return the launches that the service accepted, by their recipients."""
-    sent = SentTexts()
-    theirs = (launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    for row in connection.execute(select(launches.c.id, launches.c.payload_digest).where(*theirs)):
-        sent.digests[row.id] = row.payload_digest
-    people = (
-        select(deliveries.c.message, deliveries.c.fingerprint, deliveries.c.launch_id)
+def read_sent_digests(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str], people: Collection[str]
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what some people, by fingerprint, got: message, fingerprint and the payload's digest."""
+    query = (
+        select(deliveries.c.message, deliveries.c.fingerprint, launches.c.payload_digest)
         .join(launches, launches.c.id == deliveries.c.launch_id)
-        .where(*theirs, deliveries.c.released.is_(False))
+        .where(
+            launches.c.campaign_id == campaign_id,
+            launches.c.state == "sent",
+            deliveries.c.released.is_(False),
+        )
     )
-    for message, fingerprint, launch_id in connection.execute(people):
-        sent.launches.setdefault(message_ids.get(message, message), {})[fingerprint] = launch_id
-    return sent
+    for row in iterate_rows(connection, query, deliveries.c.fingerprint, people):
+        yield message_ids.get(row.message, row.message), row.fingerprint, row.payload_digest
 
 
 def read_definitions(connection: Connection, launch_ids: Collection[int]) -> dict[int, dict[str, Any]]:
@@ -384,14 +367,3 @@ def note_open(connection: Connection, launch_ids: Iterable[int], *, is_open: boo
     for group in divide(launch_ids, _FEW):
         are_these = and_(launches.c.id.in_(group), launches.c.is_open.is_not(is_open))
         connection.execute(update(launches).where(are_these).values(is_open=is_open))
-
-
-def end_sessions(connection: Connection, launch_id: int, people: Collection[str]) -> None:
-    """Record the people whose sessions have ended, of a launch that is open for others."""
-    for group in divide(people, _FEW):
-        are_new = and_(
-            deliveries.c.launch_id == launch_id,
-            deliveries.c.fingerprint.in_(group),
-            deliveries.c.has_ended.is_(None),
-        )
-        connection.execute(update(deliveries).where(are_new).values(has_ended=true()))

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
 from runner.errors import LockfileError
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.people.suppressions import absorb_hold, iterate_holds
 from runner.ledger.record.deliveries import enter_campaign, find_campaign, iterate_held
-from runner.ledger.record.unexplained import absorb_hold, dismiss_launches, iterate_holds, read_dismissed
-from runner.ledger.record.unsettled import drop_unexplained
+from runner.ledger.record.entry import dismiss_launches, read_dismissed
+from runner.ledger.record.unsettled import REACHED, drop_unexplained
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
     audiences,
@@ -23,18 +25,18 @@ from runner.ledger.tables import (
     dismissed_launches,
     former_names,
     launches,
+    of_target,
     opt_outs,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement
 
     from runner.ledger.model import CampaignRow
 
 
-_PORTION = 10_000
 _REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 
 
@@ -93,11 +95,7 @@ def _is_former(campaign_id: int, *, of_messages: bool = False) -> ColumnElement[
 
 
 def require_current_ids(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> None:
-    """Ensure that no message of a campaign has an id that is a former one in the ledger.
-
-    Raises:
-        LockfileError: one does: an old commit must not start a renamed message over.
-    """
+    """Ensure that no message of a campaign has an id that is a former one in the ledger."""
     used = set(message_ids.values())
     for old, new in read_message_names(connection, campaign_id).items():
         if old in used and message_ids.get(new) != old:
@@ -187,39 +185,38 @@ def list_unclaimed(
 
     Each tag comes with the number of recipients who were reached under it, or may have been.
     """
+    columns = campaigns.c.name, launches.c.tag, func.sum(launches.c.recipients)
     query = (
-        select(campaigns.c.name, launches.c.tag, func.sum(launches.c.recipients))
-        .join(launches, launches.c.campaign_id == campaigns.c.id)
-        .where(
-            campaigns.c.target == target,
-            campaigns.c.name.not_in(claimed),
-            launches.c.state.in_(_REACHED_SOMEBODY),
-        )
+        of_target(select(*columns), target)
+        .where(campaigns.c.name.not_in(claimed), launches.c.state.in_(REACHED))
         .group_by(campaigns.c.name, launches.c.tag)
     )
     return [(name, tag, int(count)) for name, tag, count in connection.execute(query)]
 
 
-def iterate_reached(connection: Connection, target: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the people whom a campaign has reached, or may have, each with a launch's payload digest."""
+def find_reached(
+    connection: Connection, target: str, name: str, people: Iterable[str]
+) -> list[tuple[str, str, str]]:
+    """Return what a campaign has sent to some people, or may have: person, message and payload digest."""
+    own = select(campaigns.c.id).where(campaigns.c.target == target, campaigns.c.name == name)
+    is_own = deliveries.c.campaign_id == own.scalar_subquery()
+    messages = select(launches.c.message).distinct().where(launches.c.campaign_id == own.scalar_subquery())
     query = (
-        select(launches.c.payload_digest, deliveries.c.fingerprint)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .join(deliveries, deliveries.c.launch_id == launches.c.id)
-        .where(campaigns.c.target == target, campaigns.c.name == name, deliveries.c.released.is_(False))
-        .execution_options(yield_per=_PORTION)
+        select(deliveries.c.fingerprint, deliveries.c.message, launches.c.payload_digest)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        # By the whole primary key.
+        .where(is_own, deliveries.c.message.in_(messages), deliveries.c.released.is_(False))
     )
-    yield from map(tuple, connection.execute(query))
+    found = iterate_rows(connection, query, deliveries.c.fingerprint, list(people))
+    return [(row.fingerprint, row.message, row.payload_digest) for row in found]
 
 
 def has_own_launches(connection: Connection, campaign_id: int) -> bool:
     """Return whether a run has sent launches of a campaign, or may have: found ones have no run."""
-    own = and_(
-        launches.c.campaign_id == campaign_id,
-        launches.c.state.in_(_REACHED_SOMEBODY),
-        launches.c.run.is_not(None),
+    query = select(launches.c.id).where(
+        launches.c.campaign_id == campaign_id, launches.c.state.in_(REACHED), launches.c.run.is_not(None)
     )
-    return bool(connection.execute(select(exists().where(own))).scalar())
+    return connection.execute(query.limit(1)).first() is not None
 
 
 def list_targets(connection: Connection, own: str, names: Collection[str] | None) -> set[str]:
@@ -227,9 +224,7 @@ def list_targets(connection: Connection, own: str, names: Collection[str] | None
 
     `own` counts only with launches; others, if `names` are given, only with launches of these campaigns.
     """
-    has_launches = exists().where(
-        launches.c.campaign_id == campaigns.c.id, launches.c.state.in_(_REACHED_SOMEBODY)
-    )
+    has_launches = exists().where(launches.c.campaign_id == campaigns.c.id, launches.c.state.in_(REACHED))
     query = select(campaigns.c.target).distinct().where(has_launches)
     if names is not None:
         query = query.where(or_(campaigns.c.target == own, campaigns.c.name.in_(names)))

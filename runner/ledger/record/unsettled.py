@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import and_, delete, exists, func, literal_column, or_, select, update
 
 from runner.ledger.bulk import divide
 from runner.ledger.model import Unsettled
-from runner.ledger.tables import campaigns, deliveries, launches
+from runner.ledger.tables import campaigns, deliveries, launches, of_target
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ ADOPTED = "the service lists it"
 """The detail of launches that count as sent since a list had them: no answer said so."""
 UNEXPLAINED = "unexplained"
 """The state of launches that the service lists and no record explains (`ledger.record.unexplained`)."""
-
+REACHED = (*OPEN, "sent", UNEXPLAINED)
+"""The states of launches that may have been sent."""
 _UNSETTLED = ("message", "launch_key", "tag", "definition", "definition_digest", "intent_at", "detail")
 
 
@@ -98,8 +99,7 @@ def count_unsettled(connection: Connection, campaign_id: int) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-@dataclass(frozen=True, slots=True)
-class HeldCount:
+class HeldCount(NamedTuple):
     """The number of people who may have got a message, held until that is known.
 
     If not `is_explained`, the service lists the launches and no record does.
@@ -112,24 +112,23 @@ class HeldCount:
     is_explained: bool = True
 
 
+def is_settled(connection: Connection, target: str) -> bool:
+    """Return whether a run on a target would ask the service about no launch on record."""
+    is_doubtful = launches.c.state.in_((*OPEN, UNEXPLAINED, "rejected"))
+    query = select(launches.c.id).join(campaigns, campaigns.c.id == launches.c.campaign_id)
+    return connection.execute(query.where(campaigns.c.target == target, is_doubtful).limit(1)).first() is None
+
+
 def count_held(connection: Connection, target: str) -> list[HeldCount]:
     """Return the numbers of held people on a target by campaign and message."""
     message = func.coalesce(deliveries.c.message, launches.c.message)
     is_explained = launches.c.state != literal_column(f"'{UNEXPLAINED}'")
+    counts = func.count(launches.c.id.distinct()), func.count(deliveries.c.fingerprint)
+    holds = and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
     query = (
-        select(
-            campaigns.c.name,
-            message,
-            func.count(launches.c.id.distinct()),
-            func.count(deliveries.c.fingerprint),
-            is_explained,
-        )
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .outerjoin(
-            deliveries, and_(deliveries.c.launch_id == launches.c.id, deliveries.c.released.is_(False))
-        )
+        of_target(select(campaigns.c.name, message, *counts, is_explained), target)
+        .outerjoin(deliveries, holds)
         .where(
-            campaigns.c.target == target,
             # An unexplained launch without deliveries holds nobody.
             or_(
                 launches.c.state.in_(OPEN),
@@ -139,10 +138,7 @@ def count_held(connection: Connection, target: str) -> list[HeldCount]:
         .group_by(campaigns.c.name, message, is_explained)
         .order_by(campaigns.c.name, message, is_explained.desc())
     )
-    return [
-        HeldCount(campaign, name, count, people, bool(explained))
-        for campaign, name, count, people, explained in connection.execute(query)
-    ]
+    return [HeldCount(*row)._replace(is_explained=bool(row[4])) for row in connection.execute(query)]
 
 
 def list_claimed(connection: Connection, target: str, *, explained_only: bool = True) -> set[str]:
@@ -150,18 +146,14 @@ def list_claimed(connection: Connection, target: str, *, explained_only: bool = 
 
     With `explained_only`, unexplained launches are left out.
     """
-    query = (
-        select(launches.c.project_launch_guid)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.project_launch_guid.is_not(None))
-    )
+    guid = launches.c.project_launch_guid
+    query = of_target(select(guid), target).where(guid.is_not(None))
     if explained_only:
         query = query.where(launches.c.state != UNEXPLAINED)
     return set(map(normalize_guid, connection.execute(query).scalars()))
 
 
-@dataclass(frozen=True, slots=True)
-class KnownLaunch:
+class KnownLaunch(NamedTuple):
     """A launch that the service accepted, and when (UTC, ISO 8601)."""
 
     project_launch_guid: str
@@ -175,11 +167,8 @@ def list_known(
 
     They are those since a moment (UTC, ISO 8601), and the last one before it.
     """
-    query = (
-        select(launches.c.project_launch_guid, launches.c.outcome_at)
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.state == "sent")
-    )
+    query = of_target(select(launches.c.project_launch_guid, launches.c.outcome_at), target)
+    query = query.where(launches.c.state == "sent")
     if tags is not None:
         query = query.where(launches.c.tag.in_(list(tags)))
     seconds = since[: len("2026-11-20T12:00:00")]
@@ -204,16 +193,6 @@ def list_forms(guids: Collection[str]) -> list[str]:
     return list({form for guid in guids for form in (guid, guid.lower(), guid.upper())})
 
 
-def count_known(connection: Connection, target: str, tag: str) -> int:
-    """Return the number of launches under a project tag recorded as sent, of any campaign on a target."""
-    query = (
-        select(func.count(launches.c.project_launch_guid.distinct()))
-        .join(campaigns, campaigns.c.id == launches.c.campaign_id)
-        .where(campaigns.c.target == target, launches.c.tag == tag, launches.c.state == "sent")
-    )
-    return int(connection.execute(query).scalar_one())
-
-
 @dataclass(frozen=True, slots=True)
 class Claim:
     """The record of a listed launch, with the fingerprints of its people so far by its campaign's key.
@@ -235,8 +214,7 @@ def read_claims(connection: Connection, target: str, guids: Collection[str]) -> 
     own = select(campaigns.c.id).where(campaigns.c.target == target)
     is_explained = launches.c.campaign_id.in_(own) & (launches.c.state != UNEXPLAINED)
     for group in divide(list_forms(guids), _GROUP):
-        is_it = launches.c.project_launch_guid.in_(group)
-        for claim in _iterate_claims(connection, is_it, is_explained):
+        for claim in _iterate_claims(connection, is_explained, launches.c.project_launch_guid.in_(group)):
             guid = normalize_guid(claim.project_launch_guid)
             before = found[guid].people if guid in found else frozenset()
             found[guid] = replace(claim, people=claim.people | before)

@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import csv
 import json
-from datetime import datetime
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
-from runner.document import PLACES, Count, Document, Part, build
+from runner.document import PLACES, Part
 from runner.report.documents.page import write_html, write_markdown
 from runner.report.documents.wording import defuse_formula, distinguish
-from runner.report.model import MessageReport, PooledScore, RunReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,46 +81,9 @@ def _name(element: Any) -> str:
     )
 
 
-class ReportedCampaign(Document, frozen=True):
-    """The results of one SMS survey campaign, from the reconciled record.
-
-    It is a function of that record: the same record gives the same document, byte for byte. Answers in
-    participants' own words and phone numbers never stand in it. What is not known is null, never 0.
-
-    Attributes:
-        campaign: the campaign's name.
-        target: name of the target that the campaign was sent through. `sandbox` means simulated: nobody was
-            texted.
-        reconciled_at: when that one of the reconciled launches of the campaign was read that was read longest
-            ago; None when none was. UTC, ISO 8601. `reconciled_launches` says how many of `launches` were.
-        messages: in the order of the campaign.
-        participants_answered: distinct participants with at least one answer, over all messages; a reply that
-            opts out is none. None where some launch's answers were not read.
-        discrepancies: what does not add up and belongs to no message, in sentences.
-        runs: the runs that sent the campaign, as far as that is on record; the earliest first.
-        launches: launches that the service accepted, over all messages.
-        reconciled_launches: of these, those whose counts and answers were read, as far as the service has
-            them.
-        score: the campaign's one score (`score` of the campaign file); None for none, and where some launch's
-            answers were not read.
-    """
-
-    campaign: str
-    target: str
-    reconciled_at: datetime | None
-    messages: tuple[MessageReport, ...]
-    participants_answered: Count | None
-    discrepancies: tuple[str, ...]
-    runs: tuple[RunReport, ...]
-    launches: Count
-    reconciled_launches: Count
-    score: PooledScore | None
-
-
-def describe_report(report: CampaignReport) -> ReportedCampaign:
-    """Return the report as a document."""
-    document = build(ReportedCampaign, report, reconciled_launches=report.launches - report.unread_launches)
-    rounded: ReportedCampaign = _round_floats(document)
+def describe_report(report: CampaignReport) -> CampaignReport:
+    """Return the report as documents have it."""
+    rounded: CampaignReport = _round_floats(report)
     return rounded
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runner.delivery.campaign_ref import CampaignRef
 from runner.delivery.comparison import digest_definition
 from runner.delivery.intent_log import make_intent
 from runner.errors import RunLockedError, RunnerError, StateLockedError
+from runner.git.lease import LeasePatience
 from runner.ledger.database import find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import dump_reservation
-from runner.ledger.locks.campaign_lock import JointLock, RunLock, hold_campaign_lock
+from runner.ledger.locks.campaign_lock import RunLock, hold_campaign_lock
 from runner.ledger.model import Reservation, ReservedLaunch
+from runner.ledger.people.replies import list_launched_campaigns
 from runner.ledger.people.suppressions import compose_suppressions
 from runner.ledger.record.campaign_record import Identity, compose_lockfile, enter_head, enter_record
 from runner.ledger.record.deliveries import asks_something
 from runner.ledger.record.entry import list_open
+from runner.ledger.record.unsettled import is_settled
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import note, warn
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
+    from runner.ledger.locks.campaign_lock import LockHolder
     from runner.ledger.model import Run
     from runner.ledger.record.campaign_record import CampaignRecord
     from runner.plan.model import PlannedLaunch
@@ -48,7 +53,6 @@ class RemoteIntents:
         self._workspace = workspace
         self._ledger = ledger
         self._state: StateRemote | None = workspace.state
-        self._is_held = False
         # The campaigns that the ref had a record of before this run.
         self._recorded: frozenset[str] = frozenset()
         self._begun: set[str] = set()
@@ -57,6 +61,14 @@ class RemoteIntents:
     def is_behind(self) -> bool:
         """True if the remote could not be updated completely in the end."""
         return self._state is not None and self._state.is_behind
+
+    def is_idle(self) -> bool:
+        """Return whether no run on any machine has left launches to settle, as the remote was last read."""
+        target = self._workspace.target.name
+        with self._ledger.reading() as connection:
+            is_clear = is_settled(connection, target)
+            recorded = list_launched_campaigns(connection, target)
+        return is_clear and self._state is not None and self._state.is_idle(recorded)
 
     def hold(
         self,
@@ -83,32 +95,28 @@ class RemoteIntents:
             StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        if self._state is None or self._is_held or not (makes_ref or self._state.exists()):
+        state, target, run = self._state, self._workspace.target, secrets.token_hex(8)
+        if state is None or state.is_held or not (makes_ref or state.exists()):
             return False
         holder = describe_this_run(utc_now(), self._workspace.environ)
-        run, ref = secrets.token_hex(8), self._state.ref.name
-        # While this lock is held, a run of this ledger that still has the ref must have died.
-        target = self._workspace.target
-        lock = hold_campaign_lock(self._ledger, target.name, [ref], holder, timeout_s=timeout_s)
-        try:
-            stack.enter_context(lock)
-        except RunLockedError as error:
-            by = error.message.removeprefix(f"{ref} on {target.name} is being sent")
-            raise StateLockedError(f"{self._state.ref} is held{by}", hint=error.hint) from None
+        self._lock_ref(stack, state, holder, timeout_s)
         with self._ledger.writing() as connection:
             note_absorbed(connection, [run])
-        held = self._state.hold(
-            holder,
-            run,
-            self._is_own,
-            timeout_s=timeout_s,
-            settle_s=target.settle_window if settle_window_s is None else settle_window_s,
-            quiet=quiet,
-        )
-        stack.enter_context(held)
-        self._is_held = True
-        self._recorded = frozenset(self._state.list_campaigns())
+        settle_s = target.settle_window if settle_window_s is None else settle_window_s
+        patience = LeasePatience(timeout_s, settle_s, self._is_own)
+        stack.enter_context(state.hold(holder.describe(), run, patience, quiet=quiet))
+        self._recorded = frozenset(state.list_campaigns())
         return True
+
+    def _lock_ref(self, stack: ExitStack, state: StateRemote, holder: LockHolder, timeout_s: float) -> None:
+        """Lock the ref in the ledger: a run of this ledger that still has the ref must have died then."""
+        target, ref = self._workspace.target.name, state.ref.name
+        try:
+            lock = hold_campaign_lock(self._ledger, target, [ref], holder, timeout_s=timeout_s)
+            stack.enter_context(lock)
+        except RunLockedError as error:
+            by = error.message.removeprefix(f"{ref} on {target} is being sent")
+            raise StateLockedError(f"{state.ref} is held{by}", hint=error.hint) from None
 
     def has_record(self, campaign: str) -> bool:
         """Return whether the ref had a campaign's record before this run: then it lacks no machine's runs."""
@@ -120,7 +128,7 @@ class RemoteIntents:
 
     def guard(self, lock: RunLock) -> RunLock:
         """Return a lock that is lost with the ref."""
-        return lock if self._state is None else JointLock(lock, self._state.require_held)
+        return lock if self._state is None else replace(lock, require_other=self._state.require_held)
 
     def reserve(
         self, item: PlanResult, launches: Iterator[PlannedLaunch], run: Run | None
@@ -148,11 +156,7 @@ class RemoteIntents:
         self._keep(self._workspace.identify(campaign), record)
 
     def enter_all(self, key: TargetKey | None = None) -> None:
-        """Enter what the remote has reserved for any campaign; `key` is None for the present one.
-
-        Raises:
-            RunnerError: it cannot be read.
-        """
+        """Enter what the remote has reserved for any campaign; `key` is None for the present one."""
         for name in self._state.list_campaigns() if self._state is not None else ():
             reserved = self._state.list_reservations([name], key) if self._state is not None else []
             enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
@@ -167,11 +171,12 @@ class RemoteIntents:
         return Identity(name, DEFAULT_FOLDER / f"{name}.yaml", key or self._workspace.key)
 
     def _keep(self, identity: Identity, record: CampaignRecord) -> None:
-        if self._state is None or not self._is_held:
+        if self._state is None or not self._state.is_held:
             return
         self._begun.discard(identity.name)
+        is_there = not set(identity.names).isdisjoint(self._state.list_campaigns())
         try:
-            self._write(self._state, identity, record, (), is_needed=self._state.has(identity.names))
+            self._write(self._state, identity, record, (), is_needed=is_there)
         except RunnerError as error:
             self._state.is_behind = True
             warn(f"{identity.name}: the record could not be brought to {self._state.ref}: {error.message}")
@@ -207,7 +212,7 @@ class RemoteIntents:
     def _reserve(self, state: StateRemote, item: PlanResult, reserved: str) -> None:
         name = item.campaign.name
         if name in self._begun:
-            state.add(name, reserved)
+            state.add_reserved(name, reserved)
         else:
             # With the current record, since it names the key that is needed to read the rest.
             identity = self._workspace.identify(item.campaign)
@@ -230,7 +235,9 @@ class RemoteIntents:
             text = compose_lockfile(connection, identity, record, is_needed=is_needed or bool(still_open))
             suppressions = compose_suppressions(connection, identity.key)
         unknown = [self._dump(identity.name, still_open, runs)] if still_open else []
-        state.replace(identity.names, text, [*unknown, *reserved], suppressions, is_urgent=bool(reserved))
+        state.write_campaign(
+            identity.names, text, [*unknown, *reserved], suppressions, is_urgent=bool(reserved)
+        )
 
     def _dump(self, campaign: str, launches: Sequence[ReservedLaunch], runs: Sequence[Run]) -> str:
         """Return a reservation's text, once the ledger has it as its own."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.people.open_sessions import OpenSessions
-    from runner.ledger.people.opt_outs import Suppressions
+    from runner.ledger.fingerprint import KnownPeople, OpenSession
+    from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
@@ -40,8 +40,8 @@ class PlanContextReader:
     workspace: Workspace
     ledger: Ledger | None
     now: datetime
-    _sessions: OpenSessions | None = field(default=None, init=False)
-    _suppressions: Suppressions | None = field(default=None, init=False)
+    _sessions: KnownPeople[OpenSession] | None = field(default=None, init=False)
+    _suppressions: KnownPeople[Barred] | None = field(default=None, init=False)
     _unread: list[UnreadReplies | None] = field(default_factory=list, init=False)
 
     def forget_findings(self) -> None:
@@ -76,12 +76,13 @@ class PlanContextReader:
             )
             if leaves_people:
                 return known
-            barred = self._suppressions = self._suppressions or read_suppressions(connection, key)
-            asked = self._sessions = self._sessions or read_open_sessions(connection, key)
+            if self._suppressions is None or self._sessions is None:
+                self._suppressions = read_suppressions(connection, key)
+                self._sessions = read_open_sessions(connection, key)
             return replace(
                 known,
-                suppressions=barred if barred.confirmed or barred.doubtful else None,
-                sessions=asked if asked.shelves else None,
+                suppressions=self._suppressions or None,
+                sessions=self._sessions or None,
                 earlier=read_earlier_messages(connection, identity, campaign.list_earlier()),
                 recent=None if since is None else read_recent(connection, key, since),
             )

@@ -1,4 +1,4 @@
-"""Plans as blocks: counts, reasons for texts that wait, what comes later, changes since the last send."""
+"""Plans as blocks: counts, reasons for texts that wait, what comes later."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from runner.plan.model import Span
 from runner.reasons import REASONS, Disposition
 from runner.service.target import EMBEDDED, describe_destination
 from runner.text.segment import advise
-from runner.view.blocks import Code, Items, ListItem, Section, Sentence, TableBlock
-from runner.wording import count_words, printable
+from runner.view.blocks import Items, ListItem, Section, Sentence, TableBlock
+from runner.wording import count_words
 from runner.workflow.campaigns import show_path
 from runner.workflow.documents import list_notes
 from runner.workflow.plans.summary import STOPPED, list_verdicts, write_minute, write_span
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.campaign.model import Message
-    from runner.plan.documents import PlanDifference
     from runner.plan.model import CampaignPlan, Coming, CostlyCharacter, MessagePlan
     from runner.service.target import Target
     from runner.view.blocks import Block
-    from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
 
 _USUAL = ("rows", "duplicates", "excluded", "already_sent", "unresolved", "over_limit", "to_send")
@@ -226,54 +224,3 @@ def _describe_moments(one: Coming) -> str:
     first, last = one.first.astimezone(UTC), one.last.astimezone(UTC)
     end = f"{last:%H:%M}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {end} UTC"
-
-
-def show_differences(differences: Differences) -> Iterator[Block]:
-    """Yield differences between campaigns and what they have sent."""
-    for campaign, found in differences.items():
-        blocks = [block for each in found.items() for block in show_difference(*each)]
-        yield Section(f"{campaign}: changes since it was sent", blocks)
-
-
-def show_difference(message: str, difference: PlanDifference) -> Iterator[Block]:
-    """Yield the difference between a message and its sent texts."""
-    if difference.is_empty:
-        people = count_words(difference.new, "person", "people")
-        yield Sentence(f"{message}: nothing was sent yet; {people} new")
-        return
-    counts = {
-        "unchanged": difference.unchanged,
-        "changed": difference.changed,
-        "no longer in the audience": difference.gone,
-        "new": difference.new,
-    }
-    yield Sentence(f"{message}: " + ", ".join(f"{count:,} {words}" for words, count in counts.items()))
-    if lines := "\n".join(_diff_lines(difference)):
-        yield Code(lines, "diff")
-    yield Items(list(_remark_on_difference(difference)))
-
-
-def _diff_lines(difference: PlanDifference) -> Iterator[str]:
-    for group in difference.groups:
-        people = count_words(group.recipients, "person", "people")
-        yield f"@@ {people}{', as for one of them' if group.is_example else ''} @@"
-        old, new = ({one.part: one.text for one in parts} for parts in (group.old, group.new))
-        for part in dict.fromkeys((*old, *new)):
-            for sign, wording in (("-", old), ("+", new)):
-                if part in wording:
-                    first, *others = map(printable, wording[part].split("\n"))
-                    yield f"{sign}{part}: {first}"
-                    yield from (f"{sign}  {line}" for line in others)
-
-
-def _remark_on_difference(difference: PlanDifference) -> Iterator[str]:
-    if difference.more_recipients:
-        people = count_words(difference.more_recipients, "person", "people")
-        more = difference.more_groups
-        yield f"and {count_words(more, 'more change') if more else 'texts not in this ledger'}, for {people}"
-    if difference.not_in_ledger:
-        people = count_words(difference.not_in_ledger, "person", "people")
-        yield f"{people} texted; with what is not in this ledger"
-    if difference.failing:
-        people = count_words(difference.failing, "person's text", "people's texts")
-        yield f"{people} can no longer be rendered"

@@ -27,7 +27,6 @@ from runner.plan.digest import digest_json, plan_digest
 from runner.plan.documents import SavedOptions
 from runner.service.target import describe_destination, list_moves
 from runner.source.json_schema import load_validator
-from runner.source.storage import iterate_content
 from runner.version import FORMAT_VERSION
 from runner.workflow.campaigns import show_path
 
@@ -53,21 +52,10 @@ def name_key(item: PlanResult) -> str | None:
 
 
 def digests(item: PlanResult) -> PlanDigests:
-    """Return digests of a plan's inputs: the campaign file, the recipients, and the record.
-
-    Raises:
-        PlanChangedError: the campaign file is gone.
-    """
+    """Return digests of a plan's inputs: what the campaign file sends, the recipients, and the record."""
     key = TargetKey.of(item.plan.target, item.target.state_key or None)
-    try:
-        content = b"".join(iterate_content(str(item.campaign.file)))
-    except OSError:
-        raise PlanChangedError(
-            f"the files of {item.campaign.name} have changed while it was planned",
-            hint="run the same command again",
-        ) from None
     return {
-        "campaign": key.seal("digest", content),
+        "campaign": key.seal("digest", item.campaign.digest.encode()),
         "deliveries": key.seal("digest", item.plan.digest.encode()),
         "record": item.record.digest,
     }
@@ -141,6 +129,11 @@ class SavedPlan:
                 hint="run it from the folder in which the plan was made",
             )
         return made
+
+    @property
+    def sends(self) -> bool:
+        """True if it sends anything."""
+        return any(message["to_send"] for campaign in self.campaigns for message in campaign["messages"])
 
     def paths(self) -> list[Path]:
         """Return the plan's campaign files."""

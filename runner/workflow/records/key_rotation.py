@@ -14,7 +14,8 @@ from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.renumbering import list_forms
 from runner.errors import ConfigurationError, MissingKeyError, RunnerError
 from runner.ledger.database import find_absorbed
-from runner.ledger.files.lockfile import digest_text, read_key_name
+from runner.ledger.files.lockfile import read_key_name
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.maintenance import Translation, list_tags_on_record
@@ -137,7 +138,7 @@ class _Rotation:
             self._require_absorbed(left)
         translation = Translation(self.old, new)
         if not is_moved:
-            self._fill_old(recorded)
+            self._fill_old(recorded, left)
             self._match(translation, phones)
         if not left and (is_moved or recorded is None):
             return []
@@ -149,9 +150,8 @@ class _Rotation:
         with self.ledger.writing() as connection:
             if not is_moved:
                 translation.write(connection)
-        files.skips_other_keys = True
-        files.fill(self.ledger)
-        files.skips_other_keys = False
+        texts = files.read_texts()
+        files.absorb(self.ledger, {file: text for file, text in texts.items() if file not in left})
         changed = files.rewrite(self.ledger, left)
         self.remote_intents.keep_all()
         return changed
@@ -178,7 +178,7 @@ class _Rotation:
                     "from the files, and `runner reconcile` reads answers again",
                 )
 
-    def _fill_old(self, recorded: str | None) -> None:
+    def _fill_old(self, recorded: str | None, left: Mapping[Path, str]) -> None:
         """Enter everything that lies under the old key."""
         if recorded not in (None, self.old.name):
             raise MissingKeyError(
@@ -189,10 +189,8 @@ class _Rotation:
                 f"{OLD_STATE_KEY} is not set",
                 hint=f"set {OLD_STATE_KEY} to the key that it was written with; nothing was changed",
             )
-        files = replace(
-            self.workspace.files, key=self.old, skips_other_keys=True, campaigns={}, unread={}, _named={}
-        )
-        files.fill(self.ledger)
+        files = replace(self.workspace.files, key=self.old)
+        files.absorb(self.ledger, left)
         for _, error in files.unread.values():
             raise error
         self.remote_intents.enter_all(self.old)

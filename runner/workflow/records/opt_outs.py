@@ -10,18 +10,16 @@ from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
 from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError, SuppressionsError
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import Source, dump_book, parse_book
+from runner.ledger.files.suppressions import OptOut, Source, parse_book, seal_book
 from runner.ledger.people.opt_outs import (
     NOBODY,
-    Imported,
     add_opt_outs,
     count_opt_outs,
     decide_reply,
+    dismiss_opt_outs,
+    enter_later,
     find_suppressed,
-    import_opt_outs,
     iterate_opt_outs,
-    remove_opt_out,
 )
 from runner.ledger.people.replies import (
     ReplyText,
@@ -36,15 +34,14 @@ from runner.ledger.target_key import enter_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
-from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
-from runner.workflow.workspace.sharing import share_decisions
+from runner.workflow.records.phones import PhoneReading, iterate_phones, read_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from runner.ledger.files.suppressions import State
+    from runner.ledger.files.suppressions import Book, State
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
     from runner.workflow.scope import Scope
@@ -224,13 +221,15 @@ def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
         return replace(view, listed=_list_people(connection, target))
 
 
-def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
+def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> tuple[int, OptOutView]:
     """Enter people, by their phones, who opted out; return the number of new entries, and the new state.
+
+    `region` is that of phones in national form, as for `read_phones`.
 
     Raises:
         UsageError: a phone is invalid.
     """
-    phones = parse_phones(written)
+    phones = read_phones(scope, written, region)
 
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
@@ -239,16 +238,17 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
 
 
 def let_people_in(
-    scope: Scope, written: Sequence[str], approve: Callable[[str], None]
+    scope: Scope, written: Sequence[str], region: str | None, approve: Callable[[str], None]
 ) -> tuple[int, OptOutView]:
     """Let people, by their phones, be texted again; return the number of removed entries, and the new state.
 
-    `approve` is asked before the change, and raises to refuse.
+    `region` is that of phones in national form, as for `read_phones`; `approve` is asked before the change,
+    and raises to refuse.
 
     Raises:
         UsageError: a phone is invalid.
     """
-    phones = parse_phones(written)
+    phones = read_phones(scope, written, region)
     workspace = Workspace.open_known(scope)
     masked, forgotten = ", ".join(map(mask_phone, phones)), _count_forgotten(workspace, phones)
     warning = (
@@ -260,7 +260,8 @@ def let_people_in(
     approve(f"Every campaign on {workspace.target.name} may text {masked} again.{warning} Let them in?")
 
     def dismiss(connection: LedgerConnection, key: TargetKey, at: str) -> int:
-        return sum(remove_opt_out(connection, key, phone, at) for phone in phones)
+        people = map(key.fingerprint, phones)
+        return sum(dismiss_opt_outs(connection, key.target, person, at) for person in people)
 
     return _change(workspace, dismiss, quiet=scope.quiet)
 
@@ -306,25 +307,25 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
         RunnerError: the file cannot be read, has invalid rows, or is an export of another target or key.
     """
     workspace = Workspace.open_known(scope)
-    imported = Imported()
+    left_out = 0
 
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
-        nonlocal imported
+        nonlocal left_out
         if _is_export(file):
-            imported = _enter_export(connection, key, file)
-        else:
-            problems = Problems()
-            phones = iterate_phones(file, reading, problems)
-            imported = Imported(add_opt_outs(connection, key, phones, "import", at))
-            show_problems(problems, quiet=scope.quiet)
-            if problems.error_count:
-                raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
-        return imported.entered
+            said = _read_export(key, file).pick(OptOut)
+            entered, left_out = enter_later(connection, key.target, said, lets_in=False)
+            return entered
+        problems = Problems()
+        entered = add_opt_outs(connection, key, iterate_phones(file, reading, problems), "import", at)
+        show_problems(problems, quiet=scope.quiet)
+        if problems.error_count:
+            raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
+        return entered
 
     changed = _change(workspace, enter, quiet=scope.quiet)
-    if imported.left_out:
-        left_out = count_words(imported.left_out, "entry", "entries")
-        warn(f"{left_out} left out: dismissed here, and the file says nothing newer")
+    if left_out:
+        words = count_words(left_out, "entry", "entries")
+        warn(f"{words} left out: dismissed here, and the file says nothing newer")
     return changed
 
 
@@ -337,7 +338,7 @@ def _is_export(file: Path) -> bool:
         raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
 
 
-def _enter_export(connection: LedgerConnection, key: TargetKey, file: Path) -> Imported:
+def _read_export(key: TargetKey, file: Path) -> Book:
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
@@ -348,11 +349,10 @@ def _enter_export(connection: LedgerConnection, key: TargetKey, file: Path) -> I
             hint=_EXPORT_AGAIN,
         ) from None
     try:
-        book = parse_book(file, text, key)
+        return parse_book(file, text, key)
     except SuppressionsError as error:
         # It is nobody's record, so git has no other version of it.
         raise RunnerError(f"{error.message}: nothing was entered", hint=_EXPORT_AGAIN) from None
-    return import_opt_outs(connection, book, key)
 
 
 def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) -> None:
@@ -368,7 +368,7 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
         if not lines:
             note(f"Nobody is on record on {key.target}{f': {out} was not written' if out else ''}.")
             return
-        pieces = dump_book(key.target, key.name, sign(key, "entry", "", lines))
+        pieces = seal_book(key, lines)
         if out is None:
             for piece in pieces:
                 write(piece)
@@ -394,5 +394,5 @@ def _change(
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
-        share_decisions(workspace, ledger, is_quiet=quiet or not changed)
+        workspace.files.share(ledger, is_quiet=quiet or not changed)
     return changed, view

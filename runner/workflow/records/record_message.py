@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _NAMED = 2
 """The most campaigns named in a subject; more are counted."""
+COMMIT_TRAILER = "Campaigns-Commit"
+"""What every commit of the record says, and no other."""
 _GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
 
 
@@ -49,11 +51,13 @@ class RecordedFile:
 
     Attributes:
         path: from the repository's top, with slashes.
+        here: its text in the work tree.
         before: its text on the branch; None if it is not there.
         after: its text in the commit.
     """
 
     path: str
+    here: str
     before: str | None
     after: str
 
@@ -156,7 +160,7 @@ def _name_place(places: Iterable[tuple[str, str]]) -> str:
 
 def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers, which `git log --format='%(trailers:key=Run)'` finds."""
-    yield f"Campaigns-Commit: {commit}"
+    yield f"{COMMIT_TRAILER}: {commit}"
     url = find_run_url(environment)
     if url:
         yield f"Run: {_one_line(url)}"

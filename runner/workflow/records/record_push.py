@@ -13,17 +13,15 @@ from runner.campaign.load import read_names
 from runner.errors import LockfileError, RunnerError, SuppressionsError, UsageError
 from runner.git.clone import Clone, read_text
 from runner.git.command import Git, GitError, find_work_tree, hide_credentials
-from runner.git.ref_state import append, read_state
 from runner.git.state_ref import NAMESPACE, Snapshot, StateRef, StateRefError, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.files.comparison import RECORD_ENDINGS, lacks_lines, name_target, unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, lockfile_name, lockfile_path, read_campaign_name
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.workflow.campaigns import DEFAULT_FOLDER, find_campaign_files, show_path
-from runner.workflow.failures import Failures
 from runner.workflow.observer import note, warn
 from runner.workflow.records.record_message import RecordedFile, secret_of
-from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError
+from runner.workflow.records.recording import Recorded, Recorder, RefusedPushError, taking_turns
 from runner.workflow.workspace.record_files import list_homes
 from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_remote
 from runner.workflow.workspace.workspace import Workspace
@@ -42,18 +40,18 @@ class PushedRecord:
     """A record that is committed.
 
     Attributes:
-        recorded: the commit; None without a file to record.
-        place: the branch and its remote, in words.
+        recorded: the commit; None if no file could be recorded.
         has_files: whether there is anything to record.
         code: the exit code.
+        place: the branch and its remote, in words.
         refusal: the reason of the branch for not taking what the state remote has; None if it did.
         refs: the refs of state remotes, in words, that have the record.
     """
 
     recorded: Recorded | None
-    place: str
-    has_files: bool
-    code: int
+    has_files: bool = True
+    code: int = 0
+    place: str = ""
     refusal: str | None = None
     refs: tuple[str, ...] = ()
 
@@ -100,9 +98,13 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
         RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
     clone, current = _find_clone(scope)
-    if not is_pushed:
-        return _record(clone, scope, current, _list_files(clone, scope), lambda one: one.commit())
-    branch = branch or _choose_branch(current, scope.environ)
+    with taking_turns(clone.root):
+        if not is_pushed:
+            return _record(clone, scope, current, lambda one: one.commit())
+        return _push(clone, scope, current, remote, branch or _choose_branch(current, scope.environ))
+
+
+def _push(clone: Clone, scope: Scope, current: str | None, remote: str, branch: str) -> PushedRecord:
     copies, ref = RecordCopies(clone, scope, remote), f"{_BRANCHES}{branch}"
     if copies.remote == remote:
         tips = clone.list_refs(remote, ref, f"{NAMESPACE}/*")
@@ -111,45 +113,34 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
     else:
         copies.fetch(copies.list_refs())
         tip = clone.fetch(remote, branch)
-    files = _list_files(clone, scope)
-    unshared = _share(copies, files)
+    unshared = None
     try:
-        pushed = _record(clone, scope, current, files, lambda one: one.push(remote, branch, tip))
+        copies.share(_list_files(clone, scope))
+    except StateRefError as error:
+        # A branch may take what the ref does not.
+        unshared = error
+    try:
+        pushed = _record(clone, scope, current, lambda one: one.push(remote, branch, tip))
     except RefusedPushError as error:
         if not all(map(copies.has, error.changes)):
             raise
-        pushed = PushedRecord(Recorded(), "", has_files=True, code=0, refusal=error.reason)
+        pushed = PushedRecord(Recorded(), refusal=error.reason)
     if unshared is not None:
         warn(f"what is new was not brought to the state remote: {unshared.message}")
         note(f"  {unshared.hint}")
         pushed = replace(pushed, code=unshared.exit_code)
-    place = f"{branch} of {hide_credentials(remote)}"
-    return replace(pushed, place=place, refs=copies.names)
-
-
-def _share(copies: RecordCopies, files: Sequence[Path]) -> StateRefError | None:
-    """Bring decisions to the refs; return the reason of a ref that takes none: a branch may take them."""
-    try:
-        copies.share(files)
-    except StateRefError as error:
-        return error
-    return None
+    return replace(pushed, place=f"{branch} of {hide_credentials(remote)}", refs=copies.names)
 
 
 def _record(
-    clone: Clone,
-    scope: Scope,
-    current: str | None,
-    files: Sequence[Path],
-    commit: Callable[[Recorder], Recorded],
+    clone: Clone, scope: Scope, current: str | None, commit: Callable[[Recorder], Recorded]
 ) -> PushedRecord:
-    if not files:
-        return PushedRecord(None, "", has_files=False, code=0)
-    failures = Failures()
-    failures.total = len(files)
-    recorded = commit(Recorder(clone, files, scope.environ, failures, current))
+    with Recorder.open(clone, _list_files(clone, scope), scope.environ, current) as recorder:
+        if not recorder.files:
+            return PushedRecord(None, has_files=False)
+        recorded, failures = commit(recorder), recorder.failures
     code = failures.find_exit_code(None if failures.is_total else 0)
-    return PushedRecord(None if failures.is_total else recorded, "", has_files=True, code=code)
+    return PushedRecord(None if failures.is_total else recorded, code=code)
 
 
 def _find_clone(scope: Scope) -> tuple[Clone, str | None]:
@@ -222,9 +213,9 @@ class RecordCopies:
             snapshot = ref.read_at(commit) or ref.read()
             self._refs[target], self._found[target] = ref, snapshot
             places = _Places(self._scope.paths, target)
-            for file, blob in sorted(snapshot.files.items()):
+            for file, text in sorted(snapshot.texts.items()):
                 place = places.find(file)
-                if place is not None and self._bring(place, ref, ref.load(blob)):
+                if place is not None and self._bring(place, ref, text):
                     changed.append(place.relative_to(self._clone.root).as_posix())
         return changed
 
@@ -236,12 +227,13 @@ class RecordCopies:
         """
         for target, ref in self._refs.items():
             texts = [(file, *_read_named(file)) for file in files if name_target(file) == target]
-            append(ref, partial(self._add, ref, texts), self._found[target])
+            ref.append(partial(self._add, ref, texts), self._found[target])
 
     def _add(
-        self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], there: Mapping[str, str]
+        self, ref: StateRef, texts: Sequence[tuple[Path, str | None, str]], snapshot: Snapshot
     ) -> Mapping[str, str]:
-        found, is_free = dict(there), read_state(ref, Snapshot("", there)).holder is None
+        there, is_free = snapshot.record, ref.read_state(snapshot).holder is None
+        found = dict(there)
         for file, name, text in texts:
             # A campaign that is not on the ref is looked for at the service; a holder writes its own.
             is_asked = not file.name.endswith(LOCKFILE_SUFFIX) or (name in there and is_free)
@@ -249,18 +241,17 @@ class RecordCopies:
                 continue
             # Of a file that cannot be read there is an error below.
             with suppress(SuppressionsError, LockfileError):
-                known = None if name not in found else ref.load(found[name])
-                found[name] = ref.store(self._unite(file, text, known))
+                found[name] = self._unite(file, text, found.get(name))
         return found
 
     def has(self, change: RecordedFile) -> bool:
         """Return whether a ref has everything in a changed file."""
         file = self._clone.root / change.path
         ref, name = self._refs.get(name_target(file)), _name_on_ref(file, change.after)
-        blob = None if ref is None or name is None else ref.read().files.get(name)
-        if ref is None or blob is None:
+        there = None if ref is None or name is None else ref.read().texts.get(name)
+        if there is None:
             return False
-        return not lacks_lines(file, change.after, ref.load(blob), secret_of(file, self._scope.environ))
+        return not lacks_lines(file, change.after, there, secret_of(file, self._scope.environ))
 
     def _bring(self, place: Path, ref: StateRef, theirs: str) -> bool:
         try:
@@ -333,9 +324,9 @@ def _name_on_ref(file: Path, text: str) -> str | None:
 
 
 def _list_files(clone: Clone, scope: Scope) -> list[Path]:
-    """Return the record files to commit: those below the scope's paths that git does not ignore."""
+    """Return the record files below the scope's paths."""
     paths = scope.paths or (DEFAULT_FOLDER,)
-    return _leave_out_ignored(clone, [_place_below(clone.root, file) for file in _iterate_files(paths)])
+    return [_place_below(clone.root, file) for file in _iterate_files(paths)]
 
 
 def _iterate_files(paths: Sequence[Path]) -> Iterator[Path]:
@@ -363,17 +354,6 @@ def _place_below(root: Path, file: Path) -> Path:
     if not real.is_relative_to(root):
         raise UsageError(f"{show_path(file)} is outside the git repository of the current folder")
     return real
-
-
-def _leave_out_ignored(clone: Clone, files: Sequence[Path]) -> list[Path]:
-    """Return the files not ignored by git, which ignores the sandbox's lockfiles but nothing committed."""
-    names = [file.relative_to(clone.root).as_posix() for file in dict.fromkeys(files)]
-    new = [name for name in names if clone.objects.find("HEAD", name) is None]
-    ignored = set[str]()
-    if new:
-        listed = "".join(f"{name}\0" for name in new)
-        ignored.update(clone.git.ask("check-ignore", "-z", "--stdin", text=listed).output.split("\0"))
-    return [clone.root / name for name in names if name not in ignored]
 
 
 def _choose_branch(current: str | None, environment: Mapping[str, str]) -> str:

@@ -1,34 +1,47 @@
 """Commits of record files onto a branch of a remote, from any state of the clone.
 
-The commit is made beside index and work tree, on the current tip of the remote's branch. So it works in a
-shallow clone and on a detached HEAD, leaves the user's own changes alone, and needs no merge commit if the
+Git itself commits them, with its filters, its author and its signature. Where the clone is at the tip of
+the branch, that is a commit like a person's. Otherwise a linked work tree stands at the tip: so it works in
+a shallow clone and on a detached HEAD, leaves the user's own changes alone, and needs no merge commit if the
 branch has moved on. Changes of both sides are united.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import fcntl
+import os
+import re
+import shutil
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
-from runner.errors import CampaignError, SuppressionsError
+from runner.errors import CampaignError, RunnerError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
-from runner.git.objects import write_commit
 from runner.ledger.files.comparison import lacks_lines, unite_files
-from runner.workflow.records.record_message import RecordedFile, describe_changes, secret_of
+from runner.workflow.failures import Failures
+from runner.workflow.records.record_message import COMMIT_TRAILER, RecordedFile, describe_changes, secret_of
+from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from runner.workflow.failures import Failures
-
 TRIES = 8
-_BOT = "github-actions[bot] <41898282+github-actions[bot]@users.noreply.github.com>"
-_NOBODY = "runner <runner@localhost>"
+_BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
+_NOBODY = "runner", "runner@localhost"
 """Authors of commits in clones that have none configured."""
+_NO_IDENTITY = "auto-detection is disabled"
+_PARENT = re.compile(rb"^parent (\w+)$", re.MULTILINE)
+_QUIETLY = (
+    *("--literal-pathspecs", "-c", "core.hooksPath=/dev/null", "-c", "maintenance.auto=false"),
+    *("-c", "gc.auto=0", "-c", "i18n.commitEncoding=UTF-8", "-c", "advice.addIgnoredFile=false"),
+)
+"""The user's hooks are meant for other commits."""
+_LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 class RefusedPushError(GitError):
@@ -52,14 +65,31 @@ class Recorded:
     Attributes:
         commit: the commit; None if there was nothing to record.
         message: the commit's.
-        branch: the remote's branch that it was pushed to; None if it was not pushed.
+        is_pushed: whether the remote's branch has it.
         is_followed: false if the clone's own branch should have moved on to the commit, and could not.
     """
 
     commit: str | None = None
     message: str = ""
-    branch: str | None = None
+    is_pushed: bool = False
     is_followed: bool = True
+
+
+@contextmanager
+def taking_turns(root: Path) -> Iterator[None]:
+    """Have one recording at a time in a clone, by its top folder."""
+    descriptor = os.open(root / ".git", os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems lock no folders
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _unstage(clone: Clone, names: Sequence[str]) -> None:
+    if names:
+        clone.git.ask(*_QUIETLY, "reset", "--quiet", *_LISTED, text="\0".join(names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +109,37 @@ class Recorder:
     environ: Mapping[str, str]
     failures: Failures
     current: str | None
+    _staged: set[str] = field(default_factory=set, init=False)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, clone: Clone, files: Sequence[Path], environ: Mapping[str, str], current: str | None
+    ) -> Iterator[Recorder]:
+        """Yield a recorder of the files that git does not ignore.
+
+        New ones are staged, which tells; those that are not committed are taken out again.
+
+        Raises:
+            GitError: git cannot do it.
+        """
+        names = [file.relative_to(clone.root).as_posix() for file in dict.fromkeys(files)]
+        new = [name for name in names if clone.objects.find("HEAD", name) is None]
+        ignored = set[str]()
+        if new:
+            added = clone.git.ask(*_QUIETLY, "add", "--ignore-errors", *_LISTED, text="\0".join(new))
+            if added.status not in (0, 1):
+                raise GitError(f"`git add` failed: {added.reason}")
+            ignored = set(added.complaint.splitlines())
+        kept = [clone.root / name for name in names if name not in ignored]
+        failures = Failures()
+        failures.total = len(kept)
+        recorder = cls(clone, kept, environ, failures, current)
+        try:
+            yield recorder
+        finally:
+            left = [name for name in new if name not in ignored | recorder._staged]
+            _unstage(clone, [name for name in left if clone.objects.find("HEAD", name) is None])
 
     def commit(self) -> Recorded:
         """Commit onto the current branch or a detached HEAD, without a push.
@@ -87,13 +148,12 @@ class Recorder:
             GitError: git cannot do it.
         """
         head = self.clone.read_head()
-        changes = self.find_changes(head)
+        changes = self._find_changes(head)
         if not changes:
             return Recorded()
-        commit, message = self._make_commit(head, changes)
-        self._stage(changes)
-        self.clone.git.run("update-ref", "-m", "runner ci record", "HEAD", commit, head)
-        return Recorded(commit, message)
+        message = describe_changes(self.clone, self.environ, self.files, head, changes)
+        self._save(changes)
+        return Recorded(self._commit(changes, message), message)
 
     def push(self, remote: str, branch: str, tip: str | None) -> Recorded:
         """Commit onto a remote's branch, which was at `tip` just now; None if it was not there.
@@ -102,24 +162,45 @@ class Recorder:
             RefusedPushError: the branch does not take it.
             GitError: the remote cannot be reached.
         """
+        is_current = self.current in (None, branch)
+        if is_current and tip is not None:
+            self._take_back(tip)
         reason, changes = "others pushed to it all the time", list[RecordedFile]()
         for _ in range(TRIES):
-            parent = tip or self.clone.read_head()
-            changes = self.find_changes(parent)
+            head = self.clone.read_head()
+            parent = tip or head
+            changes = self._find_changes(parent)
             if not changes:
-                self._follow(parent, branch)
+                self._follow(parent, is_current=is_current)
                 return Recorded()
-            commit, message = self._make_commit(parent, changes)
+            message = describe_changes(self.clone, self.environ, self.files, parent, changes)
+            self._save(changes)
+            commit = self._commit_onto(parent, changes, message, is_here=is_current and parent == head)
             answer = push_commit(self.clone.git, remote, commit, f"refs/heads/{branch}")
             if answer.is_accepted:
-                return Recorded(commit, message, branch, is_followed=self._follow(commit, branch))
+                is_followed = self._follow(commit, is_current=is_current)
+                return Recorded(commit, message, is_pushed=True, is_followed=is_followed)
+            if self.clone.read_head() == commit:
+                self.clone.git.run("reset", "--quiet", "--soft", parent)
+                _unstage(self.clone, [change.path for change in changes])
             if not answer.is_overtaken:
                 reason = answer.reason
                 break
             tip = self.clone.fetch(remote, branch)
         raise RefusedPushError(f"{branch} of {hide_credentials(remote)}", reason, changes)
 
-    def find_changes(self, tip: str) -> list[RecordedFile]:
+    def _take_back(self, tip: str) -> None:
+        """Undo commits of runs that ended before their push; their files stay, to be recorded anew."""
+        git, head = self.clone.git, self.clone.objects.read("HEAD^{commit}")
+        while head is not None and head.id != tip and f"\n{COMMIT_TRAILER}: ".encode() in head.data:
+            parents = _PARENT.findall(head.data.partition(b"\n\n")[0])
+            before = self.clone.objects.read(parents[0].decode()) if len(parents) == 1 else None
+            if before is None or git.ask("merge-base", "--is-ancestor", head.id, tip).status != 1:
+                return
+            git.run("reset", "--quiet", "--soft", before.id)
+            head = before
+
+    def _find_changes(self, tip: str) -> list[RecordedFile]:
         """Return the changes that a commit on the tip needs to contain the record."""
         head = self.clone.read_head()
         return self._collect(lambda file: self._find_change(file, head, tip))
@@ -137,12 +218,12 @@ class Recorder:
         return [change for change in found if change is not None]
 
     def _find_change(self, file: Path, head: str, tip: str) -> RecordedFile | None:
-        path = file.relative_to(self.clone.root).as_posix()
-        base, before = self.clone.read(head, path), self.clone.read(tip, path)
-        after = self._merge(file, base, read_text(file), before)
+        path, ours = file.relative_to(self.clone.root).as_posix(), read_text(file)
+        before = self.clone.read(tip, path)
+        after = self._merge(file, self.clone.read(head, path), ours, before)
         # Conflicts, with markers or without, are resolved by uniting.
         if after != before and (whole := unite_files(file, after, after, self._secret_of(file))) != before:
-            return RecordedFile(path, before, whole)
+            return RecordedFile(path, ours, before, whole)
         return None
 
     def _merge(self, file: Path, base: str | None, ours: str, theirs: str | None) -> str:
@@ -158,59 +239,91 @@ class Recorder:
     def _secret_of(self, file: Path) -> Callable[[], str | None]:
         return secret_of(file, self.environ)
 
-    def _make_commit(self, parent: str, changes: Sequence[RecordedFile]) -> tuple[str, str]:
-        """Write a commit of these changes onto another one; return it and its message."""
-        git = self.clone.git
-        message = describe_changes(self.clone, self.environ, self.files, parent, changes)
-        lines = git.ask("var", "-l").output.splitlines()
-        settings = dict(line.split("=", 1) for line in lines if "=" in line)
-        nobody = _BOT if self.environ.get("GITHUB_ACTIONS") == "true" else _NOBODY
-        is_named = "user.email" in settings or "GIT_COMMITTER_EMAIL" in self.environ
-        idents = (settings[f"GIT_{one}_IDENT"].rsplit(" ", 2)[0] for one in ("AUTHOR", "COMMITTER"))
-        author, committer = idents if is_named else (nobody, nobody)
+    def _save(self, changes: Sequence[RecordedFile]) -> None:
+        """Put what is to be committed into the work tree."""
         for change in changes:
-            self._save(change)
-        # Git's own command, so that the filters apply that are set up for these files.
-        listed = "".join(f"{change.path}\n" for change in changes)
-        named = git.run("hash-object", "-w", "--stdin-paths", text=listed).split()
-        blobs = dict(zip((change.path for change in changes), named, strict=True))
-        made = write_commit(git, blobs, parent, message=message, people=(author, committer))
-        if settings.get("commit.gpgsign", "").lower() in ("true", "yes", "on", "1"):
-            made = git.run("commit-tree", f"{made}^{{tree}}", "-p", parent, "-S", text=message)
-        return made, message
+            # A file that has all of it may be written by a run at this moment.
+            if change.here != change.after:
+                save_text(self.clone.root / change.path, change.after)
 
-    def _follow(self, commit: str, branch: str) -> bool:
+    def _commit_onto(
+        self, parent: str, changes: Sequence[RecordedFile], message: str, *, is_here: bool
+    ) -> str:
+        """Return a new commit after another one; `is_here` if that is checked out."""
+        if not is_here:
+            return self._commit_beside(parent, changes, message)
+        try:
+            return self._commit(changes, message)
+        except GitError as error:
+            # In the middle of a merge, or while another git command holds the index.
+            with suppress(RunnerError):
+                return self._commit_beside(parent, changes, message)
+            raise error from None
+
+    def _commit_beside(self, parent: str, changes: Sequence[RecordedFile], message: str) -> str:
+        """Return a new commit after another one, made in a linked work tree without files."""
+        git, tree = self.clone.git, make_state_folder() / "record"
+        # A run that was killed has left it.
+        shutil.rmtree(tree, ignore_errors=True)
+        git.run(*_QUIETLY, "worktree", "add", "--force", "--detach", "--no-checkout", str(tree), parent)
+        try:
+            place = (tree / ".git").read_text(encoding="utf-8").partition(": ")[2].strip()
+            # With the files and attributes of this work tree.
+            settings = {"GIT_DIR": place, "GIT_WORK_TREE": str(self.clone.root)}
+            paths = "\0".join(change.path for change in changes)
+            git.run(*_QUIETLY, "add", "--force", *_LISTED, text=paths, environment=settings)
+            self._commit(changes, message, settings)
+            return git.run("rev-parse", "HEAD", environment=settings)
+        finally:
+            git.ask("worktree", "remove", "--force", str(tree))
+
+    def _commit(
+        self, changes: Sequence[RecordedFile], message: str, settings: Mapping[str, str] | None = None
+    ) -> str:
+        """Commit files of the work tree, and nothing else; return what HEAD is now."""
+        git, paths = self.clone.git, (change.path for change in changes)
+        options = ("--only", "--quiet", "--no-verify", "--allow-empty", "--cleanup=verbatim", "--file=-")
+        # Git would make up a name from the machine's.
+        command = (*_QUIETLY, "-c", "user.useConfigOnly=true", "commit", *options, "--", *paths)
+        answer = git.ask(*command, text=message, environment=settings)
+        if answer.status and _NO_IDENTITY in answer.complaint:
+            if git.ask("config", "--type=bool", "user.useConfigOnly").output.strip() == "true":
+                raise GitError(
+                    f"`git commit` failed: {answer.reason}",
+                    hint="git config user.name NAME; git config user.email ADDRESS",
+                )
+            name, address = _BOT if self.environ.get("GITHUB_ACTIONS") == "true" else _NOBODY
+            people = {f"GIT_{one}_NAME": name for one in ("AUTHOR", "COMMITTER")}
+            people |= {f"GIT_{one}_EMAIL": address for one in ("AUTHOR", "COMMITTER")}
+            answer = git.ask(*command, text=message, environment={**people, **(settings or {})})
+        if answer.status:
+            raise GitError(f"`git commit` failed: {answer.reason}")
+        return self.clone.read_head()
+
+    def _follow(self, commit: str, *, is_current: bool) -> bool:
         """Move the clone on to a commit unless user changes would be lost; return whether it moved.
 
         Files that have changed here, and are in the commit, get what it says: after a run that was killed
         after its push, or recording on another machine, they would stop `git pull`.
         """
-        if self.current not in (None, branch):
-            return True  # another branch than the recorded one has nothing to follow
         head = self.clone.read_head()
+        if not is_current or head == commit:
+            return True  # another branch than the recorded one has nothing to follow
         changes = self._collect(lambda file: self._find_change_to(file, head, commit))
         if not changes:
             return True
+        self._save(changes)
         # Staged in any case, so that `git stash` takes it: a file in the way would stop `git pull`.
-        self._stage(changes)
+        self._staged.update(change.path for change in changes)
+        staged = self.clone.git.ask("update-index", "--add", "--", *sorted(self._staged))
         # Keeps local changes, or else does nothing.
-        return not self.clone.git.ask("merge", "--quiet", "--ff-only", "--no-verify", commit).status
+        merged = self.clone.git.ask("merge", "--quiet", "--ff-only", "--no-verify", commit)
+        return not staged.status and not merged.status
 
     def _find_change_to(self, file: Path, head: str, commit: str) -> RecordedFile | None:
         """Return a commit's version of a file that has changed here; None if there is none."""
-        path = file.relative_to(self.clone.root).as_posix()
+        path, ours = file.relative_to(self.clone.root).as_posix(), read_text(file)
         after = self.clone.read(commit, path)
-        if after is None or self.clone.read(head, path) == read_text(file):
+        if after is None or self.clone.read(head, path) == ours:
             return None
-        return RecordedFile(path, None, after)
-
-    def _stage(self, changes: Iterable[RecordedFile]) -> None:
-        """Put the committed files into work tree and index."""
-        for change in changes:
-            self._save(change)
-        self.clone.git.run("update-index", "--add", "--", *(change.path for change in changes))
-
-    def _save(self, change: RecordedFile) -> None:
-        file = self.clone.root / change.path
-        if read_text(file) != change.after:
-            save_text(file, change.after)
+        return RecordedFile(path, ours, None, after)

@@ -106,7 +106,9 @@ def _find_replies(workspace: Workspace) -> ReplyQueue:
 
 def _count_held(workspace: Workspace, outcome: Outcome | None) -> HeldPeople:
     """Count whom only a person's word sets free: what a job that was stopped left, the next run settles."""
-    reserved, holder = workspace.state.list_reserved() if workspace.state is not None else ([], None)
+    state = workspace.state
+    reserved = [] if state is None else state.list_reserved()
+    holder = None if state is None else state.find_holder()
     is_stopped, gaps = outcome == "cancelled", []
     if is_stopped:
         reserved = []

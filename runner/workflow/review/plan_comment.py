@@ -12,19 +12,16 @@ from runner.git.command import GitError
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, is_of_pull_request, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
-from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from runner.wording import hide_phones
 from runner.workflow.campaigns import InvalidCampaignError, load_campaigns
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
-from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.differences import find_differences
-from runner.workflow.plans.names import RecordNames
+from runner.workflow.plans.changes import list_changed
+from runner.workflow.plans.names import plan_on_record
 from runner.workflow.plans.planning import (
     count_texted,
     leave_out_refused,
-    plan_campaigns,
     plan_without_key,
 )
 from runner.workflow.review.publishing import comment, open_repository, publish
@@ -35,9 +32,7 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.ledger.database import Ledger
     from runner.service.target import Target
-    from runner.workflow.plans.differences import Differences
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.publishing import CommentText
     from runner.workflow.scope import Scope
@@ -52,7 +47,7 @@ class PlanFindings:
         target: the plan's target; None if it cannot be opened.
         remarks: Markdown on the pull request's changes beside the plan.
         planned: the plans, if any could be made.
-        differences: between campaigns and what they have sent.
+        changed: full names of sent messages whose texts are others now.
         texted: without the key, the number of people on record by message (None if not known), for each plan.
         problems: all problems; None if the campaigns were not read.
         left_out: a Markdown table of the campaigns that could not be planned.
@@ -65,7 +60,7 @@ class PlanFindings:
     target: Target | None = None
     remarks: list[str] = field(default_factory=list)
     planned: Sequence[PlanResult] = ()
-    differences: Differences = field(default_factory=dict)
+    changed: Sequence[str] = ()
     texted: Sequence[Mapping[str, int] | None] | None = None
     problems: Problems | None = None
     left_out: str = ""
@@ -124,26 +119,11 @@ def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
     if state is None:
         return
     try:
-        state.read_record_texts()
+        _ = state.texts
     except GitError as error:
         what = "what the state remote has. People that only it tells of count as not texted yet"
         findings.remarks.append(write_unknown(what, error))
         state.leave_out()
-
-
-def plan_on_record(
-    workspace: Workspace, scope: Scope, ledger: Ledger, failures: Failures
-) -> list[PlanResult]:
-    """Return the plans of what is left to send; failed ones go to `failures`."""
-    return plan_campaigns(
-        workspace,
-        scope,
-        PlanOptions(recipients_per_send=workspace.target.recipients_per_send),
-        lambda campaign: workspace.read_record(ledger, campaign),
-        PlanContextReader(workspace, ledger, workspace.now()),
-        failures,
-        names=RecordNames(workspace, ledger),
-    )
 
 
 def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
@@ -151,16 +131,16 @@ def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:
     try:
         with workspace.open_ledger_for_reading() as ledger:
             planned = plan_on_record(workspace, scope, ledger, failures)
-            differences = find_differences(ledger, planned, None)
+            changed = list_changed(ledger, planned)
         missing = next((one for one in failures.errors.values() if isinstance(one, MissingKeyError)), None)
     except MissingKeyError as error:
         if not is_of_pull_request(os.environ):
             raise
-        planned, differences, missing = [], {}, error
+        planned, changed, missing = [], (), error
     if missing is not None and is_of_pull_request(os.environ):
         _find_bounds(findings, workspace, scope, missing)
         return
-    findings.planned, findings.differences = planned, differences
+    findings.planned, findings.changed = planned, changed
     findings.problems, findings.left_out = failures.problems, failures.markdown()
     # A pause stops sending, but no merge of a pull request.
     failures.accept_pauses(lambda _: True)

@@ -1,8 +1,9 @@
-"""The files of a target's record in the repository, and the ledger that is filled from all of them.
+"""The record of a target: the union of the lines of all stores, and the ledger that is filled from it.
 
-What one machine has learned, the next one knows: launches of every campaign, opt-outs, pauses and holds, from
-lockfiles and files of suppressions wherever they lie, and from the state remote. Every command fills the
-ledger first, and then asks only the ledger. Files that it has read are known by their digests.
+What one machine has learned, the next one knows: launches of every campaign, opt-outs, pauses and holds. Its
+stores are the files beside the campaigns, the ref of the state remote, and, for a run, branches of a git
+remote (`record_remote`); each gives texts of files by place. Every command fills the ledger first, and then
+asks only the ledger. Texts that it has read are known by their digests.
 """
 
 from __future__ import annotations
@@ -14,30 +15,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runner.errors import RunnerError, SuppressionsError
+from runner.errors import LockfileError, RunnerError, SuppressionsError
 from runner.git.command import Git, GitError
 from runner.github.workflows import list_folders
-from runner.ledger.database import (
-    exclude_others,
-    find_absorbed,
-    note_absorbed,
-)
+from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import (
+    LOCKFILE,
     LOCKFILE_SUFFIX,
-    digest_text,
     parse_lockfile,
     read_campaign_name,
     read_key_name,
-    read_text,
 )
-from runner.ledger.files.suppressions import BookText, parse_book
+from runner.ledger.files.sealed import digest_text
+from runner.ledger.files.suppressions import BOOK, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.ledger.people.suppressions import absorb_book, save_suppressions
+from runner.ledger.people.suppressions import absorb_book, compose_suppressions, save_suppressions
 from runner.ledger.record.campaign_record import Identity, absorb_lockfile, write_lockfile
-from runner.ledger.target_key import LedgerConnection, require_key
+from runner.ledger.target_key import require_key
+from runner.service.target import SANDBOX
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
-from runner.workflow.observer import warn
+from runner.workflow.observer import note, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -57,7 +55,6 @@ class RecordFiles:
         paths: the command's.
         places: files of suppressions; the first is written to.
         state: the state remote, which has the same files; None without one.
-        skips_other_keys: leave out files that were written with another key.
         campaigns: the campaigns that lockfiles are of, by absolute path.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
     """
@@ -66,10 +63,8 @@ class RecordFiles:
     paths: tuple[Path, ...]
     places: tuple[Path, ...]
     state: StateRemote | None = None
-    skips_other_keys: bool = False
     campaigns: dict[Path, str] = field(default_factory=dict)
     unread: dict[Path, tuple[str | None, RunnerError]] = field(default_factory=dict)
-    _named: dict[str, list[Path]] = field(default_factory=dict)
     _is_kept: bool = False
 
     @classmethod
@@ -81,7 +76,7 @@ class RecordFiles:
         return cls(key, tuple(paths), tuple(sorted(places, key=lambda place: not place.exists())))
 
     def fill(self, ledger: Ledger, *, needs_shared: bool = True) -> None:
-        """Enter everything in the files that the ledger lacks.
+        """Enter everything in all stores that the ledger lacks.
 
         Lockfiles that cannot be read are noted in `unread`: only their campaigns have to stop. Unless it
         `needs_shared`, a state remote that cannot be reached is named and left out.
@@ -92,9 +87,11 @@ class RecordFiles:
             SuppressionsError: a file cannot be read, or a line has a wrong seal.
         """
         self.campaigns.clear()
-        self._named.clear()
         self.unread.clear()
-        texts = self.read_texts(needs_shared=needs_shared)
+        self.absorb(ledger, self.read_texts(needs_shared=needs_shared))
+
+    def absorb(self, ledger: Ledger, texts: Mapping[Path, str]) -> None:
+        """Enter texts of record files, by place, that the ledger lacks."""
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
             if not require_key(connection, self.key) and not self._is_kept:
@@ -107,26 +104,26 @@ class RecordFiles:
         with ledger.writing() as connection:
             exclude_others(connection)
             # Opt-outs first: forgotten people are left out of launches.
-            for file in sorted(new, key=lambda file: file.name.endswith(LOCKFILE_SUFFIX)):
+            for file in sorted(new, key=_is_lockfile):
                 if self._absorb(connection, file, texts[file]):
                     note_absorbed(connection, [digests[file]])
 
     def _absorb(self, connection: LedgerConnection, file: Path, text: str) -> bool:
         try:
-            if not file.name.endswith(LOCKFILE_SUFFIX):
+            if not _is_lockfile(file):
                 absorb_book(connection, parse_book(file, text, self.key), self.key)
                 return True
             lockfile, is_merged = parse_lockfile(file, text, self.key)
             with connection.begin_nested():
                 absorb_lockfile(connection, file, lockfile, self.key)
         except RunnerError as error:
-            if self.state is not None:
-                self.state.advise(file, error)
-            if not file.name.endswith(LOCKFILE_SUFFIX):
-                raise
             name = read_campaign_name(text)
-            if name is None and self.state is not None:
-                name = self.state.name_campaign(file)
+            if self.state is not None and file.parent == self.state.place:
+                name = name or file.name.removesuffix(LOCKFILE_SUFFIX)
+                if (error.hint or "").startswith("restore it with git"):
+                    error.hint = self.state.ref.advise_removal()
+            if not _is_lockfile(file):
+                raise
             self.unread[file] = (name, error)
             return False
         if is_merged:
@@ -136,16 +133,6 @@ class RecordFiles:
             )
         return True
 
-    def absorb_text(self, ledger: Ledger, text: BookText) -> None:
-        """Enter one version of a file of suppressions.
-
-        Raises:
-            RunnerError: as for `fill`.
-        """
-        book = parse_book(text.file, text.text, self.key)
-        with ledger.writing() as connection:
-            absorb_book(connection, book, self.key)
-
     def write_suppressions(
         self, ledger: Ledger, file: Path | None = None, *, replaces_old_key: bool = False
     ) -> bool:
@@ -153,33 +140,25 @@ class RecordFiles:
 
         `file` is None for the target's own. With `replaces_old_key` the ledger has all of a file that was
         written with another key.
-
-        Raises:
-            LedgerError: the ledger cannot be written.
-            SuppressionsError: the file is no longer readable, or cannot be written.
         """
         file = file or self.places[0]
         with ledger.writing() as connection:
             # In the transaction, so that the second of two writers sees the first one's work.
             exclude_others(connection)
-            text = _read_suppressions(file)
-            is_old = replaces_old_key and text is not None and read_key_name(text.text) != self.key.name
-            if text is not None and not is_old and not find_absorbed(connection, [text.digest]):
-                absorb_book(connection, parse_book(file, text.text, self.key), self.key)
+            text = BOOK.read(file)
+            is_old = replaces_old_key and text is not None and read_key_name(text) != self.key.name
+            if text is not None and not is_old and not find_absorbed(connection, [digest_text(text)]):
+                absorb_book(connection, parse_book(file, text, self.key), self.key)
             return save_suppressions(connection, file, self.key)
 
     def rewrite(self, ledger: Ledger, texts: Mapping[Path, str]) -> list[Path]:
-        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed.
-
-        Raises:
-            RunnerError: one cannot be written.
-        """
+        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed."""
         changed = []
         for file, text in texts.items():
             campaign = read_campaign_name(text)
             if not file.exists():
                 continue
-            if not file.name.endswith(LOCKFILE_SUFFIX):
+            if not _is_lockfile(file):
                 is_changed = self.write_suppressions(ledger, file, replaces_old_key=True)
             else:
                 stem = file.name.removesuffix(f".{self.key.target}{LOCKFILE_SUFFIX}")
@@ -189,52 +168,58 @@ class RecordFiles:
                 changed.append(file)
         return changed
 
-    def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
-        """Return the texts of all files, by place; unreadable lockfiles are noted.
+    def share(self, ledger: Ledger, *, is_quiet: bool = True) -> None:
+        """Bring the ledger's opt-outs, pauses and holds to the state remote, if there is one.
 
-        Raises:
-            GitError: the state remote cannot be read, and it `needs_shared`.
-            SuppressionsError: a file of suppressions cannot be read.
+        They are in the file of suppressions all the same, and a later run brings them: a failure is a
+        warning. Unless it `is_quiet`, it notes where other machines learn of them.
         """
-        books = (_read_suppressions(place) for place in self.places)
-        texts = {book.file: book.text for book in books if book is not None}
-        texts.update(self._read_lockfiles())
+        is_shared = False
+        if self.state is not None:
+            with ledger.reading() as connection:
+                text = compose_suppressions(connection, self.key)
+            try:
+                # Without a ref everybody would wait until nobody can be sending: `apply` does.
+                is_shared = text is not None and self.state.append({self.places[0].name: text})
+            except RunnerError as error:
+                warn(f"what was decided here could not be brought to {self.state.ref}: {error.message}")
+                note(
+                    "  the next command that can brings it; until then other machines do not know it, "
+                    "unless `runner ci record` commits it"
+                )
+                return
+        if is_shared and self.state is not None and not is_quiet:
+            note(f"Other machines learn of it from {self.state.ref}.")
+        elif not is_quiet and self.key.target != SANDBOX:
+            note(f"`runner ci record` commits {self.places[0]}: other machines learn of it there.")
+
+    def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
+        """Return the texts of all lockfiles and suppressions, by place; unreadable lockfiles are noted."""
+        texts = dict(self._read_files())
         try:
-            texts.update({} if self.state is None else self.state.read_record_texts())
+            if self.state is not None:
+                texts |= self.state.read(LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX)
         except GitError as error:
             if needs_shared or self.state is None:
                 raise
             self.state.leave_out()
             warn(f"what other machines recorded may be missing: {error.message}")
-        if self.skips_other_keys:
-            own = [file for file in texts if read_key_name(texts[file]) == self.key.name]
-            texts = {file: texts[file] for file in own}
         for file, text in texts.items():
             # Pauses and holds name campaigns as well.
-            is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
-            if is_lockfile and (campaign := read_campaign_name(text)) is not None:
+            if _is_lockfile(file) and (campaign := read_campaign_name(text)) is not None:
                 self.campaigns[file.absolute()] = campaign
-                self._named.setdefault(campaign, []).append(file)
         return texts
 
-    def _read_lockfiles(self) -> Iterator[tuple[Path, str]]:
-        for file in self.list_lockfiles():
+    def _read_files(self) -> Iterator[tuple[Path, str]]:
+        for file in (*self.places, *self.list_lockfiles()):
             try:
-                text = read_text(file)
-            except RunnerError as error:
+                text = (LOCKFILE if _is_lockfile(file) else BOOK).read(file)
+            except LockfileError as error:
                 self.unread[file] = (None, error)
                 continue
             # An empty one is damaged, not absent.
             if text is not None:
                 yield file, text
-
-    def find_campaign(self, file: Path) -> str | None:
-        """Return the campaign that a lockfile, by its absolute path, is of; None if there is none."""
-        return self.campaigns.get(file)
-
-    def list_named(self, names: Iterable[str]) -> list[Path]:
-        """Return the lockfiles of a campaign, by its names."""
-        return [file for name in names for file in self._named.get(name, ())]
 
     def list_lockfiles(self, *, every_target: bool = False) -> list[Path]:
         """Return the target's lockfiles in the repository, or in `campaigns` or beside campaigns."""
@@ -263,24 +248,12 @@ def _find_home(folder: Path, root: Path) -> Path:
     return folder
 
 
-def _read_suppressions(file: Path) -> BookText | None:
-    try:
-        return BookText(file, file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        hint = "restore it with git"
-        raise SuppressionsError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
-    except UnicodeDecodeError:
-        raise SuppressionsError(f"{file} is not UTF-8", hint="restore it with git") from None
+def _is_lockfile(file: Path) -> bool:
+    return file.name.endswith(LOCKFILE_SUFFIX)
 
 
 def _require_kept(name: str) -> None:
-    """Ensure that no file of suppressions was removed from the work tree while git still has it.
-
-    Raises:
-        SuppressionsError: one was: without it nobody would have opted out.
-    """
+    """Ensure that no file of suppressions was removed from the work tree while git still has it."""
     with suppress(GitError):  # without git there is none to have it
         deleted = Git(Path.cwd()).ask("ls-files", "--deleted", "-z", "--", name, f"*/{name}").output
         if deleted:

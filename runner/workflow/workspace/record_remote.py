@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,90 +15,64 @@ from runner.errors import RunnerError
 from runner.git.command import Git, GitError, hide_credentials
 from runner.git.objects import ObjectReader
 from runner.github.job import find_git_settings
-from runner.ledger.files.suppressions import BookText
+from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.service.target import SANDBOX
 from runner.source.storage import repository_root
+from runner.workflow.workspace.state_remote import NO_REMOTE, ORIGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from runner.ledger.database import Ledger
     from runner.workflow.workspace.workspace import Workspace
 
-NO_REMOTE = "none"
-"""The name that has no remote asked."""
 POLL_S = 5.0
 """Time between two looks during a run, in seconds."""
 _TIMEOUT_S = 20.0
 
 
-@dataclass(slots=True)
 class RecordRemote:
-    """A target's suppressions on its state remote and a remote's branches.
+    """A target's suppressions on its state remote and a remote's branches: the default and the current one.
 
-    Attributes:
-        workspace: that of the run.
-        name: the remote whose default branch is read, and the current one; None for none.
+    `name` is the remote whose branches are read; None for `origin`.
     """
 
-    workspace: Workspace
-    name: str | None
-    _git: Git = field(init=False)
-    _root: Path = field(init=False)
-    _seen: set[str] = field(default_factory=set, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, workspace: Workspace, name: str | None) -> None:
+        self._files, self._state = workspace.files, workspace.state
         self._root = repository_root(Path.cwd())
-        settings = find_git_settings(self.workspace.environ)
-        self._git = Git(self._root, timeout_s=_TIMEOUT_S, settings=settings)
+        self._name = name or ORIGIN
+        self._git = Git(self._root, timeout_s=_TIMEOUT_S, settings=find_git_settings(workspace.environ))
+        is_clone = workspace.target.name != SANDBOX and (self._root / ".git").exists()
+        self._has_branches = self._name != NO_REMOTE and is_clone and self._is_known()
+        # Commits that were read.
+        self._seen: set[str] = set()
 
-    @classmethod
-    def find(cls, workspace: Workspace, name: str | None) -> RecordRemote | None:
-        """Return what can be looked at; None if there is nothing.
-
-        `name` is None for `origin`.
-
-        Raises:
-            GitError: git cannot be run.
-        """
-        state = workspace.state
-        remote = cls(workspace, name or "origin")
-        is_clone = (remote._root / ".git").exists()
-        if remote.name == NO_REMOTE or workspace.target.name == SANDBOX or not is_clone:
-            remote.name = None
-        elif state is None or state.ref.remote != remote.name:
-            try:
-                if remote._git.ask("remote", "get-url", "--", str(remote.name)).status:
-                    remote.name = None
-            except GitError as error:
-                raise _describe_failure(str(remote.name), error) from None
-        return None if remote.name is None and state is None else remote
+    def _is_known(self) -> bool:
+        if self._state is not None and self._state.ref.remote == self._name:
+            return True
+        with self._explaining():
+            return not self._git.ask("remote", "get-url", "--", self._name).status
 
     def absorb(self, ledger: Ledger, *, is_first: bool = True) -> None:
         """Add the remote's suppressions to the ledger; files of the work tree stay as they are.
 
         At first, what the state remote has is in the ledger already.
-
-        Raises:
-            GitError: the remote cannot be asked.
-            LedgerError: the ledger cannot be written, or its key is missing.
-            SuppressionsError: a file's signature is invalid.
         """
-        state = self.workspace.state
-        try:
-            added = {} if state is None or is_first else state.read_added()
-            texts = [BookText(file, text) for file, text in added.items()]
-            texts += self._read_branches()
-        except GitError as error:
-            raise _describe_failure(str(self.name), error) from None
-        for text in texts:
-            self.workspace.files.absorb_text(ledger, text)
-        if state is not None:
-            state.note_known(added)
+        with self._explaining():
+            is_shared = self._state is not None and not is_first
+            texts = self._state.read(SUPPRESSIONS_SUFFIX, is_new=True) if is_shared and self._state else {}
+            tips = self._list_tips() if self._has_branches else {}
+            new = {ref: tip for ref, tip in tips.items() if tip not in self._seen}
+            texts |= self._read_branches(new)
+        self._files.absorb(ledger, texts)
+        self._seen.update(new.values())
 
     @contextmanager
     def watching(self, ledger: Ledger) -> Iterator[None]:
         """Look for new suppressions every `POLL_S` while the block lasts; failures are tried again."""
+        if self._state is None and not self._has_branches:
+            yield
+            return
         ended = threading.Event()
 
         def watch() -> None:
@@ -115,45 +88,44 @@ class RecordRemote:
             ended.set()
             thread.join()
 
-    def _read_branches(self) -> Iterator[BookText]:
-        """Yield the texts of files in commits that were not read before."""
-        if self.name is None:
-            return
-        paths = [(Path.cwd() / place).resolve() for place in self.workspace.files.places]
+    def _read_branches(self, tips: Mapping[str, str]) -> dict[Path, str]:
+        paths = [(Path.cwd() / place).resolve() for place in self._files.places]
         paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
-        state = self.workspace.state
-        objects = ObjectReader(self._git) if state is None else state.ref.objects
+        objects = ObjectReader(self._git) if self._state is None else self._state.ref.objects
         # Its process starts if there is a file to read, as git would write it into the work tree.
         files = ObjectReader(self._git, is_filtered=True)
-        for ref, tip in self._list_tips(self.name).items():
-            if tip in self._seen:
-                continue
+        found = {}
+        for ref, tip in tips.items():
             if objects.list_folder(tip) is None:
-                answer = self._git.fetch(self.name, ref)
+                answer = self._git.fetch(self._name, ref)
                 if answer.status and objects.list_folder(tip) is None:
                     raise GitError(answer.reason)
             for path in map(Path.as_posix, paths):
                 blob = objects.find(tip, path)
                 text = None if blob is None else files.load(blob, path)
                 if text is not None:
-                    yield BookText(Path(f"{self.name}:{ref}", path), text)
-            self._seen.add(tip)
+                    found[Path(f"{self._name}:{ref}", path)] = text
+        return found
 
-    def _list_tips(self, name: str) -> dict[str, str]:
+    def _list_tips(self) -> dict[str, str]:
         """Return the commits of the branches that may have the record, by ref."""
-        state = self.workspace.state
-        if state is not None and state.ref.remote == name:
+        if self._state is not None and self._state.ref.remote == self._name:
             # Looked for together with the ref, just now.
-            return {} if state.ref.head is None else {"HEAD": state.ref.head}
-        branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
-        refs = ["HEAD", branch] if branch else ["HEAD"]
-        return {ref: tip for ref, tip in self._git.list_refs(name, *refs).items() if ref in refs}
+            tips, refs = self._state.ref.tips, ["HEAD"]
+        else:
+            branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
+            refs = ["HEAD", branch] if branch else ["HEAD"]
+            tips = self._git.list_refs(self._name, *refs)
+        return {ref: tips[ref] for ref in refs if ref in tips}
 
-
-def _describe_failure(name: str, error: GitError) -> GitError:
-    return GitError(
-        f"the record on the git remote {hide_credentials(name)} cannot be read, and this clone may lack a "
-        f"pause or an opt-out: {error.message.rstrip('.')}. Nothing was sent",
-        hint="check git and the network; where there is no way to the remote, `--record-remote none` goes by "
-        "this machine's files",
-    )
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except GitError as error:
+            raise GitError(
+                f"the record on the git remote {hide_credentials(self._name)} cannot be read, and this clone "
+                f"may lack a pause or an opt-out: {error.message.rstrip('.')}. Nothing was sent",
+                hint="check git and the network; where there is no way to the remote, `--record-remote none` "
+                "goes by this machine's files",
+            ) from None

@@ -17,27 +17,27 @@ from __future__ import annotations
 import re
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError, RunnerError
 from runner.git.command import GitError
-from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, advise_timeout, hold_lease
-from runner.git.ref_state import STATE_FILE, State, advise_removal, append, dump_state, read_state
-from runner.git.state_ref import Snapshot, StateRef, read_target
+from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
+from runner.git.state_ref import STATE_FILE, Holder, Snapshot, State, StateRef, read_target
 from runner.github.job import find_git_settings
 from runner.ledger.engine import find_sqlite_file
 from runner.ledger.files.comparison import unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
-from runner.ledger.locks.campaign_lock import LockHolder, read_clock
+from runner.ledger.locks.campaign_lock import read_clock
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.service.target import leads_elsewhere
 from runner.source.storage import repository_root
 from runner.workflow.observer import note, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from runner.git.lease import Lease
     from runner.ledger.model import Reservation
@@ -48,7 +48,7 @@ NO_REMOTE = "none"
 """The state remote of a target that one machine alone sends to."""
 ORIGIN = "origin"
 """The state remote of a target on another machine that names none, if the repository has it."""
-_RESERVED = re.compile(r"(?P<campaign>.+)\.(?P<number>[0-9]+)\.reserved\.json", re.DOTALL)
+_RESERVED = re.compile(r"(?P<campaign>.+)\.[0-9]+\.reserved\.json", re.DOTALL)
 _ADDED = (SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
 _CLOCKS = Clocks(read_clock, time.sleep)
 
@@ -56,11 +56,13 @@ _CLOCKS = Clocks(read_clock, time.sleep)
 class StateRemote:
     """The state of one target's campaigns on the remote, for one command.
 
-    `is_behind` is True if the last update of the remote failed.
+    The remote is read once, and again when this run takes the ref. `is_behind` is True if the last update of
+    the remote failed.
     """
 
     def __init__(self, ref: StateRef, terms: GitLeaseTerms, target: Target) -> None:
         self.ref = ref
+        self.is_behind = False
         self._terms = terms
         # The key that has sealed the state.
         self._key = TargetKey.of(target.name, target.state_key)
@@ -70,10 +72,8 @@ class StateRemote:
         self._is_left_out = False
         # Decisions that other machines have added while this run holds the ref.
         self._added: dict[str, str] = {}
-        # The texts of suppressions that the ledger has.
-        self._known: set[str] = set()
-        self._reservations: dict[str, tuple[str, Reservation]] = {}
-        self.is_behind = False
+        # By their texts.
+        self._reservations: dict[str, Reservation] = {}
 
     @classmethod
     def choose(cls, scope: Scope, target: Target, ledger_url: str) -> StateRemote | None:
@@ -106,151 +106,87 @@ class StateRemote:
         ref = StateRef.open(Path.cwd(), remote, target.name, find_git_settings(scope.environ))
         return cls(ref, GitLeaseTerms.lasting(scope.state_lease_s), target)
 
-    def read_record_texts(self) -> dict[Path, str]:
-        """Return the texts of lockfiles and suppressions, by place.
-
-        The remote is read once, and again when this run takes the ref.
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """The texts of the ref's files, by name.
 
         Raises:
             GitError: the remote cannot be asked, or its state cannot be read.
         """
-        endings = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX)
-        files = {name: blob for name, blob in self._read_files().items() if name.endswith(endings)}
-        texts = {self._place(name): self.ref.load(blob) for name, blob in files.items()}
-        self.note_known(texts)
-        return texts
+        if self._lease is not None:
+            return self._lease.texts
+        return self._look().record
 
-    def read_text(self, name: str) -> str:
-        """Return the text of a file on the ref; an empty one if it is not there.
+    def _look(self) -> Snapshot:
+        if self._seen is None:
+            snapshot = self.ref.read()
+            self.ref.read_state(snapshot)
+            self._seen = snapshot
+        return self._seen
 
-        Raises:
-            GitError: as for `read_record_texts`.
-        """
-        blob = self._read_files().get(name)
-        return "" if blob is None else self.ref.load(blob)
+    def read(self, *endings: str, is_new: bool = False) -> dict[Path, str]:
+        """Return the texts of files with these endings, by place; with `is_new`, look at the remote again."""
+        texts = self.ref.read().record if is_new else self.texts
+        return {self.place / name: text for name, text in texts.items() if name.endswith(endings)}
+
+    @property
+    def place(self) -> Path:
+        """The folder that stands for the ref in the places of its files."""
+        return Path(f"{self.ref.remote}:{self.ref.name}")
 
     def leave_out(self) -> None:
         """Go on without the remote, which cannot be reached, in a command that only reads or decides."""
         self._seen = Snapshot()
         self._is_left_out = True
 
-    def advise(self, file: Path, error: RunnerError) -> None:
-        """Have an error about a damaged file on the ref say what to do about the ref."""
-        if file.parent == self._place("") and (error.hint or "").startswith("restore it with git"):
-            error.hint = advise_removal(self.ref)
+    def append(self, texts: Mapping[str, str]) -> bool:
+        """Add the lines of record files, by name, to those on the ref; return False if there is no ref.
 
-    def name_campaign(self, lockfile: Path) -> str | None:
-        """Return the campaign that a lockfile on the ref is of, by its place; None for another one."""
-        return lockfile.name.removesuffix(LOCKFILE_SUFFIX) if lockfile.parent == self._place("") else None
-
-    def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
-        """Return the groups of launches of a campaign that a run was about to send.
-
-        `key` is None for the present one.
+        Another run may hold it, on any machine, and hears of them.
 
         Raises:
-            GitError: as for `read_record_texts`.
-            LockfileError: one is damaged, or has a wrong seal.
+            RunnerError: the ref cannot be read or moved, or was written with another key.
         """
-        reserved = {name: blob for name, blob in self._read_files().items() if _is_reserved(name, names)}
-        return [self._read_reservation(name, blob, key) for name, blob in sorted(reserved.items())]
 
-    @property
-    def is_held(self) -> bool:
-        """True while this run holds the ref, so that no other sends the reserved launches."""
-        return self._lease is not None
+        def add(snapshot: Snapshot) -> Mapping[str, str]:
+            there = snapshot.record
+            return {
+                **there,
+                **{name: self._unite(name, text, there.get(name)) for name, text in texts.items()},
+            }
 
-    def exists(self) -> bool:
-        """Return whether the remote had the ref when it was last read.
-
-        Raises:
-            GitError: as for `read_record_texts`.
-        """
-        return bool(self._read_files())
-
-    def list_campaigns(self) -> list[str]:
-        """Return the names of the campaigns with state on the remote.
-
-        Raises:
-            GitError: as for `read_record_texts`.
-        """
-        found = set()
-        for file in self._read_files():
-            reserved = _RESERVED.fullmatch(file)
-            if reserved is not None:
-                found.add(reserved["campaign"])
-            elif file.endswith(LOCKFILE_SUFFIX):
-                found.add(file.removesuffix(LOCKFILE_SUFFIX))
-        return sorted(found)
-
-    def find_targets(self, known: Collection[str]) -> set[str]:
-        """Return the targets with a record on the remote, besides `known`; none where it was left out.
-
-        Raises:
-            GitError: the remote cannot be asked, or a target's state cannot be read.
-        """
-        if self._is_left_out:
-            return set()
-        self._read_files()
-        names = set(map(read_target, self.ref.tips)).difference(known)
-        refs = {name: StateRef(self.ref.git, self.ref.remote, name) for name in names}
-        return {name for name, ref in refs.items() if ref.read().files.keys() - {STATE_FILE}}
+        return self.ref.append(add)
 
     @contextmanager
-    def hold(
-        self,
-        holder: LockHolder,
-        run: str,
-        has_died: Callable[[str], bool],
-        *,
-        timeout_s: float,
-        settle_s: float,
-        quiet: bool,
-    ) -> Iterator[None]:
+    def hold(self, who: str, run: str, patience: LeasePatience, *, quiet: bool = False) -> Iterator[None]:
         """Hold the ref while the block lasts, so that no other run begins on any machine.
 
         Args:
-            holder: this run.
+            who: this run, in words.
             run: its unique id.
-            has_died: returns True for a run known to have died.
-            timeout_s: longest wait for another run, in seconds.
-            settle_s: time the service may take to list a launch, in seconds.
+            patience: how long it waits for others; it is told of here.
             quiet: hide messages about waiting.
 
         Raises:
             StateLockedError: another run holds it.
             GitError: the remote cannot be used.
         """
-        observers = () if quiet else (self._note_absence, self._note_holder)
-        held = hold_lease(
-            self.ref,
-            holder.describe(),
-            run,
-            self._terms,
-            _CLOCKS,
-            self._note_unreleased,
-            has_died=has_died,
-            patience=LeasePatience(timeout_s, settle_s, *observers),
-            seen=self._seen,
-            unite=self._take_in,
-        )
+        patience = replace(patience, observe_failure=self._note_unreleased)
+        if not quiet:
+            patience = replace(patience, observe_absence=self._note_absence, observe_holder=self._note_holder)
+        holder = Holder(who, run, self._terms.lease_s)
+        held = hold_lease(self.ref, holder, _CLOCKS, patience, seen=self._seen, unite=self._take_in)
         with held as lease:
             self._lease = lease
             try:
                 yield
             finally:
-                self._seen, self._lease = Snapshot(None, lease.files), None
+                self._seen, self._lease = lease.snapshot, None
 
-    def start(self) -> bool:
-        """Make the ref, free, for somebody who knows that nothing is being sent; return False if it is there.
-
-        Raises:
-            GitError: the remote cannot be used.
-        """
-        if self.ref.find() is not None:
-            return False
-        self.ref.swap(None, self.ref.compose({STATE_FILE: self.ref.store(dump_state(State()))}))
-        return True
+    @property
+    def is_held(self) -> bool:
+        """True while this run holds the ref, so that no other sends the reserved launches."""
+        return self._lease is not None
 
     def require_held(self) -> None:
         """Check before each request, from any thread, that this run holds the ref for a moment longer.
@@ -260,7 +196,14 @@ class StateRemote:
         """
         self._require_lease().require_held()
 
-    def replace(
+    def start(self) -> bool:
+        """Make the ref for somebody who knows that nothing is being sent; return False if it is there."""
+        if self.ref.find() is not None:
+            return False
+        self.ref.swap(None, self.ref.compose({STATE_FILE: State().dump()}))
+        return True
+
+    def write_campaign(
         self,
         names: Sequence[str],
         lockfile: str | None,
@@ -272,137 +215,92 @@ class StateRemote:
         """Replace all files of a campaign on the ref, and the suppressions unless they are None.
 
         What is not urgent goes with the next push, at the latest when the ref is let go.
-
-        Raises:
-            RunnerError: the ref is lost, or cannot be moved.
         """
         lease = self._require_lease()
         with lease.turn:
-            before = _leave_out_state(lease.files)
-            files = {name: blob for name, blob in before.items() if not _is_of(name, names)}
+            texts = {name: text for name, text in lease.texts.items() if not _is_of(name, names)}
             if lockfile is not None:
-                files[f"{names[0]}{LOCKFILE_SUFFIX}"] = self.ref.store(lockfile)
+                texts[f"{names[0]}{LOCKFILE_SUFFIX}"] = lockfile
             if suppressions is not None:
                 name = f"{self._key.target}{SUPPRESSIONS_SUFFIX}"
-                files[name] = self._unite(name, self.ref.store(suppressions))
-                self._known.add(suppressions)
-            for number, text in enumerate(reserved):
-                files[f"{names[0]}.{number}.reserved.json"] = self.ref.store(text)
-            if files != before:
-                (lease.write if is_urgent else lease.stage)(files)
+                texts[name] = self._unite(name, suppressions, self._added.get(name))
+            texts |= {f"{names[0]}.{number}.reserved.json": text for number, text in enumerate(reserved)}
+            if texts != lease.texts:
+                (lease.write if is_urgent else lease.stage)(texts)
 
-    def add(self, name: str, reserved: str) -> None:
-        """Put a further reservation on the ref.
-
-        Raises:
-            RunnerError: the ref is lost, or cannot be moved.
-        """
+    def add_reserved(self, campaign: str, reserved: str) -> None:
+        """Put a further reservation on the ref."""
         lease = self._require_lease()
         with lease.turn:
-            number = sum(_is_reserved(file, [name]) for file in lease.files)
-            file = f"{name}.{number}.reserved.json"
-            lease.write({**_leave_out_state(lease.files), file: self.ref.store(reserved)})
+            number = sum(name_reserved(file) == campaign for file in lease.texts)
+            lease.write({**lease.texts, f"{campaign}.{number}.reserved.json": reserved})
 
-    def append(self, texts: Mapping[str, str]) -> bool:
-        """Add the lines of record files, by name, to those on the ref; return False if there is no ref.
+    def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
+        """Return the groups of launches of a campaign that a run was about to send.
 
-        Another run may hold it, on any machine, and hears of them.
-
-        Raises:
-            RunnerError: the ref cannot be read or moved, or was written with another key.
+        `key` is None for the present one.
         """
+        files = sorted(file for file in self.texts if name_reserved(file) in names)
+        return [self._parse_reservation(file, key or self._key) for file in files]
 
-        def add(there: Mapping[str, str]) -> Mapping[str, str]:
-            files = dict(there)
-            for name, text in texts.items():
-                known = None if name not in there else self.ref.load(there[name])
-                files[name] = self.ref.store(self._unite_texts(name, text, known))
-            return files
+    def _parse_reservation(self, file: str, key: TargetKey) -> Reservation:
+        text, campaign = self.texts[file], name_reserved(file) or ""
+        if text not in self._reservations:
+            try:
+                self._reservations[text] = parse_reservation(self.place / file, text, campaign, key)
+            except LockfileError as error:
+                raise LockfileError(error.message, hint=self.ref.advise_removal()) from None
+        return self._reservations[text]
 
-        return append(self.ref, add)
+    def list_reserved(self) -> list[tuple[str, Reservation]]:
+        """Return all reservations, each with its campaign's name; see `list_reservations`."""
+        return [(name, one) for name in self.list_campaigns() for one in self.list_reservations([name])]
 
-    def read_added(self) -> dict[Path, str]:
-        """Look at the ref again, and return the texts of suppressions that are not known (`note_known`).
+    def find_holder(self) -> str | None:
+        """Return, in words, the run that holds the ref, and sends what is reserved; None if it is free."""
+        holder = self.ref.read_state(self._look()).holder
+        return None if holder is None else holder.who
 
-        Raises:
-            GitError: the remote cannot be asked.
+    def is_idle(self, campaigns: Collection[str]) -> bool:
+        """Return whether nobody sends, or was stopped while sending, as the remote was last read.
+
+        It has the record of all `campaigns`, then: otherwise a ref with more may have been lost.
         """
-        commit = self.ref.find()
-        snapshot = None if commit is None else self.ref.read_at(commit)
-        files = (snapshot.files if snapshot else {}).items()
-        books = {name: blob for name, blob in files if name.endswith(SUPPRESSIONS_SUFFIX)}
-        texts = {self._place(name): self.ref.load(blob) for name, blob in books.items()}
-        return {file: text for file, text in texts.items() if text not in self._known}
+        is_reserved = any(map(name_reserved, self.texts))
+        is_free = self.exists() and self.find_holder() is None and not is_reserved
+        return is_free and set(campaigns).issubset(self.list_campaigns())
 
-    def note_known(self, texts: Mapping[Path, str]) -> None:
-        """Note that the ledger has these texts of suppressions."""
-        self._known.update(texts.values())
+    def exists(self) -> bool:
+        """Return whether the remote had the ref when it was last read."""
+        return self.is_held or self._look().commit is not None
 
-    def list_reserved(self) -> tuple[list[tuple[str, Reservation]], str | None]:
-        """Return all reservations, each with its campaign's name, and the holder of the ref.
+    def list_campaigns(self) -> list[str]:
+        """Return the names of the campaigns with state on the remote."""
+        names = (name_reserved(file) or _name_lockfile(file) for file in self.texts)
+        return sorted({name for name in names if name is not None})
 
-        While the ref is held, reserved launches are being sent.
-
-        Raises:
-            GitError: the remote cannot be asked, or its state cannot be read.
-        """
-        files = self._read_files()
-        holder = read_state(self.ref, Snapshot("", files)).holder
-        found = [
-            (name["campaign"], self._read_reservation(file, blob))
-            for file, blob in sorted(files.items())
-            if (name := _RESERVED.fullmatch(file)) is not None
-        ]
-        return found, None if holder is None else holder.who
-
-    def has(self, names: Sequence[str]) -> bool:
-        """Return whether the ref has files of a campaign."""
-        return any(_is_of(name, names) for name in self._read_files())
+    def find_targets(self, known: Collection[str]) -> set[str]:
+        """Return the targets with a record on the remote, besides `known`; none where it was left out."""
+        if self._is_left_out:
+            return set()
+        self._look()
+        names = {read_target(name) for name in self.ref.tips if name != "HEAD"}.difference(known)
+        return {name for name in names if StateRef(self.ref.git, self.ref.remote, name).read().record}
 
     def _require_lease(self) -> Lease:
         if self._lease is None:
             raise ValueError("the ref is not held")
         return self._lease
 
-    def _read_files(self) -> Mapping[str, str]:
-        if self._lease is not None:
-            return self._lease.files
-        if self._seen is None:
-            snapshot = self.ref.read()
-            read_state(self.ref, snapshot)
-            self._seen = snapshot
-        return self._seen.files
-
     def _take_in(self, name: str, ours: str | None, theirs: str) -> str | None:
         """Unite what another machine has added while this run holds the ref; the rest is the holder's."""
         if not name.endswith(_ADDED):
             return ours
-        self._added[name] = self.ref.load(theirs)
-        return theirs if ours is None else self._unite(name, ours)
+        self._added[name] = theirs
+        return theirs if ours is None else self._unite(name, ours, theirs)
 
-    def _unite(self, name: str, blob: str) -> str:
-        if name not in self._added:
-            return blob
-        return self.ref.store(self._unite_texts(name, self.ref.load(blob), self._added[name]))
-
-    def _unite_texts(self, name: str, ours: str, theirs: str | None) -> str:
-        return ours if theirs is None else unite_files(self._place(name), ours, theirs, lambda: self._secret)
-
-    def _read_reservation(self, name: str, blob: str, key: TargetKey | None = None) -> Reservation:
-        if name not in self._reservations or self._reservations[name][0] != blob:
-            found = _RESERVED.fullmatch(name)
-            campaign = found["campaign"] if found else ""
-            try:
-                reservation = parse_reservation(
-                    self._place(name), self.ref.load(blob), campaign, key or self._key
-                )
-            except LockfileError as error:
-                raise LockfileError(error.message, hint=advise_removal(self.ref)) from None
-            self._reservations[name] = (blob, reservation)
-        return self._reservations[name][1]
-
-    def _place(self, name: str) -> Path:
-        return Path(f"{self.ref.remote}:{self.ref.name}", name)
+    def _unite(self, name: str, ours: str, theirs: str | None) -> str:
+        return ours if theirs is None else unite_files(self.place / name, ours, theirs, lambda: self._secret)
 
     def _note_unreleased(self, error: RunnerError) -> None:
         self.is_behind = True
@@ -411,7 +309,7 @@ class StateRemote:
             "  the ledger and the lockfiles here have everything: commit and push them, or run the same "
             "command again here. Other machines take the ref over once they have "
             f"seen it unmoved for {self._terms.watch_s:g} s: have them wait with --lock-timeout "
-            f"{advise_timeout(self._terms)}"
+            f"{self._terms.advise_timeout()}"
         )
 
     def _note_holder(self, who: str, seconds: float) -> None:
@@ -422,7 +320,7 @@ class StateRemote:
 
     def _note_absence(self, seconds: float) -> None:
         command = f"runner ci start --target {self._key.target}"
-        command += "" if self.ref.remote == "origin" else f" --remote {self.ref.remote}"
+        command += "" if self.ref.remote == ORIGIN else f" --remote {self.ref.remote}"
         note(
             f"There is no {self.ref}: it was never made, or was deleted while another machine sends. Waiting "
             f"{seconds:g} s, after which no other run can hold it and the service lists all that it sent. If "
@@ -435,14 +333,15 @@ def name_remote(scope: Scope, setting: str | None) -> str | None:
     return scope.state_remote or scope.environ.get("RUNNER_STATE_REMOTE") or setting
 
 
-def _leave_out_state(files: Mapping[str, str]) -> dict[str, str]:
-    return {name: blob for name, blob in files.items() if name != STATE_FILE}
-
-
-def _is_reserved(file: str, names: Sequence[str]) -> bool:
+def name_reserved(file: str) -> str | None:
+    """Return the campaign of a file of reserved launches, by its name on the ref; None for other files."""
     found = _RESERVED.fullmatch(file)
-    return found is not None and found["campaign"] in names
+    return None if found is None else found["campaign"]
+
+
+def _name_lockfile(file: str) -> str | None:
+    return file.removesuffix(LOCKFILE_SUFFIX) if file.endswith(LOCKFILE_SUFFIX) else None
 
 
 def _is_of(file: str, names: Sequence[str]) -> bool:
-    return _is_reserved(file, names) or file in {f"{name}{LOCKFILE_SUFFIX}" for name in names}
+    return (name_reserved(file) or _name_lockfile(file)) in names

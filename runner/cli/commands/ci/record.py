@@ -90,7 +90,7 @@ def _report(recorded: Recorded, place: str) -> None:
     subject = recorded.message.partition("\n")[0]
     if recorded.commit is None:
         print_prose("Nothing to record: the lockfiles are unchanged.")
-    elif recorded.branch is None:
+    elif not recorded.is_pushed:
         print_prose(f"Committed: {subject} ({recorded.commit[:10]}).")
     else:
         print_prose(f"Pushed to {place}: {subject} ({recorded.commit[:10]}).")

@@ -1,0 +1,182 @@
+"""The values of a report that are counted by person, over all messages of a campaign.
+
+A person is counted once, however many messages were sent. Rates are of people who were texted; those whose
+text still waits at the service, and those whom an earlier opt-out kept from it, are counted apart.
+"""
+
+from __future__ import annotations
+
+from runner.document import Count, Part
+from runner.report.question_model import Interval, Rate, Score
+
+SMALL_GROUP = 10
+"""Smaller groups of recipients are left out of breakdowns: their rates may identify somebody."""
+
+
+class Dispositions(Part, frozen=True):
+    """Counts of the people to be asked who are not known to be ineligible, by outcome (AAPOR).
+
+    Attributes:
+        complete: complete interviews (I).
+        partial: partial interviews (P): from the first answer on.
+        refusal: refusals and break-offs (R).
+        non_contact: non-contacts (NC), without those of `replaced`.
+        other: other eligible non-interviews (O).
+        unknown_eligibility: of unknown eligibility (UH + UO).
+        replaced: non-contacts (NC) whose survey a later text of this account ended.
+    """
+
+    complete: Count = 0
+    partial: Count = 0
+    refusal: Count = 0
+    non_contact: Count = 0
+    other: Count = 0
+    unknown_eligibility: Count = 0
+    replaced: Count = 0
+
+    @property
+    def interviews(self) -> int:
+        """Complete and partial interviews together (I + P)."""
+        return self.complete + self.partial
+
+    @property
+    def non_contacts(self) -> int:
+        """Non-contacts of both kinds (NC)."""
+        return self.non_contact + self.replaced
+
+    @property
+    def eligible(self) -> int:
+        """People known to be eligible: (I + P) + (R + NC + O)."""
+        return self.interviews + self.refusal + self.non_contacts + self.other
+
+
+class OutcomeRates(Part, frozen=True):
+    """AAPOR's outcome rates, each from 0 to 1; None for a denominator of 0.
+
+    Attributes:
+        e: the estimated share of the eligible among people of unknown eligibility.
+        rr1: I / ((I + P) + (R + NC + O) + (UH + UO)).
+        rr2: (I + P) / ((I + P) + (R + NC + O) + (UH + UO)).
+        rr3: I / ((I + P) + (R + NC + O) + e (UH + UO)).
+        rr4: (I + P) / ((I + P) + (R + NC + O) + e (UH + UO)).
+        rr5: I / ((I + P) + (R + NC + O)). None unless nobody's eligibility is unknown, as it assumes.
+        rr6: (I + P) / ((I + P) + (R + NC + O)). None unless nobody's eligibility is unknown, as it assumes.
+        coop1: cooperation: I / ((I + P) + R + O).
+        coop2: cooperation: (I + P) / ((I + P) + R + O).
+        ref1: refusal: R / ((I + P) + (R + NC + O) + (UH + UO)).
+        con1: contact: ((I + P) + R + O) / ((I + P) + (R + NC + O) + (UH + UO)).
+    """
+
+    e: Rate | None = None
+    rr1: Rate | None = None
+    rr2: Rate | None = None
+    rr3: Rate | None = None
+    rr4: Rate | None = None
+    rr5: Rate | None = None
+    rr6: Rate | None = None
+    coop1: Rate | None = None
+    coop2: Rate | None = None
+    ref1: Rate | None = None
+    con1: Rate | None = None
+
+
+class PeopleReport(Part, frozen=True):
+    """The outcome of a campaign by person, over all its messages.
+
+    Everybody sent to is one of `texted`, `queued` and `blocked`. Counts that rest on what the service says of
+    sessions and answers are None unless every launch was read.
+
+    Attributes:
+        recipients: people sent to, and those whose outcome is not known, together.
+        sent: people in launches that the service accepted.
+        unresolved: people in launches whose outcome is not known, and in no accepted one.
+        control_group: people of the audience who are drawn to get nothing, as the last `apply` found it; None
+            for a campaign without a control group, and when no `apply` has left word of it.
+        queued: people whose texts all still wait at the service for an earlier survey to end.
+        blocked: people whom an earlier opt-out kept from every text.
+        texted: people who got a text: what rates are shares of.
+        answered: people with at least one answer; a reply that opts out is none. None for a campaign that
+            asks nothing, too.
+        response_rate: `answered` of `texted`.
+        response_rate_interval: low and high end of the response rate's 95 % Wilson score interval (Wilson
+            1927), as fractions from 0 to 1 rounded to four decimal places; None where the rate is None.
+        replaced: people who answered nothing, and whose last survey a later text of this account ended. They
+            may never have had the time to answer.
+        response_rate_without_replaced: `answered` of `texted` without `replaced`.
+        response_rate_without_replaced_interval: as for `response_rate`.
+        completed: people who reached the end of a survey: they answered the last question, or ended it early
+            by an answer that does so.
+        completion_rate: `completed` of `answered`.
+        opted_out: people who opted out after a text of this campaign: by a reply, or because the service says
+            that an opt-out ended the session.
+        open: people whose session in some survey still waits or is in progress.
+        is_interim: whether figures may still change: some session is open, or some launch was not read.
+        dispositions: the people by outcome; None for a campaign that asks nothing, and where not all answers
+            were read, or it is not known how each session stands.
+        rates: of the dispositions.
+    """
+
+    recipients: Count = 0
+    sent: Count = 0
+    unresolved: Count = 0
+    control_group: Count | None = None
+    queued: Count | None = None
+    blocked: Count | None = None
+    texted: Count | None = None
+    answered: Count | None = None
+    response_rate: Rate | None = None
+    response_rate_interval: Interval | None = None
+    replaced: Count | None = None
+    response_rate_without_replaced: Rate | None = None
+    response_rate_without_replaced_interval: Interval | None = None
+    completed: Count | None = None
+    completion_rate: Rate | None = None
+    opted_out: Count | None = None
+    open: Count | None = None
+    is_interim: bool = False
+    dispositions: Dispositions | None = None
+    rates: OutcomeRates | None = None
+
+
+class GroupReport(Part, frozen=True):
+    """A group of people: its response, and its scores.
+
+    Attributes:
+        name: an arm's id, or a value of the audience's column; `(empty)` for blank cells, and for people who
+            have left the audience. Empty for everybody.
+        texted: people of it who got a text.
+        answered: of these, people with at least one answer. None where some launch's answers were not read.
+        response_rate: `answered` of `texted`.
+        response_rate_interval: low and high end of the rate's Wilson interval, as fractions from 0 to 1: of
+            95 %; of an arm, with the reach of the verdict, and None as long as that is too early.
+        completed: people who reached the end of a survey. None where some launch's answers were not read.
+        scores: of the campaign's scored questions, in its order; the intervals are of the same kind.
+    """
+
+    name: str
+    texted: Count | None
+    answered: Count | None
+    response_rate: Rate | None
+    response_rate_interval: Interval | None
+    completed: Count | None
+    scores: tuple[Score, ...] = ()
+
+
+class ColumnReport(Part, frozen=True):
+    """The campaign by the values of one column of the audience (`--by`).
+
+    Attributes:
+        column: as the audience's files call it.
+        groups: by the campaign's score, or else by their response, the highest first.
+        everybody: all people, the groups that are left out among them.
+        suppressed: groups that are left out, so that no group of fewer than `least` people can be made out.
+        suppressed_texted: people texted of these together; None when even that would tell a small number.
+        least: people that a group needs to be shown.
+    """
+
+    column: str
+    groups: tuple[GroupReport, ...]
+    everybody: GroupReport
+    suppressed: Count
+    suppressed_texted: Count | None
+    least: Count = SMALL_GROUP

@@ -1,0 +1,53 @@
+"""What stays of people's words, and what does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.report.masking import mask_words
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("Write to ada.l+sms@mail.example.co.uk, please", "Write to [e-mail], please"),
+        ("ada@büro.example, or ada @ home.example", "[e-mail], or [e-mail]"),
+        ("Ring +1 (415) 555-0101.", "Ring [phone]."),
+        ("Ring 00 44 20 7946 0018 or 020/79460018", "Ring [phone] or [phone]"),
+        ("٠٥٠ ١٢٣ ٤٥٦٧ is mine", "[phone] is mine"),
+        ("＋１４１５５５５０１０１", "[phone]"),
+        ("415‑555‑0101 and 415.555.0101", "[phone] and [phone]"),
+        ("I came on 2026-11-26, at 10:30", "I came on 2026-11-26, at 10:30"),
+        ("from 2026-11-26 to 2026-12-01", "from 2026-11-26 to 2026-12-01"),
+        ("2026-11-26 4155550101", "2026-11-26 [phone]"),
+        ("2026-13-40", "[phone]"),
+        ("I waited 45 minutes, and paid 12.50 for 3", "I waited 45 minutes, and paid 12.50 for 3"),
+        ("@ the till", "@ the till"),
+    ],
+)
+def test_addresses_and_phones_are_masked(words: str, shown: str) -> None:
+    """E-mail addresses and phone numbers in any script and shape; dates and other numbers stay."""
+    assert mask_words(words) == shown
+
+
+@pytest.mark.parametrize(
+    ("cells", "words", "shown"),
+    [
+        (["Ada"], "Ada here. ADA'S order, adaptable", "[name] here. [name]'S order, adaptable"),
+        (["Ada Lovelace"], "it's ada  lovelace, or Lovelace", "it's [name], or [name]"),
+        (["Mary-Jane", "O’Neil"], "Jane O’Neil", "[name] [name]"),
+        (["ben de vries"], "ben de vries, Ben", "[name], [name]"),
+        (["Zoë"], "Zoe and ZOË", "[name] and [name]"),
+        (["王伟"], "我是王伟。", "我是[name]。"),
+        (["Иван"], "это иван", "это [name]"),
+        (["US", "IT"], "Tell us about it in the US", "Tell us about it in the [name]"),
+        (["paid in full by May"], "in May, paid in full by may", "in [name], [name]"),
+        (["A", "7", "", "2026-11-26"], "A 7 on 2026-11-26", "A 7 on 2026-11-26"),
+        (["x" * 101], "x" * 101, "x" * 101),
+        (["a.b (c)"], "a.b (c), axb", "[name]), axb"),
+        (["ada@x.example"], "ada@x.example", "[e-mail]"),
+    ],
+)
+def test_what_the_audience_says_of_a_person_is_masked(cells: list[str], words: str, shown: str) -> None:
+    """Each cell and each of its words, as a word of its own, in whatever case; codes only in capitals."""
+    assert mask_words(words, cells) == shown
