@@ -9,6 +9,7 @@ its values cost, whatever the server's statistics say of a large ledger right af
 from __future__ import annotations
 
 from itertools import chain, islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import ARRAY, String, bindparam, collate, func, select, true
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Column, Connection, Delete, Insert, Row, Select, Update
+
+    from runner.ledger.fingerprint import TargetKey
 
 _Item = TypeVar("_Item")
 _BY_NAME = ("named", "pyformat")
@@ -63,6 +66,22 @@ def iterate_rows(
             yield from connection.execute(query.where(by.in_(group)))
 
 
+def iterate_people(
+    connection: Connection,
+    query: Select[Any],
+    person: Column[Any],
+    key: TargetKey,
+    phones: Iterable[str] | None,
+) -> Iterable[Row[Any]]:
+    """Return the rows of a query about some people, or about all for None, by fingerprint: the first column.
+
+    `person` is the column of the fingerprints; `phones` are E.164.
+    """
+    if phones is None:
+        return connection.execute(query.order_by(person).execution_options(yield_per=1000))
+    return sorted(iterate_rows(connection, query, person, list(map(key.fingerprint, phones))))
+
+
 def _look_up_each(query: Select[Any], by: Column[Any]) -> Select[Any]:
     """Return the query of PostgreSQL that runs `query` for each value of the array `asked`."""
     is_text = isinstance(by.type, String)
@@ -100,7 +119,12 @@ class BulkStatement:
         Rows have values by parameter name, of types that the driver takes unconverted.
         """
         if self._columns is not None and connection.dialect.name != _SERVER:
-            return self.insert(connection, [[row[name] for name in self._columns] for row in rows])
+            # Of a single column `itemgetter` would return the bare value.
+            pick: Callable[[dict[str, Any]], Any] = itemgetter(*self._columns)
+            values = map(pick, rows)
+            return self.insert(
+                connection, list(values) if len(self._columns) > 1 else list(zip(values, strict=True))
+            )
         text = self._texts.get(connection.dialect.name)
         if text is None:
             text = self._texts[connection.dialect.name] = self._write(connection)
@@ -134,7 +158,8 @@ class BulkStatement:
         kind: Any = type(connection.dialect)
         statement = self._compose(connection)
         compiled = statement.compile(dialect=kind(paramstyle="qmark"), column_keys=self._columns)
-        if compiled.positiontup != self._columns:
+        columns = compiled.positiontup or []
+        if columns != self._columns:
             raise ValueError(self._columns)
-        one = f"({', '.join('?' * len(compiled.positiontup))})"
+        one = f"({', '.join('?' * len(columns))})"
         return str(compiled).replace(one, ", ".join([one] * size), 1)
