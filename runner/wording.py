@@ -69,6 +69,7 @@ def printable(text: str) -> str:
 
 
 # Controls (line breaks, NUL), lone surrogates, and the marks that reverse the text after them.
+_BLANKS = re.compile(r"[^\S\u202f]+")
 _UNPRINTABLE = frozenset({"Cc", "Cs"})
 _DIRECTION_MARKS = frozenset(
     map(chr, (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))),
@@ -76,11 +77,15 @@ _DIRECTION_MARKS = frozenset(
 
 
 def write_line(text: str) -> str:
-    """Return a text on one line, without control characters and marks that change the writing direction."""
+    """Return a text on one line, without control characters and marks that change the writing direction.
+
+    The narrow blank before a per cent sign stays: no line ends at it.
+    """
     if text.isascii() and text.isprintable():
         return " ".join(text.split())
     blanks = (" " if unicodedata.category(char) in _UNPRINTABLE else char for char in text)
-    return " ".join("".join(char for char in blanks if char not in _DIRECTION_MARKS).split())
+    shown = "".join(char for char in blanks if char not in _DIRECTION_MARKS)
+    return " ".join(filter(None, _BLANKS.split(shown)))
 
 
 def escape_markdown(text: str) -> str:

@@ -229,7 +229,7 @@ def judge_worker(worker: str, folder: SharedFolder, own: Digests) -> RunnerError
         folder.write(f"worker-{secrets.token_hex(4)}", b"")
         if own.get(LEDGER) is not None:
             with open_worker_ledger() as ledger:
-                ledger.is_blank()
+                ledger.is_ready()
     except RunnerError as error:
         return type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint)
     return None

@@ -292,6 +292,13 @@ class CampaignReport(Document, frozen=True):
         return sum(message.sent for message in self.messages)
 
     @property
+    def cost_usd(self) -> Fraction | None:
+        """What its texts cost, in US dollars; None where that is not known of every message sent."""
+        costs = [message.volume.cost_usd for message in self.messages if message.sent]
+        known = [cost for cost in costs if cost is not None]
+        return sum(known, Fraction()) if known and len(known) == len(costs) else None
+
+    @property
     def scored_question(self) -> QuestionReport | None:
         """The question whose score is the campaign's, over all messages."""
         asked = (one.question for one in self.questions)

@@ -1,19 +1,22 @@
 """Output as values: a heading, a sentence, a list, a table, a chart, code. Texts are not yet escaped.
 
 A writer for each format (`markdown`, `html`, and the terminal's in `cli`) makes a document of blocks; empty
-lists and tables are left out.
+lists and tables are left out. What a chart shows stands in its block, so that writers without drawings write
+the same figures.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from fractions import Fraction
 
 Style = Literal["", "strong", "quiet", "notice"]
+Tone = Literal["", "good", "fair", "middle", "poor", "bad"]
+"""The colour of a part of a chart; the text beside it says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,22 +47,64 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cell that leads to an address."""
+    """A cell that leads to an address, or to the anchor of a section (`#…`)."""
 
     text: str
     url: str
 
 
-Cell = str | int | Fraction | Link | None
-"""A text; a number, written with thousands separators; the share of a bar; a link; None is not known."""
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A cell that draws a share of 1 as a bar; None is not known."""
+
+    share: Fraction | None
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A cell that draws a value as a dot, and its interval as a line: what its text and its note say."""
+
+    value: float | None
+    interval: tuple[float, float] | None
+    text: str
+    note: str = ""
+
+    @property
+    def words(self) -> str:
+        """The value and its interval."""
+        return f"{self.text} ({self.note})" if self.note else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A cell that draws values over time, for pages only; None is a gap."""
+
+    values: Sequence[float | None]
+    words: str = ""
+
+
+Cell = str | int | Link | Bar | Estimate | Line | None
+"""A text; a number, written with thousands separators; a link; a drawing; None is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The axis of a column of estimates: its ends, the values written at it, and a line for everybody."""
+
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
+    everybody: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of texts of any origin, figures, or shares drawn as bars."""
+    """A column of texts of any origin, figures, bars, or estimates on an axis."""
 
     name: str
-    kind: Literal["text", "figure", "bar"] = "figure"
+    kind: Literal["text", "figure", "bar", "estimate", "line"] = "figure"
+    axis: Axis | None = None
 
 
 BAR = Column("", "bar")
@@ -87,6 +132,11 @@ class TableBlock:
             for number, one in enumerate(self.columns)
         ]
 
+    @property
+    def is_chart(self) -> bool:
+        """True if a column is drawn."""
+        return any(head.kind in {"bar", "estimate"} for head in self.heads)
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -97,28 +147,43 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing as SVG, whose figures are in a table beside it; only pages show it.
-
-    The legend has names by the class that gives their colour.
-    """
+    """A drawing as SVG, which only pages show, below the table's caption; others write the table."""
 
     svg: str
-    caption: str = ""
-    legend: Sequence[tuple[str, str]] = ()
+    table: TableBlock
+
+
+@dataclass(frozen=True, slots=True)
+class StackPart:
+    """A part of a whole: its name, count, share of 1 and that share as text."""
+
+    name: str
+    count: int
+    share: Fraction
+    text: str
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """One lying bar of the parts of a whole, in order, each with its name and share."""
+
+    parts: Sequence[StackPart]
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One main figure, with its name and its interval or whole."""
+    """One main figure: its name, what changed, and its interval or whole."""
 
     name: str
     figure: str
-    note: str
+    note: str = ""
+    change: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """The main figures at a glance; only pages show them, since sentences say them as well."""
+    """The main figures at a glance."""
 
     tiles: Sequence[Tile]
 
@@ -127,17 +192,35 @@ class Tiles:
 class Beside:
     """Blocks beside each other where there is room."""
 
-    left: Sequence[Block]
-    right: Sequence[Block]
+    blocks: Sequence[Block]
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks with a heading; those of a folded section are shown on request."""
+    """Blocks with a heading; those of a folded section are shown on request.
+
+    An anchor lets links of the page lead to it; paper begins a page with it if `is_page`.
+    """
 
     title: str
     blocks: Sequence[Block]
     is_folded: bool = False
+    anchor: str = ""
+    is_page: bool = False
 
 
-Block = Sentence | Items | TableBlock | Code | Chart | Tiles | Beside | Section
+Block = Sentence | Items | TableBlock | Code | Chart | Stack | Tiles | Beside | Section
+
+
+def tabulate(drawn: Chart | Stack | Tiles) -> TableBlock:
+    """Return the figures of a drawing as a table, for documents that have no drawings."""
+    match drawn:
+        case Chart(table=table):
+            return table
+        case Stack(parts):
+            rows = [(one.name, one.count, one.text, Bar(one.share)) for one in parts]
+            return TableBlock(("Answer", "People", "Share", BAR), rows)
+        case Tiles(tiles):
+            lines = zip(*((one.figure, one.change, one.note) for one in tiles), strict=True)
+            rows = [line for line in lines if any(line)]
+            return TableBlock([one.name for one in tiles], rows, figures=False)

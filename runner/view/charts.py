@@ -1,165 +1,170 @@
 """Charts as SVG: plain shapes and texts, without scripts, ids and styles.
 
-The page's style sheet gives colours and fonts by class, so that dark mode and paper work. A chart is an image
-with a name and a description for screen readers; its figures are in a table beside it.
+Places across are percentages, so that a chart is as wide as its room and its texts keep their size. The
+page's style sheet gives colours and fonts by class, so that dark mode and paper work. A chart is an image
+with a name and a description for screen readers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
+from runner.view.blocks import Axis
 from runner.wording import write_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import date
+
+    from runner.view.blocks import Line
 
 
-WIDTH = 480
-"""Width of a chart in its own units, which are CSS pixels where there is room."""
-
-LONGEST_LABEL = 18
-"""Characters of a label in a chart; the table beside it has the whole label."""
-
-# Room for a character: the style sheet's 13 px are 15 on a phone and on paper.
-_CHARACTER = 10
-_ROW, _BAR, _WIDEST, _AXIS, _GAP, _PLOT = 30, 18, 48, 22, 8, 160
-_MOST_TICKS = 5
+_TOP, _PLOT, _AXIS = 26, 120, 24
+_HEIGHT = _TOP + _PLOT + _AXIS
+_LEFT, _RIGHT = 18.0, 94.0
+"""Per cent of the width between which times stand; values of the axis are written left of them."""
+_APART, _LABELS_APART = 11.0, 20.0
+"""Per cent of the width that a value, and a date, need so as not to touch the next one on a phone."""
+_WIDEST = 9.0
+_MOST_TICKS = 4
+_LINE = 16
+"""Height of a line of text."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChartMark:
-    """A value in the chart's unit, the text that says it, and an interval drawn as whiskers."""
+class TimePoint:
+    """A value at a day, the texts of both, and its interval."""
 
+    day: date
     label: str
-    value: float | None
+    value: float
     text: str
     interval: tuple[float, float] | None = None
 
-    @property
-    def ends(self) -> list[float]:
-        """Its value and the ends of its interval; none for an unknown value."""
-        return [] if self.value is None else [self.value, *(self.interval or ())]
 
-
-def plot_bars(
-    marks: Sequence[ChartMark], name: str, write_value: Callable[[float], str] | None = None
+def plot_points(
+    points: Sequence[TimePoint],
+    name: str,
+    write_value: Callable[[float], str],
+    lines: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Return lying bars from 0, the first on top, each with its text after its end, or with a common axis.
+    """Return values over time, as a line with dots and intervals, at least one.
 
-    `write_value` writes the values of the axis.
+    `lines` are values to compare with, each with its text; `write_value` writes the values of the axis.
     """
-    labels = [_shorten(mark.label) for mark in marks]
-    start = _GAP + _CHARACTER * max(map(len, labels), default=0)
-    ends = [(end, mark) for mark in marks for end in mark.ends if end]
-    texts = {mark: 3 if write_value else len(mark.text) for mark in marks}
-    room = WIDTH - start - _GAP
-    scale = min(((room - _CHARACTER * texts[mark]) / end for end, mark in ends), default=WIDTH)
-    bottom, shapes = _ROW * len(marks), []
-    if write_value:
-        for tick in _choose_ticks(0, max((end for end, _ in ends), default=1)):
-            shapes.append(_draw("path", "guide", d=f"M{_fit(start + tick * scale)} 0V{bottom}"))
-            shapes.append(_write(start + tick * scale, bottom + 16, write_value(tick), "axis middle"))
-    for row, (label, mark) in enumerate(zip(labels, marks, strict=True)):
-        y, length = (row + 0.5) * _ROW, (mark.value or 0) * scale
-        shapes.append(_write(start - _GAP, y + 5, label, "axis end"))
-        if mark.value is not None:
-            shapes.append(_draw("rect", "part", x=start, y=y - _BAR / 2, width=length, height=_BAR))
-        if not write_value:
-            shapes.append(_write(start + length + _GAP, y + 5, mark.text))
-        if mark.interval is not None:
-            low, high = (_fit(start + end * scale) for end in mark.interval)
-            shapes.append(_draw("path", "whisker", d=f"M{low} {y - 5:g}v10m0-5H{high}m0-5v10"))
-    return _frame(name, bottom + (_AXIS if write_value else 0), shapes, _describe(marks))
+    ends = [end for one in points for end in (one.value, *(one.interval or ()))]
+    axis = fit_axis([*ends, *(value for value, _ in lines)], write_value)
+    places = _place_days([one.day for one in points])
+    shapes = list(_draw_axis(axis, places, [one.label for one in points], lines))
+    dots = [(place, _rise(axis, one.value)) for place, one in zip(places, points, strict=True)]
+    for (x, y), (after, other) in pairwise(dots):
+        shapes.append(_draw("line", "line part", x1=f"{_fit(x)}%", y1=y, x2=f"{_fit(after)}%", y2=other))
+    for (x, y), one in zip(dots, points, strict=True):
+        across = f"{_fit(x)}%"
+        if one.interval:
+            low, high = (_rise(axis, end) for end in one.interval)
+            shapes.append(_draw("line", "whisker", x1=across, x2=across, y1=low, y2=high))
+        shapes.append(_draw("circle", "part", cx=across, cy=y, r=5))
+    for number in _choose_apart(places, _APART):
+        one = points[number]
+        top = max(one.value, *(one.interval or (one.value,)))
+        is_last = places[number] == _RIGHT
+        across, kind = ("100%", "figure end") if is_last else (f"{_fit(places[number])}%", "figure middle")
+        shapes.append(_write(across, _rise(axis, top) - 7, one.text, kind))
+    return _frame(name, [f"{one.label}: {one.text}" for one in points], shapes)
 
 
-def plot_columns(labels: Sequence[str], parts: Mapping[str, Sequence[int]], name: str) -> str:
-    """Return standing columns of counts, each stacked from its parts.
-
-    `parts` are by the class that gives the colour, with a count for each column.
-    """
-    sums = [sum(counts) for counts in zip(*parts.values(), strict=True)]
-    plot = _Plot(labels, 0, max([1, *sums]), "{:,.0f}".format, least_step=1)
-    width = min(0.7 * plot.step, _WIDEST)
-    shapes = [*plot.draw_axes()]
-    for number in range(len(labels)):
-        below, x = 0, plot.find_middle(number) - width / 2
-        for kind, counts in parts.items():
-            top, height = plot.place(below + counts[number]), plot.place(0) - plot.place(counts[number])
-            shapes.append(_draw("rect", kind, x=x, y=top, width=width, height=height))
-            below += counts[number]
-    return _frame(name, plot.height, shapes, _say(zip(labels, sums, strict=True)))
+def plot_columns(days: Sequence[date], labels: Sequence[str], counts: Sequence[int], name: str) -> str:
+    """Return standing columns of counts by day."""
+    axis = fit_axis([0, max([1, *counts])], "{:,.0f}".format, least_step=1)
+    places = _place_days(days)
+    width = min(0.7 * min((after - x for x, after in pairwise(places)), default=_WIDEST), _WIDEST)
+    shapes = list(_draw_axis(axis, places, labels))
+    for place, count in zip(places, counts, strict=True):
+        top, x, across = _rise(axis, count), f"{_fit(place - width / 2)}%", f"{_fit(width)}%"
+        shapes.append(_draw("rect", "part", x=x, y=top, width=across, height=_rise(axis, 0) - top))
+    said = [f"{label}: {count:,}" for label, count in zip(labels, counts, strict=True)]
+    return _frame(name, said, shapes)
 
 
-def plot_parts(parts: Mapping[str, int], name: str) -> str:
-    """Return one lying bar of the parts of a whole, in order, by the class that gives the colour."""
-    scale, left, shapes = WIDTH / max(sum(parts.values()), 1), 0.0, []
-    for kind, count in parts.items():
-        shapes.append(_draw("rect", kind, x=left, y=0, width=count * scale, height=_ROW))
-        left += count * scale
-    return _frame(name, _ROW, shapes, _say(parts.items()))
+def draw_spark(line: Line) -> str:
+    """Return a small line of values, evenly apart, with a dot at its end; empty for fewer than two."""
+    known = [(number, one) for number, one in enumerate(line.values) if one is not None]
+    if len(known) < 2:  # noqa: PLR2004  # one value is no line
+        return ""
+    low, high = min(one for _, one in known), max(one for _, one in known)
+    step, scale = 72 / (len(line.values) - 1), 16 / ((high - low) or 1)
+    dots = [(4 + step * number, 20 - (one - low) * scale) for number, one in known]
+    path = "M" + "L".join(f"{_fit(x)} {_fit(y)}" for x, y in dots)
+    dot = _draw("circle", "part", cx=dots[-1][0], cy=dots[-1][1], r=3)
+    return f'<svg class="spark" width="80" height="24" aria-hidden="true"><path d="{path}"/>{dot}</svg>'
 
 
-class _Plot:
-    """The ground of a chart with a standing axis, and a place for each label."""
-
-    height = _GAP + _PLOT + _AXIS
-
-    def __init__(
-        self,
-        labels: Sequence[str],
-        low: float,
-        high: float,
-        write_value: Callable[[float], str],
-        least_step: float = 0,
-    ) -> None:
-        self._low, self._scale = low, _PLOT / (high - low)
-        self._ticks = {tick: write_value(tick) for tick in _choose_ticks(low, high, least_step)}
-        self._start = _GAP + _CHARACTER * max(map(len, [*self._ticks.values(), "00"])) + _GAP
-        self._labels, self._widest = labels, _CHARACTER * max(map(len, labels), default=0)
-        self.step = (WIDTH - self._start - self._widest / 2) / max(len(labels), 1)
-
-    def place(self, value: float) -> float:
-        """Return the height of a value."""
-        return _GAP + _PLOT - (value - self._low) * self._scale
-
-    def find_middle(self, number: int) -> float:
-        """Return the middle of the place of a label."""
-        return self._start + (number + 0.5) * self.step
-
-    def draw_axes(self) -> Iterator[str]:
-        """Yield a line for each value of the axis, and as many labels as there is room for."""
-        for tick, text in self._ticks.items():
-            y = self.place(tick)
-            yield _draw("path", "guide", d=f"M{_fit(self._start)} {_fit(y)}H{WIDTH}")
-            yield _write(self._start - _GAP, y + 5, text, "axis end")
-        every = ceil((self._widest + _CHARACTER) / self.step)
-        for number, label in list(enumerate(self._labels))[::every]:
-            yield _write(self.find_middle(number), _GAP + _PLOT + 16, label, "axis middle")
-
-
-def _choose_ticks(low: float, high: float, least_step: float = 0) -> list[float]:
-    """Return round values between two, at equal distances."""
-    raw = max((high - low) / _MOST_TICKS, least_step)
+def fit_axis(
+    values: Sequence[float],
+    write_value: Callable[[float], str],
+    everybody: float | None = None,
+    least_step: float = 0,
+) -> Axis:
+    """Return an axis of round values that has room for some values."""
+    shown = [*values, *([] if everybody is None else [everybody])] or [0.0]
+    low, high = min(shown), max(shown)
+    raw = max((high - low) / _MOST_TICKS, least_step) or 1.0
     power = 10.0 ** floor(log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
-    return [step * number for number in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+    first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
+    ticks = [(step * number, write_value(step * number)) for number in range(first, last + 1)]
+    return Axis(step * first, step * max(last, first + 1), ticks, everybody)
 
 
-def _describe(marks: Sequence[ChartMark]) -> list[str]:
-    return [f"{write_line(mark.label)}: {mark.text}" for mark in marks]
+def _place_days(days: Sequence[date]) -> list[float]:
+    """Return the places of days across, in per cent: time is to scale."""
+    first, length = days[0] if days else None, (days[-1] - days[0]).days if days else 0
+    if not length:
+        return [(_LEFT + _RIGHT) / 2 for _ in days]
+    return [_LEFT + (_RIGHT - _LEFT) * (day - first).days / length for day in days if first]
 
 
-def _say(counts: Iterable[tuple[str, int]]) -> list[str]:
-    return [f"{name}: {count:,}" for name, count in counts]
+def _choose_apart(places: Sequence[float], apart: float) -> list[int]:
+    """Return the numbers of those places whose texts do not touch; the last one among them."""
+    chosen: list[int] = []
+    for number in reversed(range(len(places))):
+        if not chosen or places[chosen[-1]] - places[number] >= apart:
+            chosen.append(number)
+    return chosen[::-1]
 
 
-def _frame(name: str, height: float, shapes: Sequence[str], said: Sequence[str]) -> str:
+def _rise(axis: Axis, value: float) -> float:
+    return _TOP + _PLOT * (axis.high - value) / (axis.high - axis.low)
+
+
+def _draw_axis(
+    axis: Axis, places: Sequence[float], labels: Sequence[str], lines: Sequence[tuple[float, str]] = ()
+) -> Iterator[str]:
+    """Yield the axes, with lines to compare with; a value of the axis makes room for the text of a line."""
+    compared = [(_rise(axis, value), text) for value, text in lines]
+    for y, text in compared:
+        yield _draw("line", "compared", x1="0%", x2="100%", y1=y, y2=y)
+        yield _write(0, y - 4, text, "axis")
+    for tick, text in axis.ticks:
+        y = _rise(axis, tick)
+        yield _draw("line", "guide", x1="0%", x2="100%", y1=y, y2=y)
+        if all(abs(y - other) >= _LINE for other, _ in compared):
+            yield _write(0, y - 4, text, "axis")
+    for number in _choose_apart(places, _LABELS_APART):
+        is_last = places[number] == _RIGHT
+        x, kind = ("100%", "axis end") if is_last else (f"{_fit(places[number])}%", "axis middle")
+        yield _write(x, _HEIGHT - 6, labels[number], kind)
+
+
+def _frame(name: str, said: Iterable[str], shapes: Sequence[str]) -> str:
     """Return a drawing as SVG on one line, with a name and a description for screen readers."""
-    attributes = f'class="chart" viewBox="0 0 {WIDTH} {_fit(height)}" role="img"'
-    described = f"<desc>{escape('; '.join(said))}</desc>"
+    attributes = f'class="chart" width="100%" height="{_HEIGHT}" role="img"'
+    described = f"<desc>{escape('; '.join(map(write_line, said)))}</desc>"
     return f'<svg {attributes} aria-label="{escape(write_line(name))}">{described}{"".join(shapes)}</svg>'
 
 
@@ -168,16 +173,12 @@ def _draw(tag: str, kind: str, **attributes: float | str) -> str:
     return f'<{tag} class="{kind}" {" ".join(shown)}/>'
 
 
-def _write(x: float, y: float, text: str, kind: str = "figure") -> str:
-    return f'<text class="{kind}" x="{_fit(x)}" y="{_fit(y)}">{escape(text)}</text>'
+def _write(x: float | str, y: float, text: str, kind: str = "figure") -> str:
+    across = x if isinstance(x, str) else _fit(x)
+    return f'<text class="{kind}" x="{across}" y="{_fit(y)}">{escape(write_line(text))}</text>'
 
 
 def _fit(number: float) -> str:
     """Return a coordinate with one decimal, enough for a screen and equal on every machine."""
     # Adding zero turns minus zero into zero.
     return f"{round(number, 1) + 0.0:g}"
-
-
-def _shorten(label: str) -> str:
-    line = write_line(label)
-    return line if len(line) <= LONGEST_LABEL else line[: LONGEST_LABEL - 1].rstrip() + "…"

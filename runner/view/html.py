@@ -1,7 +1,7 @@
 """Blocks as HTML: parts of a page, and whole pages that need nothing else.
 
-A page has no scripts and loads nothing; it fits screen, phone and paper. Bars in tables are backgrounds as
-wide as their share, which grow with their column.
+A page has no scripts and loads nothing; it fits screen, phone and paper. Bars and dots in tables are placed
+by their share of their column, and so grow with it.
 """
 
 from __future__ import annotations
@@ -14,30 +14,40 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from runner.view.blocks import (
+    Bar,
     Beside,
     Chart,
     Code,
+    Estimate,
     Items,
+    Line,
     Link,
     ListItem,
     Section,
     Sentence,
+    Stack,
     TableBlock,
     Tiles,
 )
+from runner.view.charts import draw_spark
 from runner.view.markdown import write_markdown
 from runner.wording import write_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from runner.view.blocks import Block, Cell, Column
+    from runner.view.blocks import Axis, Block, Cell, Column, Tile
 
-_UNITS = re.compile(r"(?<=\d) (?=%)|(?<=\d) (?=to [-+]?\d)|(?<=\d to) (?=[-+]?\d)")
-"""Blanks inside of a percentage or an interval."""
-_WIDE = 6
-"""A table of so many columns has no room for bars on a phone."""
-_NARROW = 4
+_RANGE = re.compile(r"(?<=\d) (?=to [-−+]?\d)|(?<=\d to) (?=[-−+]?\d)")
+"""Blanks inside of an interval."""
+_MANY = 4
+"""A table of more columns turns on a phone: each row becomes a list."""
+_INSIDE = Fraction(6, 100)
+"""A smaller part of a stack has no room for its share."""
+_CHARACTERS = 110
+"""Characters that the names of a stack have room for on a desktop, from its start to its end."""
+_LONGEST_LABEL = 44
+"""Characters of a label beside a bar, before it takes more lines."""
 
 
 class Shown:
@@ -96,13 +106,8 @@ def _write(block: Block, level: int) -> str:  # noqa: C901, PLR0911  # one case 
     match block:
         case Items(items=()) | Items(items=[]) | TableBlock(rows=()) | TableBlock(rows=[]):
             return ""
-        case Section(title, blocks, is_folded):
-            inner = write_html(blocks, level + 1)
-            if is_folded:
-                return f"<details>\n<summary>{_isolate(title)}</summary>\n{inner}</details>\n"
-            tag = "section" if level == 2 else "article"  # noqa: PLR2004  # below the page's title
-            head = f"<h{level}>{_isolate(title)}</h{level}>\n" if title else ""
-            return f"<{tag}>\n{head}{inner}</{tag}>\n"
+        case Section():
+            return _write_section(block, level)
         case Sentence(text, style):
             return f"<p{_classify(style)}>{_isolate(text)}</p>\n"
         case Items(items, title):
@@ -111,22 +116,59 @@ def _write(block: Block, level: int) -> str:  # noqa: C901, PLR0911  # one case 
             return _write_table(block)
         case Code(text):
             return f"<pre>{escape(text)}</pre>\n"
-        case Chart(svg, caption, legend):
-            below = f"<figcaption>{_escape(caption)}</figcaption>" if caption else ""
-            names = "".join(f'<li class="{kind}">{_escape(name)}</li> ' for kind, name in legend)
-            return f"<figure>{svg}{below}</figure>\n" + (
-                f'<ul class="legend">{names}</ul>\n' if names else ""
-            )
+        case Chart(svg, table):
+            return f"<figure><figcaption>{_escape(table.caption)}</figcaption>{svg}</figure>\n"
+        case Stack():
+            return _write_stack(block)
         case Tiles(tiles):
-            shown = "".join(
-                f'<div><dt>{_escape(one.name)}</dt><dd>{_escape(one.figure)}</dd><dd class="note">'
-                f"{_escape(one.note)}</dd></div>\n"
-                for one in tiles
-            )
-            return f'<dl class="tiles">\n{shown}</dl>\n'
-        case Beside(left, right):
-            halves = "".join(f"<div>\n{write_html(half, level)}</div>\n" for half in (left, right))
-            return f'<div class="pair">\n{halves}</div>\n'
+            return f'<dl class="tiles">\n{"".join(map(_write_tile, tiles))}</dl>\n'
+        case Beside(blocks):
+            if not blocks:
+                return ""
+            parts = "".join(f"<div>\n{write_html([one], level)}</div>\n" for one in blocks)
+            return f'<div class="beside">\n{parts}</div>\n'
+
+
+def _write_section(section: Section, level: int) -> str:
+    inner = write_html(section.blocks, level + 1)
+    begun = f' id="{escape(section.anchor)}"' if section.anchor else ""
+    begun += ' class="page"' if section.is_page else ""
+    if section.is_folded:
+        title = f"<h{level}>{_isolate(section.title)}</h{level}>"
+        return f"<details{begun}>\n<summary>{title}</summary>\n{inner}</details>\n"
+    tag = "section" if level == 2 else "article"  # noqa: PLR2004  # below the page's title
+    head = f"<h{level}>{_isolate(section.title)}</h{level}>\n" if section.title else ""
+    return f"<{tag}{begun}>\n{head}{inner}</{tag}>\n"
+
+
+def _write_tile(tile: Tile) -> str:
+    change = f'<dd class="change">{_escape(tile.change)}</dd>' if tile.change else ""
+    note = f'<dd class="note">{_escape(tile.note)}</dd>' if tile.note else ""
+    return f"<div><dt>{_escape(tile.name)}</dt><dd>{_escape(tile.figure)}</dd>{change}{note}</div>\n"
+
+
+def _write_stack(stack: Stack) -> str:
+    """Return a bar and the names of its parts, which stand below them where all have room.
+
+    A share stands in its part; where that has no room, and on a phone, it stands with the name.
+    """
+    shown = [part for part in stack.parts if part.count]
+    is_direct = all(len(f"{part.name} {part.count:,}") + 2 <= part.share * _CHARACTERS for part in shown)
+    bar = "".join(
+        f'<span class="{part.tone}" style="flex-grow:{part.count}">'
+        f"{f'<b>{_escape(part.text)}</b>' if part.share >= _INSIDE else ''}</span>"
+        for part in shown
+    )
+    names = "".join(
+        f'<li class="{part.tone}"><bdi>{_escape(part.name)}</bdi>'
+        f" <b{_classify('inside' if part.share >= _INSIDE else '')}>{_escape(part.text)}</b>"
+        f" <span>{part.count:,}</span></li>\n"
+        for part in (shown if is_direct else stack.parts)
+    )
+    columns = " ".join(f"{part.count}fr" for part in shown)
+    legend = f'class="legend direct" style="--columns:{columns}"' if is_direct else 'class="legend"'
+    drawn = f'<div class="stack" aria-hidden="true">{bar}</div>'
+    return f"<figure>\n{drawn}\n<ul {legend}>\n{names}</ul>\n</figure>\n"
 
 
 def _write_items(items: Sequence[str | ListItem], title: str) -> str:
@@ -143,40 +185,85 @@ def _write_item(item: str | ListItem) -> str:
 
 
 def _write_table(table: TableBlock) -> str:
-    heads, width = table.heads, len(table.columns)
-    kind = "many" if width > _WIDE else "narrow" if width <= _NARROW and heads[-1].kind == "bar" else ""
-    names = "".join(
-        f'<th scope="col"{_classify(head.kind)}>'
-        + ('<span class="unseen">Share as a bar</span>' if head.kind == "bar" else _isolate(head.name))
-        + "</th>"
-        for head in heads
-    )
-    rows = "".join(
-        f"<tr>{''.join(_write_cell(*one) for one in enumerate(zip(heads, row, strict=True)))}</tr>\n"
-        for row in table.rows
-    )
+    heads = table.heads
+    kind = "drawn" if table.is_chart else "many" if len(heads) > _MANY else ""
+    names = "".join(f'<th scope="col"{_classify(head.kind)}>{_write_head(head)}</th>' for head in heads)
+    shares = [cell.share for row in table.rows for cell in row if isinstance(cell, Bar) and cell.share]
+    longest = max(shares, default=Fraction(1))
+    rows = "".join(_write_row(heads, row, longest) for row in table.rows)
+    label = min(max(map(_measure, table.rows)), _LONGEST_LABEL)
+    size = f' style="--label:{label}ch"' if table.is_chart else ""
     name = escape(write_line(table.caption or heads[0].name))
     caption = f"<caption>{_escape(table.caption)}</caption>\n" if table.caption else ""
-    return (
-        f'<div class="{f"scroll {kind}".strip()}" role="group" aria-label="{name}" tabindex="0">\n<table>\n'
-        f"{caption}<thead><tr>{names}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
-    )
+    box = f'<div class="{f"scroll {kind}".strip()}" role="group" aria-label="{name}" tabindex="0">\n'
+    head = f"<thead><tr>{names}</tr></thead>\n"
+    return f"{box}<table{size}>\n{caption}{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
 
 
-def _write_cell(place: int, headed: tuple[Column, Cell]) -> str:
-    head, cell = headed
+def _write_head(head: Column) -> str:
     if head.kind == "bar":
-        share = f"{round(float(cell), 4):g}" if isinstance(cell, Fraction) else None
-        bar = f'<span class="share" style="--share:{share}" aria-hidden="true"></span>' if share else ""
-        return f'<td class="bar">{bar}</td>'
-    if isinstance(cell, Link):
-        inner = f'<a href="{escape(cell.url)}">{_isolate(cell.text)}</a>'
-    else:
-        text = "not known" if cell is None else f"{cell:,}" if isinstance(cell, int) else str(cell)
-        inner = _escape(text) if head.kind == "figure" else _isolate(text)
-    if place == 0:
-        return f'<th scope="row">{inner}</th>'
-    return f"<td{_classify(head.kind)}>{inner}</td>"
+        return '<span class="unseen">Share as a bar</span>'
+    if head.axis is None:
+        return _isolate(head.name)
+    axis = head.axis
+    ticks = "".join(
+        f'<span style="--at:{_place(axis, value)}">{_escape(text)}</span>' for value, text in axis.ticks
+    )
+    return f'{_isolate(head.name)}<span class="ticks" aria-hidden="true">{ticks}</span>'
+
+
+def _measure(row: Sequence[Cell]) -> int:
+    return len(row[0].text if isinstance(row[0], Link) else str(row[0]))
+
+
+def _write_row(heads: Sequence[Column], row: Sequence[Cell], longest: Fraction) -> str:
+    first, *others = zip(heads, row, strict=True)
+    cells = "".join(
+        f'<td{_classify(head.kind)} data-name="{escape(write_line(head.name))}">'
+        f"{_write_cell(head, cell, longest)}</td>"
+        for head, cell in others
+    )
+    return f'<tr><th scope="row">{_write_cell(*first, longest)}</th>{cells}</tr>\n'
+
+
+def _write_cell(head: Column, cell: Cell, longest: Fraction) -> str:
+    match cell:
+        case Bar(share, tone):
+            style = f"--share:{_fit((share or 0) / longest)}"
+            return f'<span class="{f"share {tone}".strip()}" style="{style}"></span>' if share else ""
+        case Estimate():
+            return _draw_estimate(cell, head.axis)
+        case Line():
+            return draw_spark(cell)
+        case Link(text, url):
+            return f'<a href="{escape(url)}">{_isolate(text)}</a>'
+        case _:
+            text = "not known" if cell is None else f"{cell:,}" if isinstance(cell, int) else cell
+            return _escape(text) if head.kind == "figure" else _isolate(text)
+
+
+def _draw_estimate(estimate: Estimate, axis: Axis | None) -> str:
+    note = f' <span class="unseen">{_escape(estimate.note)}</span>' if estimate.note else ""
+    text = f'<span class="said">{_escape(estimate.text)}{note}</span>'
+    if axis is None or estimate.value is None:
+        return text
+    low, high = estimate.interval or (estimate.value, estimate.value)
+    marks = {
+        "between": f"--at:{_place(axis, low)};--to:{_place(axis, high)}",
+        "dot": f"--at:{_place(axis, estimate.value)}",
+    }
+    if axis.everybody is not None:
+        marks = {"everybody": f"--at:{_place(axis, axis.everybody)}", **marks}
+    drawn = "".join(f'<i class="{kind}" style="{place}"></i>' for kind, place in marks.items())
+    return f'<span class="track" aria-hidden="true">{drawn}</span>{text}'
+
+
+def _place(axis: Axis, value: float) -> str:
+    return _fit((min(max(value, axis.low), axis.high) - axis.low) / (axis.high - axis.low))
+
+
+def _fit(number: float | Fraction) -> str:
+    return f"{round(float(number), 4) + 0.0:g}"
 
 
 def _classify(kind: str) -> str:
@@ -185,7 +272,8 @@ def _classify(kind: str) -> str:
 
 def _escape(text: str) -> str:
     """Return a text on one line for a place between tags; no line ends inside a percentage or interval."""
-    glued = re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", _UNITS.sub("\u00a0", write_line(text)))
+    glued = _RANGE.sub("\u00a0", re.sub(r"(?<=\d) (?=%)", "\u202f", write_line(text)))
+    glued = re.sub(r"(?<=\d)–(?=\d)", "\u2060–\u2060", glued)
     return escape(glued, quote=False)
 
 

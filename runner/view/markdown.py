@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from runner.view.blocks import Beside, Code, Items, Link, ListItem, Section, Sentence, TableBlock
+from runner.view.blocks import (
+    Bar,
+    Beside,
+    Chart,
+    Code,
+    Estimate,
+    Items,
+    Line,
+    Link,
+    ListItem,
+    Section,
+    Sentence,
+    Stack,
+    TableBlock,
+    Tiles,
+    tabulate,
+)
 from runner.wording import Markdown, count_words, escape_html, escape_markdown, escape_steering, write_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from fractions import Fraction
 
     from runner.view.blocks import Block, Cell, Column
 
@@ -75,11 +91,11 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
             yield f"{fence}\n{escape_steering(text)}\n{fence}"
-        case Beside(left, right):
-            for one in (*left, *right):
+        case Beside(blocks):
+            for one in blocks:
                 yield from _list_parts(one, level, most)
-        case _:
-            return
+        case Chart() | Stack() | Tiles():
+            yield _write_table(tabulate(block), most)
 
 
 def _write_item(item: str | ListItem) -> Iterator[str]:
@@ -99,15 +115,18 @@ def _write_table(table: TableBlock, most: int | None) -> str:
 def _write_cell(head: Column, cell: Cell) -> str | int:
     match cell:
         case Link(text, url):
-            return Markdown(_link(text, url))
-        case Fraction() | None if head.kind == "bar":
-            return Markdown(draw_bar(cell))
+            # GitHub gives headings anchors of its own.
+            return text if url.startswith("#") else Markdown(_link(text, url))
+        case Bar(share):
+            return Markdown(draw_bar(share))
+        case Estimate(words=text) | Line(words=text):
+            return Markdown(text)
         case None:
             return "not known"
         case str() if head.kind == "figure":
             return Markdown(cell)
         case _:
-            return cell if isinstance(cell, str | int) else str(cell)
+            return cell
 
 
 def _link(text: str, url: str) -> str:

@@ -130,6 +130,11 @@ def test_a_number_of_two_countries_is_not_guessed(folder: Path, run: Run) -> Non
         "  say which with --region, or write it with its country code\n"
     )
     assert run("who", "3125550117", "--region", "US", cwd=folder).stdout.startswith("+13•••••••17 on ")
+    for command in ("optouts add", "optouts remove --auto-approve", "forget --auto-approve"):
+        assert run(*command.split(), "3125550117", cwd=folder).stderr == done.stderr
+    (folder / "campaigns/altra.yaml").unlink()
+    for command in ("optouts add", "optouts remove --auto-approve", "forget --auto-approve"):
+        assert run(*command.split(), "(312) 555-0117", cwd=folder).returncode == 0
 
 
 def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) -> None:

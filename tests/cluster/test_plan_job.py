@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import LedgerLookup, PlanJob, open_job, store_job
-from runner.ledger.fingerprint import FingerprintSet, TargetKey
-from runner.ledger.people.known_people import KnownPeople
+from runner.ledger.fingerprint import FingerprintSet, KnownPeople, TargetKey
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from tests.keys import STATE_KEY

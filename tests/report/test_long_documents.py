@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 
 from runner.report.documents.page import MOST_ROWS, write_markdown
 from runner.report.question_model import ResponseCount
-from tests.report.sample import build_sample, build_survey, replace
-from tests.report.sample_questions import build_questions
+from tests.report.examples import build_choice, build_many, build_reminded, pool
+from tests.report.sample import replace
 
 if TYPE_CHECKING:
     from runner.report.model import CampaignReport
@@ -22,13 +22,13 @@ GITHUB_LIMIT = 65_536
 def build_long(questions: int, responses: int, text: str) -> CampaignReport:
     """Return a report whose questions have many responses, of a text that takes room."""
     question = replace(
-        build_questions()[2],
+        build_choice(),
         distribution=tuple(
             ResponseCount(str(place), text, 1, Fraction(1, responses)) for place in range(1, responses + 1)
         ),
     )
-    message = replace(build_survey(), questions=(question,) * questions)
-    return replace(build_sample(), messages=(message,))
+    messages = tuple(replace(one, questions=(question,) * questions) for one in build_reminded().messages)
+    return replace(build_reminded(), messages=messages, questions=pool(*[question] * questions), score=None)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def build_long(questions: int, responses: int, text: str) -> CampaignReport:
         build_long(300, 5, "yes"),
         build_long(20, 200, "@" * 160),
         build_long(1, 500, "<" * 5000),
-        replace(build_sample(), messages=build_sample().messages * 60),
-        replace(build_sample(), discrepancies=("<" * 5000,) * 500),
+        build_many(),
+        replace(build_reminded(), discrepancies=("<" * 5000,) * 500),
     ],
     ids=["questions", "responses", "texts", "messages", "warnings"],
 )
@@ -46,7 +46,7 @@ def test_a_document_stays_under_the_limit(report: CampaignReport) -> None:
     """However much there is to say, GitHub takes it, and the footer stands."""
     text = write_markdown(report)
     assert len(text) < GITHUB_LIMIT
-    assert text.splitlines()[-1].startswith("Target ")
+    assert text.splitlines()[-1].startswith("Figures as of ")
 
 
 def test_what_is_left_out_is_said() -> None:
@@ -55,7 +55,7 @@ def test_what_is_left_out_is_said() -> None:
     sentence = text.splitlines()[-5]
     assert sentence.startswith("> ")
     assert sentence.endswith(" more parts are left out of this document, which is long.")
-    assert "left out of this document" not in write_markdown(build_sample())
+    assert "left out of this document" not in write_markdown(build_reminded())
 
 
 @pytest.mark.parametrize(

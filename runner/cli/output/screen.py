@@ -10,8 +10,24 @@ import click
 from runner.cli.console import print_prose, print_table
 from runner.cli.encoding import print_text
 from runner.github.job_summary import append_summary
-from runner.view.blocks import Beside, Code, Items, Link, ListItem, Section, Sentence, TableBlock
-from runner.view.markdown import write_markdown
+from runner.view.blocks import (
+    Bar,
+    Beside,
+    Chart,
+    Code,
+    Estimate,
+    Items,
+    Line,
+    Link,
+    ListItem,
+    Section,
+    Sentence,
+    Stack,
+    TableBlock,
+    Tiles,
+    tabulate,
+)
+from runner.view.markdown import draw_bar, write_markdown
 from runner.wording import printable
 
 if TYPE_CHECKING:
@@ -71,10 +87,10 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
             print_table(names, cells, essential=block.essential or names, err=err)
         case Code(text):
             _print_code(text, indent, err=err)
-        case Beside(left, right):
-            print_blocks((*left, *right), indent=indent, err=err)
-        case _:
-            pass
+        case Beside(blocks):
+            print_blocks(blocks, indent=indent, err=err)
+        case Chart() | Stack() | Tiles():
+            _print(tabulate(block), indent, err=err)
 
 
 def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:
@@ -100,6 +116,11 @@ def _style(text: str, style: str) -> str:
 
 
 def _write_cell(cell: Cell) -> str | int:
-    if isinstance(cell, Link):
-        return cell.text
-    return cell if isinstance(cell, int) else "not known" if cell is None else str(cell)
+    match cell:
+        case Bar(share):
+            return draw_bar(share)
+        case Link(text=text) | Estimate(words=text) | Line(words=text):
+            return text
+        case None:
+            return "not known"
+    return cell

@@ -13,8 +13,9 @@ from runner.errors import LockfileError
 from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.people.suppressions import absorb_hold, iterate_holds
 from runner.ledger.record.deliveries import enter_campaign, find_campaign, iterate_held
-from runner.ledger.record.unexplained import absorb_hold, dismiss_launches, iterate_holds, read_dismissed
+from runner.ledger.record.entry import dismiss_launches, read_dismissed
 from runner.ledger.record.unsettled import REACHED, drop_unexplained
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (

@@ -1,5 +1,8 @@
 """A report as blocks, and so as a page in HTML and as Markdown.
 
+The open part is for readers: the campaign, its main figures, its questions, and what is compared. How it was
+sent and how to read it are folded. No figure stands twice in the open part.
+
 GitHub refuses comments of more than 65,536 characters. So tables and the document have a limited length in
 Markdown, each with a sentence on what is left out.
 """
@@ -8,130 +11,190 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runner.report.documents import charts, findings, tables, wording
+from runner.report.documents.comparisons import (
+    show_experiment,
+    show_groups,
+    show_scores,
+    show_series,
+    write_change,
+)
+from runner.report.documents.questions import (
+    MOST_QUESTIONS,
+    find_main_question,
+    find_score,
+    show_main_question,
+    show_question,
+)
+from runner.report.documents.reading import list_explanations
+from runner.report.documents.sending import show_messages, show_sending
+from runner.report.documents.wording import (
+    INTERVAL,
+    NOT_KNOWN,
+    SCORE_FORMATS,
+    name_score,
+    write_certainty,
+    write_count,
+    write_number,
+    write_people,
+    write_percent,
+    write_percent_range,
+    write_period,
+    write_score,
+    write_time,
+)
+from runner.report.scores import divide
 from runner.view import html, markdown
-from runner.view.blocks import Beside, Items, Section, Sentence, Tiles
+from runner.view.blocks import Beside, Items, Section, Sentence, Tile, Tiles
 from runner.wording import escape_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from runner.report.model import CampaignReport, MessageReport
-    from runner.report.question_model import QuestionReport
-    from runner.view.blocks import Block, Style
+    from runner.report.model import CampaignReport
+    from runner.report.people_model import PeopleReport
+    from runner.report.question_model import Score
+    from runner.view.blocks import Block
 
 LONGEST = 65_000
 """Characters of a document in Markdown at most: GitHub's limit, less some for text around it."""
 MOST_ROWS = 40
 """Rows of a table in Markdown at most."""
+_CENTS_BELOW = 100
+SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."
+"""The note on reports of the target that texts nobody."""
 
 
 def write_html(report: CampaignReport) -> str:
     """Return the report as an HTML page, in UTF-8's characters, ending in a line break."""
-    return html.write_page(
-        report.campaign,
-        "Campaign report",
-        list(_show_findings(report)),
-        list(_show_campaign(report)),
-        wording.write_footer(report),
-    )
+    title = report.title or report.campaign
+    lead, blocks = list(_show_lead(report)), list(_show_campaign(report))
+    return html.write_page(title, "Campaign report", lead, blocks, _write_footer(report))
 
 
 def write_markdown(report: CampaignReport) -> str:
     """Return the report as Markdown, with texts of campaigns and participants escaped."""
-    blocks = [*_show_findings(report), *_show_campaign(report)]
-    title, footer = (
-        f"# {escape_markdown(report.campaign)}\n\n",
-        f"\n---\n\n{escape_markdown(wording.write_footer(report))}\n",
-    )
+    title = f"# {escape_markdown(report.title or report.campaign)}\n\n"
+    footer = f"\n---\n\n{escape_markdown(_write_footer(report))}\n"
     room = LONGEST - len(title) - len(footer)
+    blocks = [*_show_lead(report), *_show_campaign(report)]
     return title + markdown.write_markdown(blocks, most_rows=MOST_ROWS, longest=room) + footer
 
 
-def _show_findings(report: CampaignReport) -> Iterator[Block]:
-    yield Sentence(wording.write_headline(report), "strong")
-    yield Items(list(findings.list_findings(report)))
+def _show_lead(report: CampaignReport) -> Iterator[Block]:
+    period = write_period(report.first_sent_at, report.last_sent_at, report.time_zone)
+    about = [f"Sent {period}" if period else "", report.owner or ""]
+    if any(about):
+        yield Sentence(" · ".join(filter(None, about)), "quiet")
+    if report.description:
+        yield from (Sentence(" ".join(one.split())) for one in report.description.split("\n\n"))
     if report.is_simulated:
-        yield Sentence(wording.SIMULATION_NOTE, "notice")
-    yield Items(list(wording.list_warnings(report)), "The figures do not add up")
+        yield Sentence(SIMULATION_NOTE, "notice")
+    people = report.people
+    if people.unresolved:
+        were = f"{write_people(people.unresolved)} {'was' if people.unresolved == 1 else 'were'}"
+        yield Sentence(f"Whether {were} texted is not known yet.", "notice")
+    if not report.launches:
+        yield Sentence(_write_coming(report), "strong")
+        return
+    if report.unread_launches:
+        yield Sentence("Not all answers were read yet: what rests on all of them is not known.", "notice")
+    elif people.is_interim and people.open:
+        are = "person still has" if people.open == 1 else "people still have"
+        yield Sentence(f"Interim: {people.open:,} {are} an open survey, so figures may change.", "notice")
+    wrong = len(report.discrepancies) + sum(len(message.discrepancies) for message in report.messages)
+    if wrong:
+        do = "figure does" if wrong == 1 else "figures do"
+        yield Sentence(f"{wrong:,} {do} not add up: see “How it was sent”.", "notice")
+
+
+def _write_coming(report: CampaignReport) -> str:
+    nobody = "Nobody else was texted yet." if report.people.unresolved else "Nobody was texted yet."
+    if report.next_send_at is None:
+        return nobody
+    return f"{nobody} Texts go out from {write_time(report.next_send_at, report.time_zone)}."
 
 
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
-    for message in report.messages:
-        yield Section(message.id, list(_show_message(report, message)))
-    if report.runs:
-        yield Section("How it was sent", [tables.tabulate_runs(report.runs)])
-    yield Section("How to read this", [Items(list(findings.list_explanations(report)))], is_folded=True)
-
-
-def _show_message(report: CampaignReport, message: MessageReport) -> Iterator[Block]:
+    if not report.launches:
+        return
+    main = find_main_question(report)
+    yield Tiles(list(_list_tiles(report)))
+    yield from _show_replaced(report.people)
+    if main is not None:
+        beside = list(show_series(report))
+        yield Section(main.shown.text, list(show_main_question(main, beside, report.people.answered)))
+    others = [one.question for one in report.questions if one.question is not main]
+    is_long = len(others) > MOST_QUESTIONS
+    if is_long:
+        yield Section("The questions", list(show_scores(report)))
+    elif others:
+        title = "The other questions" if main else "The questions"
+        yield Section(title, [Beside(list(map(show_question, others)))])
+    measure = None if report.score is None else report.score.measure
+    yield from map(show_groups, report.groups)
+    if report.experiment is not None:
+        yield show_experiment(report.experiment, measure or "csat")
     if len(report.messages) > 1:
-        yield Sentence(wording.write_message_headline(message, is_simulated=report.is_simulated))
-    yield Tiles(list(tables.list_tiles(message)))
-    left: list[Block] = []
-    if message.sent:
-        left += _say(findings.write_audience(message.audience), findings.write_holdout(message.audience))
-    if message.audience:
-        left.append(tables.tabulate_reserved(message.audience))
-    left += _say(wording.write_sending_time(message))
-    yield Beside([tables.tabulate_funnel(message)], left)
-    for question in message.questions:
-        yield Section(question.text, list(_show_question(question)))
-    if message.questions:
-        said = _say(findings.write_times(message.time_to_first_answer, "gave their first answer"))
-        yield Section(
-            "How far people came, and how fast", [*said, tables.tabulate_questions(message.questions)]
+        yield show_messages(report, has_questions=is_long)
+    yield show_sending(report)
+    yield Section("How to read this", [Items(list(list_explanations(report)))], is_folded=True)
+
+
+def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
+    """Yield who had no time to answer, as a later text of this account ended their survey."""
+    if people.replaced and people.response_rate_without_replaced is not None:
+        rate = write_percent(people.response_rate_without_replaced, people.texted)
+        ended = (
+            f"A later text of ours ended the survey of {write_people(people.replaced)} before they answered"
         )
-    if len(message.days) > 1:
-        drawn = list(charts.draw_days(message.days))
-        table = tables.tabulate_days(message.days)
-        yield Section("Over time", [Beside(drawn, [table]) if drawn else table])
-    yield from _show_groups(message)
-    sentences = (
-        findings.write_opt_outs(message),
-        findings.write_non_answers(message),
-        findings.write_cost(message),
+        yield Sentence(f"{ended}: without them the response is {rate}.")
+
+
+def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
+    """Yield the main figures: the score, the response, answers, opt-outs, and the cost where it is known."""
+    people, score = report.people, find_score(report)
+    if score is not None:
+        yield _make_score_tile(report, score)
+    if report.questions:
+        yield _make_response_tile(report)
+        rate = people.completion_rate
+        done = (
+            "people" if rate is None else f"people, {write_percent(rate, people.answered)} of them to the end"
+        )
+        yield Tile("Answered", write_count(people.answered), done)
+    else:
+        yield Tile("People texted", write_count(people.texted))
+    rate = divide(people.opted_out, people.texted)
+    share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
+    yield Tile("Opted out", write_count(people.opted_out), share)
+    if (cost := report.cost_usd) is not None:
+        yield Tile(
+            "Cost", f"${write_number(cost, 0 if cost >= _CENTS_BELOW else 2)}", "at the service’s price"
+        )
+
+
+def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
+    scored = sum(one.question.shown.score is not None for one in report.questions)
+    goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
+    changed = "" if report.series is None else write_change(report.series, score.measure)
+    note = ", ".join(filter(None, (write_certainty(score), goal)))
+    return Tile(name_score(score, score.tag if scored > 1 else ""), write_score(score), note, changed)
+
+
+def _make_response_tile(report: CampaignReport) -> Tile:
+    people = report.people
+    if people.response_rate is None or people.response_rate_interval is None:
+        return Tile("Response", NOT_KNOWN)
+    interval = write_percent_range(people.response_rate_interval, people.texted)
+    note = f"of {write_people(people.texted or 0)} texted, {INTERVAL} {interval}"
+    return Tile("Response", write_percent(people.response_rate, people.texted), note)
+
+
+def _write_footer(report: CampaignReport) -> str:
+    """Return the time of the figures."""
+    if report.reconciled_at is None:
+        return "No answers were read yet."
+    read = (
+        f", {report.reconciled_launches:,} of {report.launches:,} launches" if report.unread_launches else ""
     )
-    yield Section("Opt-outs, renders and cost", list(_say(*sentences, style="")))
-    if message.dispositions and message.response_rates:
-        counts = tables.tabulate_dispositions(message.dispositions)
-        rates = Beside([counts], [tables.tabulate_rates(message.response_rates)])
-        title = "Response rates as the survey field defines them (AAPOR)"
-        yield Section(title, [Sentence(findings.AAPOR_NOTE, "quiet"), rates], is_folded=True)
-
-
-def _show_question(question: QuestionReport) -> Iterator[Block]:
-    shown = question.shown
-    yield Sentence(f"{question.tag}: {findings.write_turnout(question)}".removeprefix(": "), "quiet")
-    for score in findings.list_scores(shown):
-        yield Sentence(score, "" if findings.has_few_answers(shown) else "strong")
-    if findings.is_freeform(shown):
-        yield Sentence(findings.FREEFORM_NOTE, "quiet")
-    drawn, table = list(charts.draw_nps(shown.nps)), tables.tabulate_responses(shown)
-    yield Beside(drawn, [table]) if drawn else table
-
-
-def _show_groups(message: MessageReport) -> Iterator[Block]:
-    experiment = message.experiment
-    if experiment and message.questions:
-        blocks: list[Block] = [
-            Sentence(findings.write_verdict(one), "strong") for one in experiment.differences
-        ]
-        if experiment.analysis:
-            blocks.append(Sentence(findings.write_analysis(experiment.analysis)))
-        if experiment.differences:
-            drawn = list(charts.draw_groups(experiment.arms))
-            blocks.append(Beside(drawn, [tables.tabulate_differences(experiment)]))
-        blocks.append(tables.tabulate_groups("Arm", experiment.arms, "How each arm responded"))
-        yield Section("Arms compared", blocks)
-    for breakdown in message.breakdowns:
-        chart = charts.draw_groups(breakdown.groups)
-        table = tables.tabulate_groups(breakdown.column, breakdown.groups, "How each group responded")
-        yield Section(f"By {breakdown.column}", [*chart, table, *_say(findings.write_suppressed(breakdown))])
-
-
-def _say(*sentences: str, style: Style = "quiet") -> Iterator[Block]:
-    """Yield sentences as one paragraph; none if all are empty."""
-    text = " ".join(filter(None, sentences))
-    if text:
-        yield Sentence(text, style)
+    return f"Figures as of {write_time(report.reconciled_at, report.time_zone)}{read}."

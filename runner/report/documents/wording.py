@@ -1,6 +1,7 @@
-"""Figures and general sentences of a report as text, not yet escaped; and figures for programs (`store_…`).
+"""Figures and dates of a report as text, not yet escaped; and figures for programs (`store_…`).
 
-Exact numbers become decimal, rounded half away from zero.
+Exact numbers become decimal, rounded half away from zero. Texts are set as English is: a true minus, a narrow
+blank before the per cent sign, which no line ends at, and no decimals that few people do not bear.
 """
 
 from __future__ import annotations
@@ -8,25 +9,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from runner.document import PLACES, round_exactly
 from runner.wording import count_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import date, datetime
     from fractions import Fraction
 
     from runner.ledger.report_model import NamedCount
-    from runner.report.model import CampaignReport, MessageReport
-    from runner.report.question_model import Interval
+    from runner.report.model import MessageReport
+    from runner.report.question_model import Interval, QuestionReport, Score
 
-
-SIMULATION_NOTE = "SANDBOX: simulated, nobody was texted."
-"""The note on reports of the target that texts nobody."""
 
 NOT_DEFINED = "–"
 NOT_KNOWN = "not known"
+FEW_PEOPLE = 100
+"""Percentages of fewer people have no decimals: one person is more than the first of them."""
+FEW_ANSWERS = 10
+"""A score of fewer answers has a caution and is not shown: our choice, as for the interval of a Net Promoter
+Score."""
+_PERCENT = "\u202f%"
+INTERVAL = f"95{_PERCENT} interval"
+_MINUS = "−"
 
 
 def write_count(count: int | None) -> str:
@@ -34,13 +41,9 @@ def write_count(count: int | None) -> str:
     return NOT_KNOWN if count is None else f"{count:,}"
 
 
-def write_known(message: MessageReport, name: str, count: int | None) -> str:
-    """Return a message's count: `1,024`, or `not known (120 in 60 of 61 launches)`.
-
-    `name` is the count's, as in `partly_known`.
-    """
-    part = message.find_part(name) if count is None else None
-    return write_count(count) if part is None else f"{NOT_KNOWN} ({write_part(part, message)})"
+def write_people(count: int) -> str:
+    """Return a number of people: `1 person`, `1,024 people`."""
+    return count_words(count, "person", "people")
 
 
 def write_part(part: NamedCount, message: MessageReport) -> str:
@@ -48,43 +51,37 @@ def write_part(part: NamedCount, message: MessageReport) -> str:
     return f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
 
 
-def write_percent(rate: Fraction | None) -> str:
-    """Return a rate as a percentage with one decimal: `40.2 %`."""
-    return NOT_DEFINED if rate is None else f"{round_exactly(rate * 100, 1)} %"
+def write_percent(rate: Fraction | float | None, people: int | None = None) -> str:
+    """Return a rate as a percentage: `40.2 %`, of few people `40 %`."""
+    return NOT_DEFINED if rate is None else f"{_round(100 * rate, _choose_places(people))}{_PERCENT}"
 
 
-def write_number(number: Fraction | None, places: int = 2) -> str:
+def write_number(number: Fraction | float | None, places: int = 2) -> str:
     """Return a number with a fixed count of decimals: `3.45`."""
-    return NOT_DEFINED if number is None else f"{round_exactly(number, places):,}"
+    return NOT_DEFINED if number is None else _round(number, places)
 
 
-def write_score(score: Fraction | None) -> str:
-    """Return a Net Promoter Score with its sign and one decimal: `+31.6`."""
-    return NOT_DEFINED if score is None else f"{round_exactly(score, 1):+}"
-
-
-def write_points(difference: Fraction | None) -> str:
+def write_points(difference: Fraction | float, people: int | None = None) -> str:
     """Return a difference of rates in percentage points, with its sign: `+4.2 points`."""
-    return NOT_DEFINED if difference is None else f"{write_score(difference * 100)} points"
+    return f"{_round(100 * difference, _choose_places(people), sign='+')} points"
 
 
-def write_percent_range(interval: Interval | None) -> str:
+def write_percent_range(interval: Interval | None, people: int | None = None) -> str:
     """Return an interval of a rate: `37.3–43.3 %`."""
-    return NOT_DEFINED if interval is None else f"{100 * interval[0]:.1f}–{100 * interval[1]:.1f} %"
-
-
-def write_score_range(interval: Interval | None) -> str:
-    """Return an interval of a signed score: `-1.2 to +8.1`."""
     if interval is None:
         return NOT_DEFINED
-    # Adding zero turns minus zero into zero.
-    low, high = (round(end, 1) + 0.0 for end in interval)
-    return f"{low:+.1f} to {high:+.1f}"
+    low, high = (_round(100 * end, _choose_places(people)) for end in interval)
+    return f"{low}–{high}{_PERCENT}"
 
 
-def write_number_range(interval: Interval | None) -> str:
-    """Return an interval of a number: `3.45 to 3.87`."""
-    return NOT_DEFINED if interval is None else f"{interval[0]:,.2f} to {interval[1]:,.2f}"
+def _choose_places(people: int | None) -> int:
+    return 0 if people is not None and people < FEW_PEOPLE else 1
+
+
+def _round(number: Fraction | float, places: int, sign: str = "") -> str:
+    rounded = round(number, places) if isinstance(number, float) else round_exactly(number, places)
+    # Adding zero turns minus zero into zero, which has no sign.
+    return f"{rounded + 0:{sign if rounded else ''},.{places}f}".replace("-", _MINUS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,100 +90,91 @@ class ScoreFormat:
 
     Attributes:
         name: in a sentence.
-        write: of a value.
-        write_range: of its interval.
+        write: a value that rests on so many answers, or without a count one of an axis.
+        write_difference: of two values, with its sign.
     """
 
     name: str
-    write: Callable[[Fraction | None], str]
-    write_range: Callable[[Interval | None], str]
+    write: Callable[[Fraction | float, int | None], str]
+    write_difference: Callable[[Fraction | float, int | None], str]
 
     @property
     def label(self) -> str:
         """The name at the start of a sentence."""
         return self.name[0].upper() + self.name[1:]
 
+    def write_range(self, interval: Interval, counted: int | None = None) -> str:
+        """Return an interval of a value: `+19.9 to +35.0`."""
+        low, high = (self.write(end, counted) for end in interval)
+        # A unit stands once.
+        return f"{low.removesuffix(_PERCENT) if high.endswith(_PERCENT) else low} to {high}"
+
+
+def _write_nps(score: Fraction | float, counted: int | None) -> str:
+    return _round(score, _choose_places(counted), sign="+")
+
+
+def _write_mean(mean: Fraction | float, counted: int | None) -> str:
+    return _round(mean, 1 + _choose_places(counted))
+
+
+def _write_mean_difference(difference: Fraction | float, counted: int | None) -> str:
+    return _round(difference, 1 + _choose_places(counted), sign="+")
+
 
 SCORE_FORMATS: Mapping[str, ScoreFormat] = {
-    "nps": ScoreFormat("NPS", write_score, write_score_range),
-    "csat": ScoreFormat("CSAT", write_percent, write_percent_range),
-    "mean": ScoreFormat("mean", write_number, write_number_range),
+    "nps": ScoreFormat("NPS", _write_nps, _write_nps),
+    "csat": ScoreFormat("CSAT", write_percent, write_points),
+    "mean": ScoreFormat("mean", _write_mean, _write_mean_difference),
 }
 """The formats of scores, by measure."""
 
 
-def write_time(time: datetime) -> str:
-    """Return a UTC time to the minute: `2026-11-20 12:34 UTC`."""
-    return f"{time:%Y-%m-%d %H:%M} UTC"
+def write_score(score: Score) -> str:
+    """Return a score, or a dash for one of few answers."""
+    if score.value is None or score.counted < FEW_ANSWERS:
+        return NOT_DEFINED
+    return SCORE_FORMATS[score.measure].write(score.value, score.counted)
 
 
-def write_headline(report: CampaignReport) -> str:
-    """Return one sentence on the campaign's outcome."""
-    if len(report.messages) == 1:
-        return write_message_headline(report.messages[0], is_simulated=report.is_simulated)
-    if not report.sent:
-        return "Nothing was sent yet."
-    queued = sum(message.sessions.queued or 0 for message in report.messages)
-    noun = "simulated text" if report.is_simulated else "text"
-    messages = count_words(sum(message.sent > 0 for message in report.messages), "message")
-    texts = f"{count_words(report.sent - queued, noun)} went out in {messages}{_write_queued(queued)}"
-    if report.participants_answered is None:
-        return f"{texts}; how many people answered is not known."
-    return f"{texts}; {count_words(report.participants_answered, 'person', 'people')} answered."
-
-
-def _write_queued(queued: int) -> str:
-    """Return how many texts wait at the service for a person's earlier session; empty for none."""
-    if not queued:
+def write_certainty(score: Score) -> str:
+    """Return a score's interval, or the caution beside one of few answers; empty for neither."""
+    if not score.counted:
+        return "no answers yet"
+    if score.counted < FEW_ANSWERS:
+        return f"{count_words(score.counted, 'answer')}, too few to go by"
+    if score.interval is None:
         return ""
-    return f", {queued:,} {'is' if queued == 1 else 'are'} still queued at the service"
+    return f"{INTERVAL} {SCORE_FORMATS[score.measure].write_range(score.interval, score.counted)}"
 
 
-def write_message_headline(message: MessageReport, *, is_simulated: bool) -> str:
-    """Return one sentence on a message's outcome."""
-    if not message.sent:
-        return "Nobody was texted yet."
-    kind = "simulated " if is_simulated else ""
-    queued = message.sessions.queued or 0
-    out = message.sent - queued
-    were = "was" if out == 1 else "were"
-    texted = f"{count_words(out, kind + 'person', kind + 'people')} {were} texted{_write_queued(queued)}"
-    if not message.questions:
-        return f"{texted}."
-    if message.participants_answered is None:
-        part = message.find_part("participants_answered")
-        known = "" if part is None else f": {write_part(part, message)}"
-        return f"{texted}; how many answered is not known{known}."
-    if message.response_rate is None or message.response_rate_interval is None:
-        return f"{texted}; {message.participants_answered:,} answered."
-    interval = f"95 % interval {write_percent_range(message.response_rate_interval)}"
-    rate = write_percent(message.response_rate)
-    return f"{texted}; {message.participants_answered:,} answered ({rate}, {interval})."
+def name_score(score: Score, tag: str = "") -> str:
+    """Return a score's name: `CSAT`; with the tag of its question `CSAT service`, unless it says the same."""
+    label = SCORE_FORMATS[score.measure].label
+    return label if tag.casefold() in ("", label.casefold()) else f"{label} {tag}"
 
 
-def write_sending_time(message: MessageReport) -> str:
-    """Return a sentence on a message's sending time; empty if it was not sent."""
-    if message.first_sent_at is None or message.last_sent_at is None:
+def write_time(time: datetime, zone: str = "UTC") -> str:
+    """Return a time to the minute: `18 November 2026, 14:00`, in a zone that is named with it."""
+    local = time.astimezone(ZoneInfo(zone))
+    return f"{write_day(local.date())}, {local:%H:%M} ({zone})"
+
+
+def write_day(day: date) -> str:
+    """Return a date: `18 November 2026`."""
+    return f"{day.day} {day:%B %Y}"
+
+
+def write_period(first: datetime | None, last: datetime | None, zone: str) -> str:
+    """Return the days from one time to another, `30 November – 2 December 2026`, as far as they are known."""
+    if first is None or last is None:
         return ""
-    first, last = write_time(message.first_sent_at), write_time(message.last_sent_at)
-    return f"Sent {first}." if first == last else f"Sent from {first} to {last}."
-
-
-def list_warnings(report: CampaignReport) -> Iterator[str]:
-    """Yield every discrepancy of a report, those of a message with its id."""
-    yield from report.discrepancies
-    for message in report.messages:
-        for sentence in message.discrepancies:
-            yield f"{message.id}: {sentence}"
-
-
-def write_footer(report: CampaignReport) -> str:
-    """Return the source of the figures, and their time."""
-    if report.reconciled_at is None:
-        return f"Target {report.target}, not reconciled yet."
-    read = report.launches - report.unread_launches
-    launches = f", {read:,} of {report.launches:,} launches" if report.unread_launches else ""
-    return f"Target {report.target}, reconciled {write_time(report.reconciled_at)}{launches}."
+    start, end = (time.astimezone(ZoneInfo(zone)).date() for time in (first, last))
+    if start == end:
+        return write_day(start)
+    if (start.year, start.month) == (end.year, end.month):
+        return f"{start.day}–{write_day(end)}"
+    return f"{write_day(start).removesuffix(f' {end.year}')} – {write_day(end)}"
 
 
 _MINUTE_S = 60
@@ -222,6 +210,12 @@ def store_number(number: Fraction | None) -> float | None:
 
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
+
+def is_freeform(question: QuestionReport) -> bool:
+    """Return whether a question's answers are in people's own words."""
+    is_known = question.answers is not None
+    return is_known and not question.distribution and question.scale in ("text", "choice")
 
 
 def defuse_formula(text: str) -> str:

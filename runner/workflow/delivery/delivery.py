@@ -140,12 +140,7 @@ class DeliveryRun:
     pace: Pace
 
     def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
-        """Lock, settle and plan campaigns, and look for launches missing from the ledger.
-
-        Raises:
-            RunnerError: campaigns are invalid, another run holds the lock, or the service cannot be asked; of
-                several campaigns, only those affected are left out.
-        """
+        """Lock, settle and plan campaigns, and look for launches missing from the ledger."""
         with span("plan"):
             planned = self.planning.plan(scope, options, reader, is_held=False)
         # Left-out campaigns no longer limit the others, and adopted launches change the plan.
@@ -191,9 +186,6 @@ class DeliveryRun:
 
         An interrupt ends the run early, but after the lockfiles are written. `provenance` is None if there
         are no launches.
-
-        Raises:
-            RunnerError: the ledger or a lockfile cannot be written.
         """
         runs = self._begin(planned)
         with stop_on_interrupt(self.session.stop):
@@ -223,11 +215,7 @@ class DeliveryRun:
         self.session.rewrite_lockfile(run.planned.campaign)
 
     def conclude(self, planned: Sequence[PlanResult]) -> list[CampaignRun]:
-        """Write the lockfiles without having sent anything.
-
-        Raises:
-            RunnerError: the ledger or a lockfile cannot be written.
-        """
+        """Write the lockfiles without having sent anything."""
         runs = self._begin(planned)
         for run in runs:
             campaign = run.planned.campaign
@@ -296,11 +284,7 @@ class DeliveryRun:
         run.summary.refresh(self.session.ledger, campaign_id, provenance.id)
 
     def _settle(self, item: PlanResult) -> SettleSummary:
-        """Settle unresolved launches, and return the findings.
-
-        Raises:
-            LedgerError: the campaign's lock was lost, so another run may be sending these launches.
-        """
+        """Settle unresolved launches, and return the findings."""
         self.session.lock_of(item.campaign.name).require_held_now()
         try:
             with span("settle", campaign=item.campaign.name):
@@ -334,11 +318,7 @@ class Sender:
         self.left = sum(message.to_send for message in self.item.plan.messages)
 
     def send_round(self, advance: Callable[[int], None]) -> None:
-        """Send the plan's launches, or in later rounds those found not to have been sent.
-
-        Raises:
-            RunnerError: the ledger cannot be written, the lock was lost, or the plan's files have changed.
-        """
+        """Send the plan's launches, or in later rounds those found not to have been sent."""
         item, order = self.item, MessageOrder()
         ref = self.session.describe(item.campaign, item.record)
         launches, self.launches = self.launches, None

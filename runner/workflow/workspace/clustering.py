@@ -40,11 +40,6 @@ def choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> Clu
     """Return the cluster that plans, without a limit of recipients; None for a single process.
 
     Options override the environment, which overrides `targets.yaml`.
-
-    Raises:
-        UsageError: the address is invalid, or there is a limit.
-        ConfigurationError: packages for clusters are missing, or the address is unsafe.
-        LedgerError: only this machine can reach the ledger.
     """
     text = scope.cluster or workspace.target.cluster
     if text is None:
@@ -72,9 +67,6 @@ def open_chosen_cluster(
 
     Only workers with the same version, secrets and ledger URL, and access to the folder, are used. It is
     removed at the end, like known folders of killed runs.
-
-    Raises:
-        RunnerError: the cluster cannot be reached, or no worker is fit.
     """
     # Imported here: optional, and slow to import.
     from runner.cluster.dask_connection import check_workers, open_cluster

@@ -1,0 +1,303 @@
+"""What is compared as blocks: waves of a series, groups of people, and the texts of an experiment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from runner.report.documents.wording import (
+    INTERVAL,
+    NOT_DEFINED,
+    SCORE_FORMATS,
+    name_score,
+    write_certainty,
+    write_day,
+    write_people,
+    write_percent,
+    write_percent_range,
+    write_points,
+    write_score,
+)
+from runner.view.blocks import Chart, Column, Estimate, Items, Link, Section, Sentence, TableBlock
+from runner.view.charts import TimePoint, fit_axis, plot_points
+from runner.wording import count_words
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from fractions import Fraction
+
+    from runner.report.comparison_model import (
+        AnalysisReport,
+        Change,
+        Compared,
+        ControlGroup,
+        ExperimentReport,
+        PairComparison,
+        SeriesReport,
+        SplitReport,
+    )
+    from runner.report.model import CampaignReport
+    from runner.report.people_model import ColumnReport, GroupReport
+    from runner.report.question_model import Score
+    from runner.view.blocks import Block, Cell
+
+
+_SURE_P = 0.001
+_MOST_SCORES = 2
+"""Scores that a table of groups has room for beside the response."""
+
+
+def show_series(report: CampaignReport) -> Iterator[Block]:
+    """Yield the campaign's score over the waves of its series, and whether anything differs."""
+    series, score = report.series, report.score
+    if series is None or score is None or len(series.waves) < 2:  # noqa: PLR2004  # one is no series
+        return
+    form, zone = SCORE_FORMATS[score.measure], ZoneInfo(report.time_zone)
+    points = [
+        TimePoint(
+            day := wave.first_sent_at.astimezone(zone).date(),
+            f"{day:%b %Y}",
+            float(wave.score),
+            # The tile has this campaign's own.
+            "this survey" if wave.campaign == report.campaign else form.write(wave.score, wave.scored),
+            wave.score_interval,
+        )
+        for wave in series.waves
+        if wave.score is not None
+    ]
+    if not points:
+        return
+    goal = [] if report.goal is None else [(float(report.goal), f"target {form.write(report.goal, 1)}")]
+    svg = plot_points(points, f"Line: {form.name} over time", lambda value: form.write(value, 1), goal)
+    rows = [(write_day(point.day), point.text) for point in points]
+    caption = f"{form.label} of each survey of the series, with its {INTERVAL}"
+    yield Chart(svg, TableBlock(("Sent", form.label), rows, caption))
+    yield Items([*_list_changes(series, score.measure)])
+
+
+def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
+    for one in series.changes:
+        what, since, ends = (
+            _name_compared(one.measure, measure),
+            _name_wave(series, one),
+            _write_ends(one, measure),
+        )
+        if one.verdict == "differs" and ends:
+            way = "up" if one.difference > 0 else "down"
+            yield f"{what} is {way} since {since}: {INTERVAL} of the change {' to '.join(ends)}."
+        elif one.verdict == "no_difference_shown" and ends:
+            yield f"{what} shows no change since {since}: {INTERVAL} {' to '.join(ends)}."
+        else:
+            yield f"{what}: too few people to tell a change since {since}."
+    for test in series.tests:
+        what, p = _name_compared(test.measure, measure), write_p_value(test.p_value)
+        found = "differs" if test.p_value < 0.05 else "shows no difference"  # noqa: PLR2004  # as all tests here
+        yield f"{what} {found} over all {test.waves} surveys (p {p})."
+
+
+def _name_compared(compared: Compared, measure: str) -> str:
+    return "The response" if compared == "response" else f"The {SCORE_FORMATS[measure].name}"
+
+
+def _name_wave(series: SeriesReport, change: Change) -> str:
+    titles = {wave.campaign: wave.title for wave in series.waves}
+    return titles.get(change.against, change.against)
+
+
+def write_change(series: SeriesReport, measure: str) -> str:
+    """Return how the score differs from that of the last wave: `▲ +5.1 since June 2026`; empty if unknown."""
+    change = next((one for one in series.changes if one.measure == "score"), None)
+    if change is None:
+        return ""
+    arrow = "▲" if change.difference > 0 else "▼" if change.difference < 0 else "="
+    difference = SCORE_FORMATS[measure].write_difference(change.difference, None)
+    return f"{arrow} {difference} since {_name_wave(series, change)}"
+
+
+def _choose_writer(compared: Compared, measure: str) -> Callable[[Fraction | float, int | None], str]:
+    return write_points if compared == "response" else SCORE_FORMATS[measure].write_difference
+
+
+def _write_ends(compared: Change | PairComparison, measure: str) -> tuple[str, ...]:
+    if compared.interval is None:
+        return ()
+    write = _choose_writer(compared.measure, measure)
+    return tuple(write(end, None).removesuffix(" points") for end in compared.interval)
+
+
+def show_groups(column: ColumnReport) -> Section:
+    """Return the groups of a column as dots on the axes of response and scores, beside everybody."""
+    blocks: list[Block] = [_tabulate(column.column, column.groups, column.everybody)]
+    if not column.groups and not column.suppressed:
+        blocks.append(Sentence("Nobody was texted yet."))
+    if column.suppressed:
+        people = column.suppressed_texted
+        left = count_words(column.suppressed, "group") + (
+            "" if people is None else f", {write_people(people)} together"
+        )
+        # A larger group may be left out as well, so that the total does not reveal the small ones.
+        words = f"Left out: {left}, so that no group of fewer than {column.least} people can be made out."
+        blocks.append(Sentence(words, "quiet"))
+    return Section(f"By {column.column}", blocks)
+
+
+def _tabulate(name: str, groups: Sequence[GroupReport], everybody: GroupReport | None) -> TableBlock:
+    """Return a row for each group, with a line for everybody."""
+    all_groups = [*groups, *([] if everybody is None else [everybody])]
+    kept = range(min(_MOST_SCORES, min((len(group.scores) for group in all_groups), default=0)))
+    rates = [_estimate_response(group) for group in groups]
+    whole = None if everybody is None else _read(everybody.response_rate)
+    columns = [Column(name, "text"), Column("People"), _make_column("Response", rates, whole, "csat")]
+    drawn = [rates]
+    for number in kept:
+        scores = [group.scores[number] for group in groups]
+        estimates = [_estimate(score) for score in scores]
+        line = None if everybody is None else _read(everybody.scores[number].value)
+        first = all_groups[0].scores[number]
+        columns.append(_make_column(name_score(first, first.tag), estimates, line, first.measure))
+        drawn.append(estimates)
+    rows: list[tuple[Cell, ...]] = [
+        (group.name, group.texted, *cells) for group, *cells in zip(groups, *drawn, strict=True)
+    ]
+    upright = "" if everybody is None else "; the upright line is everybody"
+    return TableBlock(columns, rows, f"Lying lines are {INTERVAL}s{upright}.")
+
+
+def show_scores(report: CampaignReport) -> Iterator[TableBlock]:
+    """Yield the scores of many questions as dots, in their order, a table a measure.
+
+    Each question leads to its message below.
+    """
+    places = {message.id: number for number, message in enumerate(report.messages, start=1)}
+    asked = [(one.question.shown, places[one.parts[0].message]) for one in report.questions]
+    for measure, form in SCORE_FORMATS.items():
+        scored = [(one, place, one.scores[0]) for one, place in asked if one.scores]
+        same = [(one, place, score) for one, place, score in scored if score.measure == measure]
+        estimates = [_estimate(score) for _, _, score in same]
+        columns = Column("Question", "text"), "Answers", _make_column(form.label, estimates, None, measure)
+        rows: list[tuple[Cell, ...]] = [
+            (Link(one.text, f"#message-{place}"), one.answers, estimate)
+            for (one, place, _), estimate in zip(same, estimates, strict=True)
+        ]
+        yield TableBlock(columns, rows, f"Lying lines are {INTERVAL}s.")
+
+
+def _make_column(name: str, estimates: Sequence[Estimate], everybody: float | None, measure: str) -> Column:
+    ends = [end for one in estimates for end in (one.value, *(one.interval or ())) if end is not None]
+    write = SCORE_FORMATS[measure].write
+    return Column(name, "estimate", fit_axis(ends, lambda value: write(value, 1), everybody))
+
+
+def _estimate_response(group: GroupReport) -> Estimate:
+    """Return a group's response rate with its interval."""
+    interval = group.response_rate_interval
+    note = "" if interval is None else write_percent_range(interval, group.texted)
+    rate = write_percent(group.response_rate, group.texted)
+    return Estimate(_read(group.response_rate), interval, rate, note)
+
+
+def _estimate(score: Score) -> Estimate:
+    text, note = write_score(score), write_certainty(score)
+    return Estimate(None if text == NOT_DEFINED else _read(score.value), score.interval, text, note)
+
+
+def _read(value: object) -> float | None:
+    return None if value is None else float(value)  # type: ignore[arg-type]  # a fraction
+
+
+def show_experiment(experiment: ExperimentReport, measure: str) -> Section:
+    """Return the texts of an experiment, what may be said of them, and how people were split.
+
+    `measure` is that of the campaign's score.
+    """
+    blocks: list[Block] = [Sentence(one, "strong") for one in _list_verdicts(experiment, measure)]
+    blocks.append(_tabulate("Text", experiment.arms, None))
+    blocks.append(_tabulate_pairs(experiment, measure))
+    if experiment.analysis is not None:
+        blocks.append(Sentence(write_analysis(experiment.analysis), "quiet"))
+    if experiment.split is not None:
+        is_skewed = experiment.split.is_as_planned is False
+        blocks.append(Sentence(write_split(experiment.split), "notice" if is_skewed else "quiet"))
+    if experiment.control_group is not None:
+        blocks.append(Sentence(write_control_group(experiment.control_group), "quiet"))
+    return Section("Which text did better", blocks)
+
+
+def _list_verdicts(experiment: ExperimentReport, measure: str) -> Iterator[str]:
+    """Yield what differs; else one sentence on why nothing is said to."""
+    verdicts = {one.verdict for one in experiment.comparisons}
+    for one in experiment.comparisons:
+        if one.verdict == "differs" and one.difference:
+            better, worse = (one.arm, one.against) if one.difference > 0 else (one.against, one.arm)
+            yield (
+                f"More people answered {better} than {worse}."
+                if one.measure == "response"
+                else f"{better} has a higher {SCORE_FORMATS[measure].name} than {worse}."
+            )
+    if verdicts and "differs" not in verdicts:
+        found = next(one for one in ("too_early", "no_difference_shown", "too_few") if one in verdicts)
+        yield f"{_VERDICTS[found].capitalize()} between the texts."
+
+
+def _tabulate_pairs(experiment: ExperimentReport, measure: str) -> TableBlock:
+    """Return every pair of texts that is compared."""
+    rows = []
+    for one in experiment.comparisons:
+        if one.difference is not None and one.interval is not None:
+            pair = f"{one.arm} against {one.against}"
+            what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
+            difference = _choose_writer(one.measure, measure)(one.difference, None)
+            between = " to ".join(_write_ends(one, measure))
+            rows.append((pair, what, difference, between, write_p_value(one.p_value), _VERDICTS[one.verdict]))
+    columns = ("Text", Column("What", "text"), "Difference", INTERVAL, "p", Column("Verdict", "text"))
+    return TableBlock(columns, rows, "Each text compared with those before it")
+
+
+_VERDICTS = {
+    "too_early": "too early to tell",
+    "too_few": "too few people to tell",
+    "no_difference_shown": "no difference shown",
+    "differs": "a difference",
+}
+
+
+def write_analysis(analysis: AnalysisReport) -> str:
+    """Return a sentence on the time of the verdicts, and on the people counted."""
+    if analysis.method == "sequential":
+        return "Tested anew at every look: of 100 experiments without a difference, at most 5 ever show one."
+    if analysis.due is None:
+        return f"The verdict is taken 7 days after {write_people(analysis.per_arm or 0)} got each text."
+    if not analysis.is_due:
+        return f"The verdict is taken by the first report with all answers of {write_day(analysis.due)}."
+    people = write_people(sum(arm.texted for arm in analysis.arms))
+    return f"The verdict is of {people}, and of the answers that came, before {write_day(analysis.due)}."
+
+
+def write_split(split: SplitReport) -> str:
+    """Return a sentence on the share of people that each text got."""
+    shares = ", ".join(
+        f"{one.arm} {write_percent(one.share, one.people)} (planned {write_percent(one.planned, 1)})"
+        for one in split.arms
+    )
+    if split.is_as_planned is False:
+        return (
+            f"Not split as planned: {shares}. Something other than the lot chose, so differences mean little."
+        )
+    return f"Share of the people who got each text: {shares}."
+
+
+def write_control_group(group: ControlGroup) -> str:
+    """Return a sentence on what the people did who got nothing."""
+    if group.people is None or group.opted_out is None or group.texted_opted_out is None:
+        return "It is not known what the people did who were drawn to get nothing."
+    return (
+        f"Control group: {write_people(group.people)}, drawn by lot, got nothing. Since then "
+        f"{group.opted_out:,} of them opted out, and {group.texted_opted_out:,} of those who were texted."
+    )
+
+
+def write_p_value(p_value: float | None) -> str:
+    """Return a p-value to three decimals: `0.016`, `below 0.001`."""
+    if p_value is None:
+        return NOT_DEFINED
+    return f"below {_SURE_P}" if p_value < _SURE_P else f"{p_value:.3f}"

@@ -1,0 +1,158 @@
+"""Questions as blocks: one chart each, with its figures on it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from runner.report.documents.wording import (
+    FEW_ANSWERS,
+    is_freeform,
+    name_score,
+    write_certainty,
+    write_number,
+    write_percent,
+    write_score,
+)
+from runner.view.blocks import BAR, Bar, Beside, Column, Section, Sentence, Stack, StackPart, TableBlock
+from runner.wording import count_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.report.model import CampaignReport
+    from runner.report.question_model import QuestionReport, ResponseCount, Score
+    from runner.view.blocks import Block, Cell, Tone
+
+
+MOST_QUESTIONS = 12
+"""Questions that stand open on the page; with more of them each stands with its message, below a fold."""
+_TONES: tuple[Tone, ...] = ("bad", "poor", "middle", "fair", "good")
+_PROMOTING: dict[str, Tone] = {
+    str(number): "bad" if number <= 6 else "middle" if number <= 8 else "good"  # noqa: PLR2004  # Reichheld 2003
+    for number in range(11)
+}
+
+
+def find_main_question(report: CampaignReport) -> QuestionReport | None:
+    """Return the question that the page begins with: that of the campaign's score, or the first with one.
+
+    Among many questions none is the main one, unless the campaign says so.
+    """
+    asked = [one.question for one in report.questions]
+    scored = (one for one in asked if one.scale in ("nps", "csat", "ces") and len(asked) <= MOST_QUESTIONS)
+    return report.scored_question or next(scored, None)
+
+
+def find_score(report: CampaignReport) -> Score | None:
+    """Return the score of the main question: None for a campaign without any."""
+    main = find_main_question(report)
+    return report.score or (None if main is None else main.shown.score)
+
+
+def show_main_question(
+    question: QuestionReport, beside: Sequence[Block], answered: int | None
+) -> Iterator[Block]:
+    """Yield the answers to the main question, whose score is in a tile, and other blocks beside them.
+
+    How many answered is in a tile, too, if all of them (`answered`) answered this question.
+    """
+    shown = question.shown
+    if answered is None or question.answers != answered:
+        yield Sentence(_write_basis(question), "quiet")
+    details = _tabulate_answers(shown)
+    if shown.csat is not None and _has_shares(shown):
+        # A satisfaction scale has few points: one bar shows all of them.
+        tones = _choose_tones(shown)
+        yield Stack(
+            [_make_part(one, tone, shown) for one, tone in zip(shown.distribution, tones, strict=True)]
+        )
+        details = TableBlock((), ())
+    yield from _draw_promoters(shown)
+    yield Beside([Section("", blocks) for blocks in ([details] if details.rows else [], beside) if blocks])
+
+
+def show_question(question: QuestionReport) -> Section:
+    """Return a question with its scores and its answers."""
+    shown = question.shown
+    blocks: list[Block] = [Sentence(_write_basis(question), "quiet")]
+    for place, score in enumerate(shown.scores):
+        if score.counted:
+            certainty = write_certainty(score)
+            said = f"{name_score(score)} {write_score(score)}"
+            blocks.append(Sentence(f"{said} ({certainty})" if certainty else said, "" if place else "strong"))
+    if shown.median is not None and shown.scale == "number":
+        median = int(shown.median) if shown.median.denominator == 1 else write_number(shown.median)
+        blocks.append(Sentence(f"Half of them said {median} or less."))
+    return Section(shown.text, [*blocks, *_draw_promoters(shown), _tabulate_answers(shown)])
+
+
+def _tabulate_answers(question: QuestionReport) -> TableBlock:
+    """Return the responses as bars; shares of few answers are left out, since they say too much."""
+    columns: list[str | Column] = [Column("Answer", "text"), BAR, "Share", "People"]
+    rows: list[list[Cell]] = [
+        [one.label, Bar(one.share, tone), write_percent(one.share, question.answers), one.count]
+        for one, tone in zip(question.distribution, _choose_tones(question), strict=True)
+        if question.answers
+    ]
+    if _has_shares(question):
+        return TableBlock(columns, rows)
+    return TableBlock([*columns[:2], columns[3]], [[*row[:2], row[3]] for row in rows])
+
+
+def _has_shares(question: QuestionReport) -> bool:
+    return (question.answers or 0) >= FEW_ANSWERS
+
+
+def _make_part(one: ResponseCount, tone: Tone, question: QuestionReport) -> StackPart:
+    return StackPart(
+        one.label, one.count, one.share or Fraction(), write_percent(one.share, question.answers), tone
+    )
+
+
+def _draw_promoters(question: QuestionReport) -> Iterator[Stack]:
+    nps = question.nps
+    if nps is None or nps.counted < FEW_ANSWERS:
+        return
+    groups: dict[Tone, tuple[str, int]] = {
+        "bad": ("Detractors", nps.detractors),
+        "middle": ("Passives", nps.passives),
+        "good": ("Promoters", nps.promoters),
+    }
+    parts = []
+    for tone, (name, count) in groups.items():
+        share = Fraction(count, nps.counted)
+        parts.append(StackPart(name, count, share, write_percent(share, nps.counted), tone))
+    yield Stack(parts)
+
+
+def _choose_tones(question: QuestionReport) -> list[Tone]:
+    """Return a colour for each response, from bad to good where the scale says which end is good.
+
+    Responses that the campaign does not have stand last, and have none.
+    """
+    shown = question.distribution
+    known = sum(one.answer == str(place) for place, one in enumerate(shown, start=1))
+    tones: list[Tone] = []
+    if question.nps is not None:
+        tones = [_PROMOTING.get(one.label, "") for one in shown[:known]]
+    elif question.csat is not None and known > 1:
+        tones = [_TONES[round(4 * number / (known - 1))] for number in range(known)]
+        if shown[0].label in question.csat.top_two:
+            tones.reverse()
+    blank: list[Tone] = [""] * (len(shown) - len(tones))
+    return [*tones, *blank]
+
+
+def _write_basis(question: QuestionReport) -> str:
+    """Return how many answered, and what is not known of it."""
+    if question.in_part is not None:
+        part = question.in_part
+        found = count_words(part.question.answers or 0, "answer")
+        return f"{found} so far: {part.launches:,} of {part.of:,} parts of the sending were read."
+    if question.answers is None:
+        return "How many answered is not known: not all answers were read yet."
+    if not question.answers:
+        return "No answers yet."
+    answers = count_words(question.answers, "answer")
+    return f"{answers} in people’s own words" if is_freeform(question) else answers

@@ -1,0 +1,229 @@
+"""How a campaign was sent, as blocks: messages, outcomes, rates, runs, and what does not add up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.reasons import REASONS
+from runner.report.documents.questions import show_question
+from runner.report.documents.wording import (
+    NOT_DEFINED,
+    NOT_KNOWN,
+    format_duration,
+    write_count,
+    write_number,
+    write_part,
+    write_people,
+    write_percent,
+    write_period,
+    write_time,
+)
+from runner.report.scores import divide
+from runner.view.blocks import Beside, Chart, Column, Items, Link, Section, TableBlock
+from runner.view.charts import plot_columns
+from runner.wording import count_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from runner.report.model import Audience, CampaignReport, MessageReport, RunReport
+    from runner.report.people_model import Dispositions, OutcomeRates, PeopleReport
+    from runner.view.blocks import Block, Cell
+
+
+def show_messages(report: CampaignReport, *, has_questions: bool) -> Section:
+    """Return a table of the messages; each message with its questions follows if `has_questions`."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            Link(one.id, f"#message-{number}") if has_questions and one.questions else one.id,
+            write_period(one.first_sent_at, one.last_sent_at, report.time_zone) or "not sent yet",
+            one.sent,
+            one.participants_answered if one.questions else NOT_DEFINED,
+            one.opt_outs,
+            _write_duration(one) if one.questions else NOT_DEFINED,
+        )
+        for number, one in enumerate(report.messages, start=1)
+    ]
+    names = "Message", Column("Sent", "text"), "Texts", "Answered", "Opted out", "Half answered within"
+    sections = [
+        Section(one.id, list(map(show_question, one.questions)), anchor=f"message-{number}", is_page=True)
+        for number, one in enumerate(report.messages, start=1)
+        if has_questions and one.questions
+    ]
+    return Section("Each message", [TableBlock(names, rows), *sections], is_folded=True)
+
+
+def _write_duration(message: MessageReport) -> str:
+    """Return what half of the people who answered a message took at most."""
+    median = message.time_to_first_answer.median_s
+    return NOT_DEFINED if median is None else format_duration(median)
+
+
+def show_sending(report: CampaignReport) -> Section:
+    """Return how the campaign was sent."""
+    people = report.people
+    audience = next((one.audience for one in report.messages if one.audience is not None), None)
+    tables = [
+        *([] if audience is None else [_tabulate_reserved(audience)]),
+        *([] if people.dispositions is None else [_tabulate_outcomes(people.dispositions)]),
+        *([] if people.rates is None else [_tabulate_rates(people.rates, is_interim=people.is_interim)]),
+    ]
+    blocks: list[Block] = [
+        Items(list(_list_warnings(report)), "The figures do not add up"),
+        Items(list(_list_facts(report))),
+        Beside([table for table in tables if table.rows]),
+        Beside([chart for one in report.messages for chart in _draw_days(one, report.time_zone)]),
+        _tabulate_runs(report.runs),
+    ]
+    return Section("How it was sent", blocks, is_folded=True)
+
+
+def _list_warnings(report: CampaignReport) -> Iterator[str]:
+    yield from report.discrepancies
+    for message in report.messages:
+        for sentence in message.discrepancies:
+            yield f"{message.id}: {sentence}"
+
+
+def _list_facts(report: CampaignReport) -> Iterator[str]:
+    """Yield who was texted and who was not, and what is known of it only in part."""
+    people = report.people
+    yield f"Sent through {report.target}, as campaign {report.campaign}."
+    yield (
+        f"{write_people(people.recipients)} to text: {write_count(people.texted)} were texted"
+        + "".join(f", {count:,} {what}" for count, what in _list_held(people))
+        + "."
+    )
+    for message in report.messages:
+        yield from (f"{message.id}: {one}." for one in _list_message_facts(message))
+
+
+def _list_held(people: PeopleReport) -> Iterator[tuple[int, str]]:
+    held = {
+        "still wait at the service for an earlier survey to end": people.queued,
+        "had opted out before the text left": people.blocked,
+        "are of unknown outcome": people.unresolved,
+    }
+    yield from ((count, what) for what, count in held.items() if count)
+
+
+def _list_message_facts(message: MessageReport) -> Iterator[str]:
+    if message.rejected:
+        yield f"{write_people(message.rejected)} refused by the service"
+    if message.doubtful:
+        waiting = count_words(message.doubtful, "doubtful reply waits", "doubtful replies wait")
+        yield f"{waiting} for a decision"
+    if message.non_answers:
+        found = count_words(message.non_answers, "reply is no answer", "replies are no answers")
+        yield f"{found}: blank, a phone’s reaction, or automatic"
+    volume = message.volume
+    if volume.renders:
+        plan = (
+            "" if volume.plan_share is None else f", {write_percent(volume.plan_share)} of the service’s plan"
+        )
+        cost = f", {write_number(volume.cost_usd)} US dollars" if volume.cost_usd else ""
+        yield f"{count_words(volume.renders, 'text')} charged{plan}{cost}"
+    for part in message.partly_known:
+        yield f"{part.name.replace('_', ' ')} {NOT_KNOWN}: {write_part(part, message)}"
+
+
+def _tabulate_reserved(audience: Audience) -> TableBlock:
+    """Return the people of the audience who were not sent to, by reason.
+
+    A ledger of another version may have other reasons, which keep their names.
+    """
+    rows = [
+        (
+            REASONS[one.disposition].label if one.disposition in REASONS else one.disposition,
+            one.recipients,
+            write_percent(divide(one.recipients, audience.recipients), audience.recipients),
+        )
+        for one in audience.reserved
+    ]
+    people = f"the audience of {write_people(audience.recipients)}, {write_time(audience.planned_at)}"
+    return TableBlock(("Not texted", "People", "Share"), rows, f"Of {people}")
+
+
+_OUTCOMES = {
+    "complete": ("Answered to the end", "I"),
+    "partial": ("Answered in part", "P"),
+    "refusal": ("Refused, or broke off", "R"),
+    "non_contact": ("No answer", "NC"),
+    "replaced": ("No answer before a later text of ours", "NC"),
+    "other": ("Other", "O"),
+    "unknown_eligibility": ("Nothing known", "UH + UO"),
+}
+
+
+def _tabulate_outcomes(dispositions: Dispositions) -> TableBlock:
+    rows = [(label, code, getattr(dispositions, name)) for name, (label, code) in _OUTCOMES.items()]
+    return TableBlock(
+        ("Outcome", Column("Code", "text"), "People"), rows, "People by final disposition (AAPOR)"
+    )
+
+
+_RATES = {
+    "rr1": "Complete interviews, all unknown eligible",
+    "rr2": "… and partial ones",
+    "rr3": "Complete interviews, e of the unknown eligible",
+    "rr4": "… and partial ones",
+    "rr5": "Complete interviews, nobody unknown",
+    "rr6": "… and partial ones",
+    "coop1": "Cooperation, complete interviews",
+    "coop2": "… and partial ones",
+    "ref1": "Refusal",
+    "con1": "Contact",
+    "e": "Share of the unknown taken to be eligible",
+}
+
+
+def _tabulate_rates(rates: OutcomeRates, *, is_interim: bool) -> TableBlock:
+    rows = [
+        (name if name == "e" else name.upper(), meaning, write_percent(rate))
+        for name, meaning in _RATES.items()
+        if (rate := getattr(rates, name)) is not None
+    ]
+    caption = f"Outcome rates (AAPOR){', interim: surveys are still open' if is_interim else ''}"
+    return TableBlock(("Rate", Column("Of", "text"), "Value"), rows, caption)
+
+
+MOST_DAYS = 120
+"""Days of a chart, at most."""
+
+
+def _draw_days(message: MessageReport, zone: str) -> Iterator[Chart]:
+    """Yield the answers by day as columns; none for fewer than two days of answers."""
+    counts = {day.date: day.answers for day in message.days if day.answers}
+    if 1 < len(counts) <= MOST_DAYS:
+        labels = [f"{day.day} {day:%b}" for day in counts]
+        caption = f"Answers to {message.id} by day ({zone})"
+        svg = plot_columns(list(counts), labels, list(counts.values()), f"Column chart: {caption}")
+        rows = list(zip(labels, counts.values(), strict=True))
+        yield Chart(svg, TableBlock(("Day", "Answers"), rows, caption))
+
+
+_SHORT = 10
+"""Digits that identify a commit or a digest: as many as git shows of large repositories."""
+
+
+def _tabulate_runs(runs: Sequence[RunReport]) -> TableBlock:
+    """Return the runs as a table, without empty columns."""
+    columns: dict[Column, list[Cell]] = {
+        Column("Started", "text"): [write_time(run.started_at) for run in runs],
+        Column("Commit", "text"): [_write_commit(run) for run in runs],
+        Column("Plan digest", "text"): [run.plan_digest[:_SHORT] for run in runs],
+        Column("Triggered by", "text"): [run.triggered_by for run in runs],
+        Column("Job", "text"): [Link("open", run.run_url) if run.run_url else None for run in runs],
+        Column("Launches"): [run.launches for run in runs],
+        Column("Recipients"): [run.recipients for run in runs],
+    }
+    kept = {
+        column: [NOT_DEFINED if cell is None else cell for cell in cells]
+        for column, cells in columns.items()
+        if any(cells)
+    }
+    return TableBlock(tuple(kept), list(zip(*kept.values(), strict=True)), "The runs that sent the campaign")
+
+
+def _write_commit(run: RunReport) -> str | None:
+    return run.commit and run.commit[:_SHORT] + (", with changes" if run.dirty else "")
