@@ -195,8 +195,10 @@ def _write_table(table: TableBlock) -> str:
     size = f' style="--label:{label}ch"' if table.is_chart else ""
     name = escape(write_line(table.caption or heads[0].name))
     caption = f"<caption>{_escape(table.caption)}</caption>\n" if table.caption else ""
-    box = f'<div class="{f"scroll {kind}".strip()}" role="group" aria-label="{name}" tabindex="0">\n'
     head = f"<thead><tr>{names}</tr></thead>\n"
+    # Drawings fit every screen; other tables may need to scroll, also by keyboard.
+    held = f"scroll {kind}".strip() + f'" role="group" aria-label="{name}" tabindex="0'
+    box = f'<div class="{kind if table.is_chart else held}">\n'
     return f"{box}<table{size}>\n{caption}{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
 
 
