@@ -46,6 +46,8 @@ _INSIDE = Fraction(6, 100)
 """A smaller part of a stack has no room for its share."""
 _CHARACTERS = 110
 """Characters that the names of a stack have room for on a desktop, from its start to its end."""
+_MOST_TICKS = 4
+"""Values that have room above a column on paper; of more, every second one is written."""
 _LONGEST_LABEL = 44
 """Characters of a label beside a bar, before it takes more lines."""
 
@@ -208,9 +210,8 @@ def _write_head(head: Column) -> str:
     if head.axis is None:
         return _isolate(head.name)
     axis = head.axis
-    ticks = "".join(
-        f'<span style="--at:{_place(axis, value)}">{_escape(text)}</span>' for value, text in axis.ticks
-    )
+    shown = axis.ticks[:: 2 if len(axis.ticks) > _MOST_TICKS else 1]
+    ticks = "".join(f'<span style="--at:{_place(axis, at)}">{_escape(text)}</span>' for at, text in shown)
     return f'{_isolate(head.name)}<span class="ticks" aria-hidden="true">{ticks}</span>'
 
 
