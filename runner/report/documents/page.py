@@ -132,7 +132,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
         yield Section(title, [Beside(list(map(show_question, others)))])
     yield from map(show_groups, report.groups)
     if report.experiment is not None:
-        yield show_experiment(report.experiment, report.score.measure if report.score else "")
+        yield show_experiment(report.experiment, report.score.measure if report.score else "mean")
     if len(report.messages) > 1:
         yield show_messages(report, has_questions=is_long)
     yield show_sending(report)
