@@ -167,12 +167,14 @@ def forget(value: Any, name: str) -> Any:
     if not isinstance(value, Part):
         return value
     fields = {field: forget(getattr(value, field), name) for field in value.__struct_fields__}
-    return value.replace(**{**fields, **({name: None} if may_be_none(type(value), name) else {})})
+    return value.replace(**{**fields, **({name: None} if name in list_optional(value.__class__) else {})})
 
 
 @cache
-def may_be_none(kind: type[Part], name: str) -> bool:
-    return type(None) in get_args(get_type_hints(kind).get(name))
+def list_optional(kind: Any) -> frozenset[str]:
+    """Return the names of a part's fields that may be None."""
+    hints = get_type_hints(kind)
+    return frozenset(name for name in kind.__struct_fields__ if type(None) in get_args(hints[name]))
 
 
 def list_fields(value: Any) -> set[str]:
@@ -181,8 +183,7 @@ def list_fields(value: Any) -> set[str]:
     if isinstance(value, Part):
         parts = tuple(getattr(value, field) for field in value.__struct_fields__)
     found = {name for part in parts for name in list_fields(part)}
-    own = value.__struct_fields__ if isinstance(value, Part) else ()
-    return found | {name for name in own if may_be_none(type(value), name)}
+    return found | (list_optional(value.__class__) if isinstance(value, Part) else set())
 
 
 def test_whatever_is_not_known_the_page_is_written() -> None:
