@@ -21,7 +21,7 @@ from runner.view.blocks import (
     Stack,
     TableBlock,
     Tiles,
-    tabulate,
+    describe,
 )
 from runner.wording import Markdown, count_words, escape_html, escape_markdown, escape_steering, write_table
 
@@ -95,7 +95,7 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             for one in blocks:
                 yield from _list_parts(one, level, most)
         case Chart() | Stack() | Tiles():
-            yield _write_table(tabulate(block), most)
+            yield from _list_parts(describe(block), level, most)
 
 
 def _write_item(item: str | ListItem) -> Iterator[str]:

@@ -25,7 +25,7 @@ from runner.view.blocks import (
     Stack,
     TableBlock,
     Tiles,
-    tabulate,
+    describe,
 )
 from runner.view.markdown import draw_bar, write_markdown
 from runner.wording import printable
@@ -90,7 +90,7 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
         case Beside(blocks):
             print_blocks(blocks, indent=indent, err=err)
         case Chart() | Stack() | Tiles():
-            _print(tabulate(block), indent, err=err)
+            _print(describe(block), indent, err=err)
 
 
 def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:

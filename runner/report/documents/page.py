@@ -164,7 +164,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     rate = divide(people.opted_out, people.texted)
     share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
     yield Tile("Opted out", write_count(people.opted_out), share)
-    if (cost := report.cost_usd) is not None:
+    if cost := report.cost_usd:
         dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
         yield Tile("Cost", f"${dollars}", "at the service’s price")
 
