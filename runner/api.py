@@ -23,7 +23,7 @@ from runner.workflow.campaigns import load_campaigns, show_path
 from runner.workflow.observer import Observer, observing
 from runner.workflow.plan import PlanWishes, ProjectPlan, plan_project
 from runner.workflow.plans.saved import SavedPlan, read_saved_plan
-from runner.workflow.preview import CASES, Preview, preview_campaign
+from runner.workflow.preview import Preview, preview_campaign
 from runner.workflow.reconcile import ReconcileResult, reconcile_project
 from runner.workflow.report import ProjectReport, ReportOptions, read_answers, report_project
 from runner.workflow.resolve import Unresolved, Word, resolve_launches
@@ -269,12 +269,7 @@ class Project:
             return read_answers(scope, shape=shape, library=library, include_pii=include_pii)
 
     def preview(
-        self,
-        campaign: str | Path | None = None,
-        *,
-        phone: str | None = None,
-        message: str | None = None,
-        cases: int = CASES,
+        self, campaign: str | Path | None = None, *, phone: str | None = None, message: str | None = None
     ) -> Preview:
         """Return whole conversations of a campaign as recipients will see them, worst cases first.
 
@@ -282,12 +277,10 @@ class Project:
             campaign: its name or file; may be left out of a project with one.
             phone: show this recipient's instead.
             message: this message's alone.
-            cases: at most so many of each message and arm.
         """
-        _check_number("cases", cases, 1)
         with self._observed():
             file = self._find_file(campaign)
-            return preview_campaign(self.scope, file, phone=phone, message=message, cases=cases)
+            return preview_campaign(self.scope, file, phone=phone, message=message)
 
     def who(self, phone: str, *, region: str | None = None) -> PersonDocument:
         """Return what a person got, answered and gets next, and whether they opted out; only reads.

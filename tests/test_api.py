@@ -420,7 +420,6 @@ def test_a_number_that_commands_refuse_is_refused(project: Project) -> None:
         "`settle_window_s` must be at least 0, not nan": lambda: project.settle(settle_window_s=float("nan")),
         "`lock_timeout_s` must be at least 0, not -1": lambda: project.apply(plan, lock_timeout_s=-1),
         "`min_group` must be at least 1, not 0": lambda: project.report(min_group=0),
-        "`cases` must be at least 1, not 0": lambda: project.preview(cases=0),
         "`response_rate` must be from 0 to 1, not 60": lambda: project.simulate(response_rate=60),
     }
     for message, call in mistakes.items():

@@ -116,21 +116,26 @@ SYNONYMS = {
 """Commands by the words that people may try for them."""
 
 
+_CLOSE = 0.7
+"""How alike words must be: `review` is not `remove`."""
+
+
 def find_meant(written: str, ctx: Context) -> str | None:
     """Return the command line of the command that was probably meant by a word; None if none is close."""
     root, here = ctx.find_root(), ctx.command_path.partition(" ")[2]
     lines = dict(_iterate_lines(root, root.command)) | SYNONYMS
     # A whole line wins against another's last word, as `plan` against `ci plan`.
     lines |= {line: line for line in lines.values()}
-    for word in (f"{here} {written}".strip(), written):
-        if word in lines:
-            return f"runner {lines[word]}"
-    # What is written is compared alone: the group's name would make all its commands close.
-    own = {line.removeprefix(f"{here} "): line for line in lines.values() if here and line.startswith(here)}
-    for known in (own, lines):
-        if close := difflib.get_close_matches(written, known, n=1):
-            return f"runner {known[close[0]]}"
-    return None
+    if here:
+        # What is written is compared alone: the group's name would make all its commands close. A command of
+        # another group by the same name is not what was meant.
+        own = {line.removeprefix(f"{here} "): line for line in lines.values() if line.startswith(f"{here} ")}
+        top = {word: line for word, line in lines.items() if word == line and " " not in word}
+        lines = top | own
+    if written in lines:
+        return f"runner {lines[written]}"
+    close = difflib.get_close_matches(written, own if here else lines, n=1, cutoff=_CLOSE)
+    return f"runner {lines[close[0]]}" if close else None
 
 
 def _iterate_lines(ctx: Context, group: click.Command, path: str = "") -> Iterator[tuple[str, str]]:

@@ -102,21 +102,12 @@ def make_call(packed: bytes, *first: object) -> TaskOutcome:
         return TaskOutcome(error=_describe_storage(error) or _describe_bug(error))
 
 
-_STORES = frozenset(
-    ("adlfs", "aiobotocore", "aiohttp", "azure", "botocore", "fsspec", "gcsfs", "google", "pyarrow", "s3fs")
-)
-
-
 def _describe_storage(error: Exception) -> StorageError | None:
     """Return a failure of files as an error, in words that hold no data; None if it is something else."""
-    if isinstance(error, OSError) and error.strerror:
-        reason = error.strerror
-    elif isinstance(error, OSError) or type(error).__module__.partition(".")[0] in _STORES:
-        reason = type(error).__name__
-    else:
+    if not isinstance(error, OSError):
         return None
     return StorageError(
-        f"a file cannot be read or written: {reason}",
+        f"a file cannot be read or written: {error.strerror or type(error).__name__}",
         hint="check the disk, and the access to the scratch folder, of that worker",
     )
 

@@ -3,12 +3,20 @@
 Decisions and counts are made by the same code as in a plan of one process; launches are shared within a
 partition only. All rows of a phone are in one partition, so its last consent is known there. Only the
 partition's people are looked up in the ledger.
+
+Workers write the launches to files in the run's folder, one for each partition, and the process that sends
+reads them one after the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import pickle
+import secrets
+import zlib
+from array import array
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.audience.audience import AudienceTally, Recipient
@@ -17,67 +25,48 @@ from runner.audience.renumbering import list_forms
 from runner.audience.rows import leave_out_blank
 from runner.campaign.model import InlineRecipient
 from runner.cluster.audience_scatter import read_rows, scatter_audience
-from runner.cluster.launch_files import LaunchGroups, read_texted, write_partition
-from runner.cluster.plan_job import PlanJob, look_up, open_job, store_job
+from runner.cluster.plan_job import open_job, store_job
+from runner.errors import StorageError
+from runner.plan.model import PlannedLaunch
+from runner.plan.plan_context import TextedPeople
 from runner.plan.plan_counts import LaunchSizes, count_assignments
 from runner.plan.planner import AudiencePass, Division, PlannedPartition, plan_partitions
 from runner.source.diagnostic import Problems
 from runner.source.yaml import pause_collector
-from runner.text.payload import RowReporter
+from runner.text.payload import Payload, RowReporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import date
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import date, datetime
 
     from runner.audience.audience import Role
     from runner.audience.consent import ConsentChange
-    from runner.campaign.model import Campaign
+    from runner.campaign.model import Campaign, Message
     from runner.cluster.audience_scatter import ScatteredRow
     from runner.cluster.folder import SharedFolder
-    from runner.cluster.plan_job import LedgerLookup
+    from runner.cluster.plan_job import PlanJob
     from runner.execution import Executor
-    from runner.plan.model import CampaignPlan, PartFile, PlanOptions
-    from runner.plan.plan_context import PlanContext
+    from runner.plan.decisions import Assigned
+    from runner.plan.model import CampaignPlan
+    from runner.text.outgoing import Definition
 
+    _StoredLaunch = tuple[Message, tuple[Definition, str], tuple[str, ...], str | None, datetime | None]
+    _Alike = tuple[int, str | None, datetime | None, str]
 
-@dataclass(frozen=True, slots=True)
-class PartitionTask:
-    """A partition of a campaign to plan. It can be pickled, and names nobody.
-
-    Attributes:
-        job: the name of the job's file there.
-        recipients: the names of the scattered files there, in the order of the audience.
-        excluded: those of the exclusion lists.
-        plans: earlier plans of the same run that text some of the same people: name, and the partition's
-            file.
-        out: the folder for the launches; None to write none.
-    """
-
-    folder: SharedFolder
-    job: str
-    recipients: tuple[str, ...]
-    excluded: tuple[str, ...]
-    partition: int
-    plans: tuple[tuple[str, PartFile], ...] = ()
-    out: SharedFolder | None = None
+_LEVEL = 1
+"""Of compression: the fastest."""
 
 
 class PartitionAudience:
-    """The people of one partition, each once, by their first row.
+    """The people of one partition, each once, by their first row, of `rows` in the order of the audience.
 
     Attributes:
-        excluded: the phones (E.164) of the exclusion lists.
         duplicates: repeated rows, up to the last person yielded.
     """
 
-    def __init__(self, task: PartitionTask, campaign: Campaign, partitions: int) -> None:
-        def read(files: tuple[str, ...]) -> list[ScatteredRow]:
-            named = (read_rows(task.folder, name, task.partition, partitions) for name in files)
-            return [row for rows in named for row in rows]
-
+    def __init__(self, campaign: Campaign, rows: Sequence[ScatteredRow]) -> None:
         self._campaign = campaign
-        self._rows = read(task.recipients)
-        self.excluded = frozenset(phone for _, (_, phone, *_) in read(task.excluded))
+        self._rows = rows
         self.duplicates = 0
 
     def list_phones(self) -> list[str]:
@@ -86,7 +75,7 @@ class PartitionAudience:
         return [form for phone in phones for form in list_forms(phone)]
 
     def iterate_people(self, last_day: date | None, problems: Problems) -> Iterator[Recipient]:
-        """Yield the people in the order of the audience; note people whose last row has another consent.
+        """Yield the people; note people whose last row has another consent.
 
         `last_day` is the latest valid day of consent; None if any day will do.
         """
@@ -117,93 +106,131 @@ class PartitionAudience:
 
 
 @pause_collector()
-def plan_partition(task: PartitionTask) -> PlannedPartition:
-    """Plan one partition.
+def plan_partition(
+    folder: SharedFolder, name: str, recipients: Sequence[str], excluded: Sequence[str], partition: int
+) -> PlannedPartition:
+    """Plan one partition of a stored job, from scattered files in the order of the audience.
 
     Raises:
         RunnerError: the ledger or the folder cannot be read or written.
     """
-    job, compiled = open_job(task.folder, task.job)
-    campaign = job.campaign
-    audience = PartitionAudience(task, campaign, job.partitions)
-    known, context = look_up(job, audience.list_phones)
-    context = replace(context, planned=[read_texted(*plan) for plan in task.plans])
-    going = AudiencePass(campaign, compiled.compiled, job.options, context)
+    job, whole = open_job(folder, name)
+
+    def read(files: Sequence[str]) -> list[ScatteredRow]:
+        return [row for file in files for row in read_rows(folder, file, partition, job.partitions)]
+
+    audience = PartitionAudience(job.campaign, read(recipients))
+    known, context = job.look_up(audience.list_phones())
+    planned = [_read_texted(before, files[partition]) for before, files in job.before]
+    going = AudiencePass(job.campaign, whole.compiled, job.options, replace(context, planned=planned))
     problems = Problems()
-    reporter = RowReporter(campaign, problems, Problems())
-    key = None if job.lookup is None else job.lookup.key
-    decider = going.make_assigner(audience.excluded, known, key)
+    reporter = RowReporter(job.campaign, problems, Problems())
+    barred = frozenset(phone for _, (_, phone, *_) in read(excluded))
+    decider = going.make_assigner(barred, known, None if job.lookup is None else job.lookup.key)
     assigned = going.iterate(audience.iterate_people(going.last_day, problems), decider, reporter, None)
-    groups = LaunchGroups()
+    groups: dict[_Alike, tuple[Payload, list[str]]] = {}
     sizes = [LaunchSizes() for _ in going.compiled]
     counts = count_assignments(
-        assigned if task.out is None else groups.watch(assigned), sizes, going.per_send
+        _gather(assigned, groups) if job.keeps_launches else assigned, sizes, going.per_send
     )
     found = PlannedPartition(counts, problems, reporter.said, audience.duplicates)
-    if task.out is not None:
-        launches = groups.list_launches(going.compiled, going.per_send)
-        found.part = write_partition(task.out, campaign.name, task.partition, launches)
+    if job.keeps_launches:
+        content = pickle.dumps(_list_launches(groups, going), pickle.HIGHEST_PROTOCOL)
+        file = f"{name}-{partition:05}.launches"
+        folder.write(file, zlib.compress(content, _LEVEL))
+        found.part = f"{folder.path}/{file}"
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """A request to plan a campaign on a cluster.
+def _gather(
+    assigned: Iterable[Assigned], groups: dict[_Alike, tuple[Payload, list[str]]]
+) -> Iterator[Assigned]:
+    """Yield what a pass yields, and keep in `groups` who gets the same now."""
+    for pair in assigned:
+        recipient, assignments = pair
+        for assignment in assignments:
+            payload = assignment.payload
+            if payload is not None:
+                alike = assignment.message, assignment.arm, assignment.until, payload.digest
+                groups.setdefault(alike, (payload, []))[1].append(recipient.phone)
+        yield pair
 
-    Attributes:
-        options: the plan's options, without a limit.
-        context: the context, without what is to be looked up.
-        partitions: a power of two, the same for all campaigns of a command.
-        lookup: the ledger of the campaign's people; None to look nothing up.
-        plans: earlier plans of the same run that text some of the same people: name, and files by
-            partition.
-        out: the folder for the launches; None to write none.
+
+def _list_launches(
+    groups: Mapping[_Alike, tuple[Payload, list[str]]], going: AudiencePass
+) -> list[_StoredLaunch]:
+    """Return the launches, message by message, in the order of their first recipients."""
+    return [
+        (
+            going.compiled[index].renderers[arm].message,
+            # Plain tuples are written and read much faster than values of our own.
+            (payload.definition, payload.digest),
+            tuple(phones[start : start + going.per_send]),
+            arm,
+            until,
+        )
+        for (index, arm, until, _), (payload, phones) in sorted(groups.items(), key=lambda group: group[0][0])
+        for start in range(0, len(phones), going.per_send)
+    ]
+
+
+def read_launches(parts: Iterable[str]) -> Iterator[PlannedLaunch]:
+    """Yield the planned launches of a campaign's partitions; memory grows with the largest file only.
+
+    Raises:
+        StorageError: a file cannot be read.
     """
+    for part in parts:
+        try:
+            content = Path(part).read_bytes()
+        except OSError as error:
+            raise StorageError(
+                f"{part} cannot be read: {error.strerror}",
+                hint="everything that was sent is recorded; run the same command again",
+            ) from None
+        # Write access to the folder equals access to the scheduler, which can call any function.
+        launches: list[_StoredLaunch] = pickle.loads(zlib.decompress(content))  # noqa: S301
+        for message, payload, phones, arm, until in launches:
+            yield PlannedLaunch(message, Payload(*payload, 0, None), phones, arm, until)
 
-    campaign: Campaign
-    target: str
-    options: PlanOptions
-    context: PlanContext
-    partitions: int
-    lookup: LedgerLookup | None = None
-    plans: tuple[tuple[str, tuple[PartFile, ...]], ...] = ()
-    out: SharedFolder | None = None
+
+def _read_texted(campaign: str, part: str) -> TextedPeople:
+    """Return the people texted by a partition's launches."""
+    texted, asked = array("Q"), array("Q")
+    for launch in read_launches([part]):
+        numbers = [int(phone[1:]) for phone in launch.phones]
+        texted.extend(numbers)
+        if launch.message.questions:
+            asked.extend(numbers)
+    return TextedPeople(campaign, texted, asked)
 
 
 def plan_on_cluster(
-    cluster: Executor, folder: SharedFolder, request: PlanRequest, problems: Problems
+    cluster: Executor, folder: SharedFolder, job: PlanJob, problems: Problems
 ) -> CampaignPlan | None:
     """Plan a campaign; return None if there are errors, which `problems` receives as from one process.
 
     Raises:
         RunnerError: the cluster, the ledger or the folder cannot be used.
     """
-    compile_texts = partial(AudiencePass.compile, request.campaign, request.options, request.context)
-    divide = partial(_divide, cluster, folder, request)
-    return plan_partitions(cluster, request.target, compile_texts, divide, problems)
+    compile_texts = partial(AudiencePass.compile, job.campaign, job.options, job.context)
+    return plan_partitions(
+        cluster, job.target, compile_texts, partial(_divide, cluster, folder, job), problems
+    )
 
 
 def _divide(
-    cluster: Executor,
-    folder: SharedFolder,
-    request: PlanRequest,
-    going: AudiencePass,
-    problems: Problems,
+    cluster: Executor, folder: SharedFolder, job: PlanJob, going: AudiencePass, problems: Problems
 ) -> Division:
     """Store the job, and scatter the audience."""
-    campaign = request.campaign
-    name = f"{campaign.name}.job"
-    context, partitions = request.context, request.partitions
-    job = PlanJob(campaign, request.options, context, going.included, partitions, request.lookup)
-    store_job(folder, name, job)
+    # A campaign may be planned twice by one command, and tasks of the first time may still be running.
+    name = f"{job.campaign.name}-{secrets.token_hex(4)}"
+    store_job(folder, name, replace(job, included=going.included))
 
     def scatter(role: Role) -> tuple[tuple[str, ...], AudienceTally]:
-        return scatter_audience(cluster, folder, name, campaign, role, problems)
+        return scatter_audience(cluster, folder, name, job.campaign, role, problems)
 
     excluded, _ = scatter("exclude")
     recipients, audience = scatter("recipients")
-    tasks = []
-    for partition in range(partitions):
-        plans = tuple((before, parts[partition]) for before, parts in request.plans)
-        tasks.append((PartitionTask(folder, name, recipients, excluded, partition, plans, request.out),))
+    tasks = [(folder, name, recipients, excluded, partition) for partition in range(job.partitions)]
     return Division(plan_partition, tasks, audience)

@@ -217,7 +217,7 @@ def judge_worker(worker: str, folder: SharedFolder, own: Digests) -> RunnerError
             key = folder.read(_KEY_FILE)
         except FileNotFoundError:
             return ConfigurationError(
-                f"the worker {worker} does not see what is put into {folder.url}",
+                f"the worker {worker} does not see what is put into {folder.path}",
                 hint="name a folder that all workers reach, with --scratch or RUNNER_SCRATCH",
             )
         for name, digest in own.items():
@@ -229,7 +229,7 @@ def judge_worker(worker: str, folder: SharedFolder, own: Digests) -> RunnerError
         folder.write(f"worker-{secrets.token_hex(4)}", b"")
         if own.get(LEDGER) is not None:
             with open_worker_ledger() as ledger:
-                ledger.is_blank()
+                ledger.is_ready()
     except RunnerError as error:
         return type(error)(f"the worker {worker} fails: {error.message}", hint=error.hint)
     return None

@@ -11,7 +11,7 @@ import os
 import pickle
 import socket
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,10 @@ from runner.plan.planner import AudiencePass
 from runner.source.diagnostic import Problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from runner.campaign.model import Campaign
     from runner.cluster.folder import SharedFolder
-    from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlanOptions
     from runner.plan.plan_context import PlanContext
 
@@ -59,15 +58,12 @@ def open_worker_ledger() -> Iterator[Ledger]:
 
 @dataclass(frozen=True, slots=True)
 class LedgerLookup:
-    """The ledger of a campaign's people, and the questions to it.
+    """The questions to the ledger about a campaign's people.
 
     Attributes:
         key_variable: the environment variable with the user's secret.
-        campaign_id: the campaign's number in the ledger; None if it is not there.
         key: of the target's fingerprints.
-        is_empty: whether nobody was texted by the campaign.
-        has_opt_outs: whether the target has suppressions that are not in the job.
-        has_open_launches: whether somebody may have an open survey on the target.
+        campaign_id: the campaign's number in the ledger; None if nobody was texted by it.
         recent_since: the start of the frequency cap's time, UTC, ISO 8601; None without a cap.
         depleted: launches of messages with follow-ups, some of whose recipients are entered under another
             one.
@@ -76,37 +72,61 @@ class LedgerLookup:
     key_variable: str
     key: TargetKey
     campaign_id: int | None = None
-    is_empty: bool = True
-    has_opt_outs: bool = False
-    has_open_launches: bool = False
     recent_since: str | None = None
     depleted: tuple[int, ...] = ()
-
-    @property
-    def asks_something(self) -> bool:
-        """True if any person has to be looked up."""
-        return (
-            not self.is_empty or self.has_opt_outs or self.has_open_launches or self.recent_since is not None
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class PlanJob:
-    """A campaign to plan.
+    """A campaign to plan on a cluster.
 
     Attributes:
+        options: the plan's options, without a limit.
         context: the context, without what is to be looked up.
+        partitions: their number, a power of two, the same for all campaigns of a command.
+        lookup: the questions to the ledger; None to look nothing up.
+        before: earlier plans of the same run that text some of the same people: name, and the files of their
+            launches by partition.
+        keeps_launches: write the launches to files.
         included: the included texts, by name.
-        partitions: their number, a power of two.
-        lookup: the ledger of its people; None to look nothing up.
     """
 
     campaign: Campaign
+    target: str
     options: PlanOptions
     context: PlanContext
-    included: Mapping[str, str | None]
     partitions: int
     lookup: LedgerLookup | None = None
+    before: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    keeps_launches: bool = False
+    included: Mapping[str, str | None] = field(default_factory=dict)
+
+    def look_up(self, phones: Collection[str]) -> tuple[RecordedDeliveries, PlanContext]:
+        """Return the deliveries and the context of some people (E.164).
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        lookup, context, known = self.lookup, self.context, RecordedDeliveries({}, {})
+        if lookup is None:
+            return known, context
+        key, campaign_id = lookup.key, lookup.campaign_id
+        with open_worker_ledger() as ledger, ledger.reading() as connection:
+            if campaign_id is not None:
+                people = [key.fingerprint(phone) for phone in phones]
+                ids, after = self.campaign.message_ids, self.campaign.list_earlier()
+                known = read_known(connection, campaign_id, ids, people)
+                earlier = read_earlier(connection, campaign_id, ids, after, people, lookup.depleted)
+                context = replace(context, earlier=earlier)
+            suppressions = read_suppressions(connection, key, phones)
+            if suppressions:
+                context = replace(context, suppressions=suppressions)
+            sessions = read_open_sessions(connection, key, phones)
+            if sessions.shelves:
+                context = replace(context, sessions=sessions)
+            if lookup.recent_since is not None:
+                context = replace(context, recent=read_recent(connection, key, lookup.recent_since, phones))
+        return known, context
 
 
 class _JobPickler(pickle.Pickler):
@@ -128,7 +148,7 @@ def _open_key(target: str, is_secret: bool, variable: str) -> TargetKey:  # noqa
 
 
 def store_job(folder: SharedFolder, name: str, job: PlanJob) -> None:
-    """Write a job to a file of the shared folder."""
+    """Write a job to a new file of the shared folder: workers keep what they have read of one."""
     file = io.BytesIO()
     _JobPickler(file, job.lookup.key_variable if job.lookup is not None else "").dump(job)
     folder.write(name, file.getvalue())
@@ -141,44 +161,3 @@ def open_job(folder: SharedFolder, name: str) -> tuple[PlanJob, AudiencePass]:
     # model).
     job: PlanJob = pickle.loads(folder.read(name))  # noqa: S301
     return job, AudiencePass.compile(job.campaign, job.options, job.context, Problems(), job.included)
-
-
-def look_up(job: PlanJob, list_phones: Callable[[], Sequence[str]]) -> tuple[RecordedDeliveries, PlanContext]:
-    """Return the deliveries and the context of some people of a campaign.
-
-    `list_phones` returns E.164, and is only called if there is something to look up.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
-    """
-    lookup = job.lookup
-    if lookup is None or not lookup.asks_something:
-        return RecordedDeliveries({}, {}), job.context
-    with open_worker_ledger() as ledger, ledger.reading() as connection:
-        return _read_people(connection, job, lookup, job.context, list_phones())
-
-
-def _read_people(
-    connection: LedgerConnection,
-    job: PlanJob,
-    lookup: LedgerLookup,
-    context: PlanContext,
-    phones: Sequence[str],
-) -> tuple[RecordedDeliveries, PlanContext]:
-    campaign, key, known = job.campaign, lookup.key, RecordedDeliveries({}, {})
-    if not lookup.is_empty and lookup.campaign_id is not None:
-        people = [key.fingerprint(phone) for phone in phones]
-        ids, after = campaign.message_ids, campaign.list_earlier()
-        known = read_known(connection, lookup.campaign_id, ids, people)
-        if after:
-            earlier = read_earlier(connection, lookup.campaign_id, ids, after, people, lookup.depleted)
-            context = replace(context, earlier=earlier)
-    if lookup.has_opt_outs:
-        suppressions = read_suppressions(connection, key, phones)
-        if suppressions:
-            context = replace(context, suppressions=suppressions)
-    if lookup.has_open_launches:
-        context = replace(context, sessions=read_open_sessions(connection, key, phones))
-    if lookup.recent_since is not None:
-        context = replace(context, recent=read_recent(connection, key, lookup.recent_since, phones))
-    return known, context

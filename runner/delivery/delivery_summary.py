@@ -72,22 +72,14 @@ class DeliverySummary(SendingReport):
     is_listed: bool = True
 
     def refresh(self, ledger: Ledger, campaign_id: int, run: str | None) -> None:
-        """Update the tally from the ledger.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
+        """Update the tally from the ledger."""
         with ledger.reading() as connection:
             self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
 
     def list_launches(
         self, ledger: Ledger, campaign_id: int, run: str | None, most: int | None = None
     ) -> None:
-        """Read the launches one by one, after the last `refresh`; none if there are more than `most`.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
+        """Read the launches one by one, after the last `refresh`; none if there are more than `most`."""
         self.is_listed = most is None or sum(row.launches for row in self.tally) <= most
         with ledger.reading() as connection:
             found = iterate_run(connection, campaign_id, run, ignored=_IGNORED)

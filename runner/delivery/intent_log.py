@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Self
 
 from runner.delivery.order import InFlightLaunch
 from runner.ledger.database import exclude_others
+from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import Intent, Outcome, format_moment
 from runner.ledger.people.history import read_open_sessions, read_recent
-from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.people.opt_outs import find_suppressed
 from runner.ledger.people.suppressions import find_pause
 from runner.ledger.record.deliveries import record_outcomes
@@ -182,9 +182,6 @@ class IntentLog:
         """Make outcomes and intents durable, together; return the launches that may leave, and the admission.
 
         `now` is any aware time, `asked_at` the same on the run's clock.
-
-        Raises:
-            RunnerError: nothing of it is recorded.
         """
         at, admission, ids = format_moment(now), Admission(list(due)), list[int]()
         campaign_id = self.campaign.campaign_id
@@ -220,11 +217,7 @@ class Guids:
 
     @classmethod
     def read(cls, ledger: Ledger, target: str) -> Self:
-        """Return all guids of a target that are on record.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
+        """Return all guids of a target that are on record."""
         with ledger.reading() as connection:
             return cls(list_claimed(connection, target, explained_only=False))
 

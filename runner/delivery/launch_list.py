@@ -64,9 +64,6 @@ class ListReader:
         """Return all launches under some tags, each also asked for in lower case, as a service may know it.
 
         `moment` is the earliest time at which the launch may have been sent (UTC, ISO 8601).
-
-        Raises:
-            ServiceError: the service cannot be asked, or its list keeps changing.
         """
         asked = sorted({form for tag in tags for form in (tag, tag.casefold())})
         since = datetime.fromisoformat(moment) - _ABOUT
@@ -85,9 +82,6 @@ class ListReader:
         """Return a list with the launches under all other tags, and under none.
 
         It has to show what is known to have been sent around that time under any tag.
-
-        Raises:
-            ServiceError: as for `read`.
         """
         since = datetime.fromisoformat(moment) - _ABOUT
         known = self._list_known(None, since)

@@ -93,11 +93,7 @@ class OnRecord:
     order: MessageOrder
 
     def leave_out(self, launches: Iterable[PlannedLaunch]) -> Iterator[PlannedLaunch]:
-        """Yield launches, without recipients on record as sent, or as perhaps sent.
-
-        Raises:
-            LedgerError: the ledger cannot be used.
-        """
+        """Yield launches, without recipients on record as sent, or as perhaps sent."""
         waiting = iter(launches)
         while portion := list(islice(waiting, _PORTION)):
             recorded = self._find(portion)

@@ -33,8 +33,14 @@ from runner.delivery.launch_list import LaunchListing, ListReader, write_moment
 from runner.errors import ServiceError
 from runner.ledger.model import LaunchRecord, parse_moment
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.entry import add_recipients, enter_adopted
-from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people, list_unexplained, read_dismissed
+from runner.ledger.record.entry import (
+    UnexplainedLaunch,
+    add_recipients,
+    enter_adopted,
+    hold_people,
+    list_unexplained,
+    read_dismissed,
+)
 from runner.ledger.record.unsettled import (
     adopt_launch,
     drop_unexplained,
@@ -145,13 +151,7 @@ class Recovery:
         self._lists = ListReader(campaign)
 
     def settle(self) -> SettleSummary:
-        """Settle every launch of unknown outcome.
-
-        Raises:
-            ServiceError: the service cannot be asked; nothing has changed.
-            RunLockedError: another run has got the campaign's lock.
-            LedgerError: the ledger cannot be written.
-        """
+        """Settle every launch of unknown outcome."""
         adopted, released = dict[str, str](), set[str]()
         # Launches missing from the latest list that is proof.
         lacked: set[int] = set()
@@ -255,10 +255,6 @@ class Recovery:
         `find_payloads` returns the messages that recipients lack (of all for None), to be sent now or later.
         `tags` are the present and former project tags of each message. `is_behind` means that the record is
         new, or lacked launches: a lost run may have had other tags, so launches under all tags count.
-
-        Raises:
-            ServiceError: the service cannot be asked. Nothing may be sent then.
-            LedgerError: the ledger cannot be written.
         """
         campaign = self._campaign
         own = set[str]().union(*tags.values())
@@ -294,9 +290,6 @@ class Recovery:
         """Record launches as sent: their recipients have got a message.
 
         The service is asked for the recipients: of two launches to the same person only one holds them.
-
-        Raises:
-            ServiceError: the service cannot be asked; nothing was recorded.
         """
         found = [self._find_reached(message, launch) for launch in launches]
         with self._campaign.ledger.writing() as connection:

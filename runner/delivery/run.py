@@ -112,7 +112,6 @@ class Retrier:
         right before each try, after all waits.
 
         Raises:
-            RunnerError: from the guard or the check; the launch has certainly not been accepted.
             WithheldError: from the check; the launch has not been accepted either.
         """
         reply: SendReply | None = None
@@ -292,10 +291,6 @@ class Delivery:
         """Send launches until none are left, or the run has to end.
 
         Launches are taken as threads become free.
-
-        Raises:
-            RunnerError: the ledger cannot be written, or another run holds some of the recipients. Launches
-                in flight have been waited for, and recorded as far as possible.
         """
         self._guids = Guids.read(self.campaign.ledger, self.campaign.target)
         with self._pool:

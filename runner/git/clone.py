@@ -31,11 +31,7 @@ class Clone:
         object.__setattr__(self, "objects", ObjectReader(self.git, is_filtered=True))
 
     def fetch(self, remote: str, branch: str) -> str | None:
-        """Fetch a branch and return its tip; None if the remote has no such branch.
-
-        Raises:
-            GitError: the remote cannot be reached.
-        """
+        """Fetch a branch and return its tip; None if the remote has no such branch."""
         ref = f"refs/heads/{branch}"
         tip = self.list_refs(remote, ref).get(ref)
         if tip is not None and self.objects.read(tip) is None:
@@ -56,11 +52,7 @@ class Clone:
             ) from None
 
     def bring(self, remote: str, commit: str) -> None:
-        """Fetch a commit with its files, and as much history as the clone has of others.
-
-        Raises:
-            GitError: the remote does not provide it.
-        """
+        """Fetch a commit with its files, and as much history as the clone has of others."""
         if self.objects.read(commit) is not None:
             return
         is_shallow = self.git.run("rev-parse", "--is-shallow-repository") == "true"
@@ -68,11 +60,7 @@ class Clone:
         self.git.run("fetch", "--quiet", "--no-tags", *depth, "--", remote, commit)
 
     def read_head(self) -> str:
-        """Return the commit that is checked out.
-
-        Raises:
-            GitError: there is none yet.
-        """
+        """Return the commit that is checked out."""
         found = self.objects.read("HEAD^{commit}")
         if found is None:
             raise GitError("there is no commit yet to record on", hint="commit the campaigns first")
@@ -95,11 +83,7 @@ class Clone:
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        LockfileError: it cannot be read, or is not text.
-    """
+    """Return the text of a file."""
     try:
         return file.read_text(encoding="utf-8")
     except OSError as error:
@@ -130,9 +114,6 @@ def find_base(clone: Clone, remote: str, environment: Mapping[str, str]) -> str 
     """Return the commit to compare a pull request with; None if the job is for no pull request.
 
     The clone is at the pull request's commit, or at its merge into the base.
-
-    Raises:
-        GitError: it cannot be found or fetched.
     """
     branch = environment.get("GITHUB_BASE_REF") or environment.get("CI_MERGE_REQUEST_TARGET_BRANCH_NAME")
     if not branch:
@@ -163,11 +144,7 @@ def _find_fork(clone: Clone, remote: str, branch: str, head: str) -> str:
 
 
 def list_changes(clone: Clone, base: str) -> list[FileChange]:
-    """Return the files that differ between a commit and the one that is checked out.
-
-    Raises:
-        GitError: they cannot be compared.
-    """
+    """Return the files that differ between a commit and the one that is checked out."""
     listed = clone.git.run("diff", "--name-status", "-z", "--find-renames", base, "HEAD", "--")
     return list(_read_changes(iter(listed.split("\0"))))
 

@@ -109,11 +109,7 @@ class Git:
         return GitAnswer(done.returncode, done.stdout, hide_credentials(done.stderr))
 
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a command that is asked through its pipes as long as it runs; its errors are not read.
-
-        Raises:
-            GitError: there is no git, or it cannot be started.
-        """
+        """Start a command that is asked through its pipes as long as it runs; its errors are not read."""
         try:
             return subprocess.Popen(  # noqa: S603  as in `ask`
                 ["git", *arguments],  # noqa: S607
@@ -184,11 +180,7 @@ class Git:
 
 
 def find_work_tree(folder: Path) -> Path | None:
-    """Return the top of the work tree that a folder is in; None if it is in none.
-
-    Raises:
-        GitError: git refuses to tell, as for a repository of another user.
-    """
+    """Return the top of the work tree that a folder is in; None if it is in none."""
     answer = Git(folder).ask("rev-parse", "--show-toplevel")
     if answer.status == 0:
         return Path(answer.output.removesuffix("\n"))

@@ -163,33 +163,19 @@ class Lease:
         self._move(snapshot.record)
 
     def write(self, texts: Mapping[str, str]) -> None:
-        """Replace the ref's files, all at once, which renews the lease.
-
-        Raises:
-            StateLockedError: another run has taken over.
-            GitError: the ref cannot be moved, or was deleted.
-        """
+        """Replace the ref's files, all at once, which renews the lease."""
         with self.turn:
             self._move_on(texts)
 
     def stage(self, texts: Mapping[str, str]) -> None:
-        """Replace the ref's files with the next push: a renewal, a further write, or the release.
-
-        Raises:
-            StateLockedError: another run has taken over.
-            GitError: the ref was deleted.
-        """
+        """Replace the ref's files with the next push: a renewal, a further write, or the release."""
         with self.turn:
             if self._lost is not None:
                 raise self._lost
             self.texts = texts
 
     def release(self) -> None:
-        """Free the ref if this run still holds it, without its history.
-
-        Raises:
-            GitError: the ref cannot be moved; the lease ends all the same.
-        """
+        """Free the ref if this run still holds it, without its history."""
         with self.turn:
             if self._lost is None:
                 self._move_on(self.texts, is_held=False)
@@ -251,11 +237,7 @@ class Lease:
         raise StateRefError(f"{self._ref} moves all the time", hint="run the same command again")
 
     def _follow(self, commit: str | None, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """Go on from the commit that the ref is at; return the files with what others have added there.
-
-        Raises:
-            RunnerError: this run does not hold the ref any more.
-        """
+        """Go on from the commit that the ref is at; return the files with what others have added there."""
         if commit is None:
             self._lost = StateRefError(
                 f"{self._ref} was deleted while this run held it; nothing more is sent",

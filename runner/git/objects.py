@@ -53,9 +53,6 @@ class ObjectReader:
         """Return an object by its id or another name without blanks; None if it is not there.
 
         `path` chooses the filters of a file.
-
-        Raises:
-            GitError: git cannot be run, or does not answer.
         """
         question = f"{name} {path}" if self._options else name
         with self._turn:
@@ -181,9 +178,6 @@ def write_commit(
         message: of the commit.
         people: name and address of its author, and of its committer.
         is_whole: have no other files than these; otherwise those of the parent stay.
-
-    Raises:
-        GitError: it cannot be written.
     """
     draft = f"refs/runner-draft/{secrets.token_hex(8)}"
     lines = [f"blob\ndata {len(text.encode())}\n{text}" for text in texts]

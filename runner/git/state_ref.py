@@ -162,11 +162,7 @@ class StateRef:
         return f"{self.name} on {self.remote}"
 
     def find(self) -> str | None:
-        """Return the ref's commit; None if there is no ref.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
+        """Return the ref's commit; None if there is no ref."""
         try:
             self.tips = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
         except UnreachableError as error:
@@ -174,11 +170,7 @@ class StateRef:
         return self.tips.get(self.name)
 
     def read(self) -> Snapshot:
-        """Return the ref as it is now.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
+        """Return the ref as it is now."""
         for _ in range(TRIES):
             commit = self.find()
             snapshot = Snapshot() if commit is None else self.read_at(commit)
@@ -187,11 +179,7 @@ class StateRef:
         raise self._restless()
 
     def read_at(self, commit: str) -> Snapshot | None:
-        """Return the ref at a commit that it had just now; None if it has moved on.
-
-        Raises:
-            GitError: the remote cannot be asked.
-        """
+        """Return the ref at a commit that it had just now; None if it has moved on."""
         self._like = commit
         texts = self._load_all(commit)
         if texts is None:
@@ -242,11 +230,7 @@ class StateRef:
         )
 
     def compose(self, texts: Mapping[str, str], parent: str | None = None) -> str:
-        """Return a new local commit of texts by file name; without a parent it drops the history.
-
-        Raises:
-            GitError: it cannot be written.
-        """
+        """Return a new local commit of texts by file name; without a parent it drops the history."""
         blobs = {name: self._name_blob(text) for name, text in texts.items()}
         new = {blob: texts[name] for name, blob in blobs.items() if blob not in self._texts}
         commit = write_commit(

@@ -119,7 +119,12 @@ class BulkStatement:
         Rows have values by parameter name, of types that the driver takes unconverted.
         """
         if self._columns is not None and connection.dialect.name != _SERVER:
-            return self.insert(connection, list(map(itemgetter(*self._columns), rows)))
+            # Of a single column `itemgetter` would return the bare value.
+            pick: Callable[[dict[str, Any]], Any] = itemgetter(*self._columns)
+            values = map(pick, rows)
+            return self.insert(
+                connection, list(values) if len(self._columns) > 1 else list(zip(values, strict=True))
+            )
         text = self._texts.get(connection.dialect.name)
         if text is None:
             text = self._texts[connection.dialect.name] = self._write(connection)
@@ -153,7 +158,8 @@ class BulkStatement:
         kind: Any = type(connection.dialect)
         statement = self._compose(connection)
         compiled = statement.compile(dialect=kind(paramstyle="qmark"), column_keys=self._columns)
-        if compiled.positiontup != self._columns:
+        columns = compiled.positiontup or []
+        if columns != self._columns:
             raise ValueError(self._columns)
-        one = f"({', '.join('?' * len(compiled.positiontup))})"
+        one = f"({', '.join('?' * len(columns))})"
         return str(compiled).replace(one, ", ".join([one] * size), 1)

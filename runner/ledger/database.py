@@ -50,30 +50,25 @@ class Ledger:
         return file is None or file.exists()
 
     def prepare(self) -> None:
-        """Create the tables that are missing, all or nothing."""
+        """Create the tables, all or nothing, unless they are there."""
         with self.writing() as connection:
             exclude_others(connection)
-            if _is_blank(connection):
+            if not self._is_ready(connection):
                 self._create_tables(connection)
-            else:
-                self._require_version(connection)
 
-    def is_blank(self) -> bool:
-        """Return whether the ledger has no entries, as after a run that was killed early."""
-        with self.reading() as connection:
-            return _is_blank(connection)
+    def is_ready(self) -> bool:
+        """Return whether there are tables; a run that was killed early leaves none.
 
-    def check_version(self) -> None:
-        """Refuse a ledger that this version cannot read."""
+        Those of another program, and of another version, are errors.
+        """
         with self.reading() as connection:
-            self._require_version(connection)
+            return self._is_ready(connection)
 
     def check_writable(self) -> None:
         """Refuse a ledger that this user may only read, or that is on a standby; nothing is changed."""
-        with self._translated(), self._engine.connect() as connection:
+        with self.writing() as connection:
             # The right is asked for before it shows that no row is meant.
             connection.execute(info.update().where(false()).values(value=info.c.value))
-            connection.rollback()
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
@@ -169,8 +164,13 @@ class Ledger:
         metadata.create_all(connection, checkfirst=False)
         write_info(connection, _VERSION, str(SCHEMA_VERSION))
 
-    def _require_version(self, connection: Connection) -> None:
-        if not inspect(connection).has_table(info.name):
+    def _is_ready(self, connection: Connection) -> bool:
+        tables = inspect(connection)
+        is_ours = tables.has_table(info.name)
+        # A server's database may be shared with other programs; a file is one program's.
+        if not is_ours and (self.file is None or not tables.get_table_names()):
+            return False
+        if not is_ours:
             raise LedgerError(f"{self._where} is not a ledger", hint="check --ledger and RUNNER_LEDGER")
         version = read_info(connection, _VERSION)
         if version != str(SCHEMA_VERSION):
@@ -179,6 +179,7 @@ class Ledger:
                 f"(schema {version}, this one knows {SCHEMA_VERSION})",
                 hint=f"use that version; or {REFILL_HINT}",
             )
+        return True
 
     def __enter__(self) -> Self:
         return self
@@ -249,10 +250,3 @@ def exclude_others(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_ENTERING)))
-
-
-def _is_blank(connection: Connection) -> bool:
-    tables = inspect(connection)
-    # A server's database may be shared with other programs; a file is one program's.
-    is_file = connection.dialect.name == "sqlite"
-    return not (tables.get_table_names() if is_file else tables.has_table(info.name))

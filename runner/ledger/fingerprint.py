@@ -4,8 +4,6 @@ A person has one fingerprint on a target: a keyed BLAKE2b (RFC 7693) of their E.
 is derived from `RUNNER_STATE_KEY` and the target's name. Without a `RUNNER_STATE_KEY` it is derived from the
 name alone, and so public: then a fingerprint is a pseudonym only, since phone numbers can be guessed one by
 one, and seals show accidents, not forgery.
-
-`FingerprintSet` holds many of them, at 16 bytes each.
 """
 
 from __future__ import annotations
@@ -14,12 +12,13 @@ import hashlib
 from array import array
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
+Kind = TypeVar("Kind")
 _BITS = 80
 _DIGITS = 32  # of the longest fingerprint: 128 bits
 _WORD_BITS = 64
@@ -106,6 +105,47 @@ class FingerprintSet:
 
 def _read(fingerprint: str) -> int:
     return int(fingerprint.ljust(_DIGITS, "0"), 16)
+
+
+class OpenSession(NamedTuple):
+    """The open survey that holds a person: its campaign, and the grounds.
+
+    `read`: its session was open when last read; `unread`: it was never read; `planned`: it is about to begin.
+    """
+
+    campaign: str
+    state: Literal["read", "unread", "planned"]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPeople(Generic[Kind]):
+    """People by what is known of them, as the state of an opt-out or an open survey: at 16 bytes each."""
+
+    key: TargetKey
+    shelves: Mapping[Kind, FingerprintSet] = field(default_factory=dict)
+
+    @classmethod
+    def gather(cls, key: TargetKey, rows: Iterable[tuple[str, Any]]) -> Self:
+        """Return the people of rows of a fingerprint and a kind, by fingerprint."""
+        found: dict[Any, FingerprintSet] = {}
+        for fingerprint, kind in rows:
+            if kind not in found:
+                found[kind] = FingerprintSet()
+            found[kind].append(fingerprint)
+        return cls(key, {kind: found[kind] for kind in sorted(found)})
+
+    def __bool__(self) -> bool:
+        return any(self.shelves.values())
+
+    def find(self, phone: str) -> Kind | None:
+        """Return the first kind that a person, by phone (E.164), is of; None if nothing is known of them."""
+        person = self.key.fingerprint(phone) if self.shelves else ""
+        return next((kind for kind, people in self.shelves.items() if person in people), None)
+
+    def count(self, phone: str) -> int:
+        """Return the number of times that a person was given."""
+        person = self.key.fingerprint(phone)
+        return sum(people.count(person) for people in self.shelves.values())
 
 
 def digest_people(people: Iterable[tuple[str, str]]) -> str:

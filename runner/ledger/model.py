@@ -8,8 +8,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from runner.ledger.fingerprint import digest_people
-
 LaunchState = Literal["intent", "sent", "not_sent", "rejected", "unknown", "unexplained"]
 """`intent`: recorded before the POST, no outcome yet; `unknown`: it may have been accepted; `unexplained`:
 the service lists it, and no record says whose it is."""
@@ -210,16 +208,6 @@ class RecordedDeliveries:
         """The ids of messages that people got, or may have got."""
         shelves = (self.sent, self.unresolved)
         return {message for shelf in shelves for message, people in shelf.items() if people}
-
-    @property
-    def digest(self) -> str:
-        """The digest of the people who got a message, or may have: machines may differ in which it is."""
-        sent, unresolved = self.sent, self.unresolved
-        return digest_people(
-            (name, person)
-            for name in sorted(self.messages)
-            for person in sorted(sent.get(name, set()) | unresolved.get(name, set()))
-        )
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""

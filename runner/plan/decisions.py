@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from runner.audience.audience import Recipient
     from runner.campaign.model import Campaign, Message
-    from runner.ledger.people.known_people import OpenSession
+    from runner.ledger.fingerprint import OpenSession
     from runner.reasons import Disposition
     from runner.text.payload import CompiledMessage, Payload
     from runner.timing.decision import Due

@@ -266,14 +266,6 @@ class Offer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class PartFile:
-    """The file of one partition's launches: the URL of a folder, and the path below it."""
-
-    folder: str
-    file: str
-
-
-@dataclass(frozen=True, slots=True)
 class CampaignPlan:
     """The plan of one campaign.
 
@@ -296,7 +288,7 @@ class CampaignPlan:
     pause: Pause | None = None
     recipients_later: Span = NOBODY
     unread: UnreadReplies | None = None
-    parts: tuple[PartFile, ...] = dataclasses.field(default=(), compare=False)
+    parts: tuple[str, ...] = dataclasses.field(default=(), compare=False)
 
     @property
     def texts_later(self) -> Span:

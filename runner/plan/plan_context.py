@@ -7,15 +7,15 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from runner.ledger.people.known_people import OpenSession
+from runner.ledger.fingerprint import OpenSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
+    from runner.ledger.fingerprint import KnownPeople
     from runner.ledger.people.history import EarlierMessage
-    from runner.ledger.people.known_people import KnownPeople
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.people.suppressions import Pause

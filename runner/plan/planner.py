@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from runner.ledger.model import RecordedDeliveries
     from runner.ledger.people.replies import UnreadReplies
     from runner.plan.decisions import Assigned
-    from runner.plan.model import PartFile
     from runner.plan.plan_context import PlanContext
     from runner.text.payload import CompiledMessage, Payload
 
@@ -192,7 +191,7 @@ class PlannedPartition:
     problems: Problems
     said: SaidOnce
     duplicates: int = 0
-    part: PartFile | None = None
+    part: str | None = None
 
 
 class Division(NamedTuple):

@@ -77,10 +77,6 @@ class AccountReading:
 
         `just_read` is the number of results that this run has read already; with `accept`, a list that shows
         fewer results than it counts is taken as complete.
-
-        Raises:
-            ServiceError: the service cannot be asked; the opt-outs met before are kept.
-            LedgerError: the ledger cannot be written.
         """
         with self.ledger.reading() as connection:
             mark = read_account_mark(connection, self.key.target)

@@ -178,10 +178,6 @@ def reconcile_campaign(context: ReconcileContext, *, accept: bool = False) -> Re
     """Bring one campaign's counts, results and opt-outs up to date.
 
     With `accept`, the service's lists are taken as complete, whatever it counts.
-
-    Raises:
-        ServiceError: the service cannot be asked; results read before are kept.
-        LedgerError: the ledger cannot be written, or the target's key is not at hand.
     """
     with context.ledger.writing() as connection:
         reading = Reading.begin(connection, context.campaign_id, context.at)

@@ -225,10 +225,6 @@ def leave_out_strangers(context: ReconcileContext, since: int) -> None:
     """Count results of phones that their launch was not sent to as no answers, from after a revision on.
 
     They are those whose phone neither the record has, nor the service's own list, if that has everybody.
-
-    Raises:
-        ServiceError: the service cannot be asked.
-        LedgerError: the ledger cannot be used.
     """
     with context.ledger.reading() as connection:
         found = list_untexted(connection, context.campaign_id, since)

@@ -76,12 +76,7 @@ class LaunchReader:
     _sessions: int = field(default=0, init=False)
 
     def read_all(self) -> None:
-        """Read every launch, as far as the service knows it.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-            LedgerError: the ledger cannot be written, or the target's key is not at hand.
-        """
+        """Read every launch, as far as the service knows it."""
         with self.context.ledger.reading() as connection:
             tags = self.reading.list_tags(connection)
         for tag in tags:

@@ -95,11 +95,7 @@ class ReplyScreen:
     _stats: dict[str, StatRecord | None] = field(default_factory=dict, init=False)
 
     def place(self, replies: Iterable[ReadReply]) -> tuple[list[ReadReply], list[ReadReply]]:
-        """Return replies with the phones of their authors, and those without a certain author.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        """Return replies with the phones of their authors, and those without a certain author."""
         placed, lost = [], []
         for reply in replies:
             written = reply.record.participant_phone_number
@@ -113,11 +109,7 @@ class ReplyScreen:
         return placed, lost
 
     def enter(self, connection: LedgerConnection, replies: Collection[ReadReply]) -> None:
-        """Enter the opt-outs among replies with known authors, and the wishes to be texted again.
-
-        Raises:
-            LedgerError: the ledger cannot be written.
-        """
+        """Enter the opt-outs among replies with known authors, and the wishes to be texted again."""
         asking = [reply for reply in replies if reply.asks]
         if not asking:
             return
@@ -134,12 +126,7 @@ class ReplyScreen:
         add_opt_ins(connection, key.target, proposals)
 
     def hold(self, replies: Iterable[ReadReply]) -> None:
-        """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-            LedgerError: the ledger cannot be written.
-        """
+        """Hold the people of launches with opt-outs, sure or doubtful, that have no certain author."""
         key, held = self.key, list[OptOut]()
         for record, reading in replies:
             if reading.kind not in _STATES:
@@ -155,11 +142,7 @@ class ReplyScreen:
                 add_replies(connection, key.target, held)
 
     def is_stranger(self, record: ResultRecord) -> bool:
-        """Return whether a result's phone is none that its launch went to: a service may write its own.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        """Return whether a result's phone is none that its launch went to: a service may write its own."""
         phone = record.participant_phone_number
         if self.find_members(record.project_launch_guid, [phone]):
             return False
@@ -167,11 +150,7 @@ class ReplyScreen:
         return is_whole and phone not in people
 
     def read_launch(self, guid: str) -> StatRecord | None:
-        """Return a launch as the service lists it; None if it doesn't.
-
-        Raises:
-            ServiceError: the service cannot be asked.
-        """
+        """Return a launch as the service lists it; None if it doesn't."""
         if guid not in self._stats:
             stat = self.client.read_stat(guid) if guid else None
             self._stats[guid] = stat if isinstance(stat, StatRecord) else None

@@ -219,11 +219,7 @@ class ResultReading:
         self._ingest = ResultIngest(self.context, reading=self.launches.reading)
 
     def read_all(self) -> None:
-        """Read all launches that lack results, and record the outcomes.
-
-        Raises:
-            ServiceError: the service cannot be asked; results read before are kept.
-        """
+        """Read all launches that lack results, and record the outcomes."""
         for tag in self._count_due():
             full = self.context.full or self._sweep(tag)
             after = 0

@@ -148,7 +148,8 @@ class Clock:
             before = self.offset()
             if length > _FURTHEST - before:
                 raise SandboxError(
-                    f"the clock is {format_duration(before)} ahead of this machine's; ten years are the most"
+                    f"the clock cannot go to {self._system() + before + length:%Y-%m-%d}: ten years ahead of "
+                    "this machine's time are the most"
                 )
             self._write_offset(before + length)
         return self.now()

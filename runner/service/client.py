@@ -152,30 +152,17 @@ class ServiceClient:
         )
 
     def read_stats(self, project_tag: str | None, offset: int) -> Page[StatRecord]:
-        """Return the page of launches from `offset` on; for all tags with None.
-
-        Raises:
-            ServiceError: the service cannot be reached, or its answer cannot be read.
-        """
+        """Return the page of launches from `offset` on; for all tags with None."""
         return self._read_page(StatRecord, _STATS, _filter_by(project_tag), offset)
 
     def count_launches(self, project_tag: str | None) -> int | None:
-        """Return the service's count of launches under a project tag; None if it gives none.
-
-        Raises:
-            ServiceError: as for `read_stats`.
-        """
+        """Return the service's count of launches under a project tag; None if it gives none."""
         query: dict[str, str | int] = {**_filter_by(project_tag), "limit": 1, **_JSON}
         _, total = _read_page(_STATS, self._get(_STATS, query))
         return total
 
     def read_plan_usage(self) -> PlanUsage | None:
-        """Return the usage of the plan; None if the answer doesn't contain it.
-
-        Raises:
-            AccessRefusedError: the service refuses the credentials.
-            ServiceError: as for `read_stats`.
-        """
+        """Return the usage of the plan; None if the answer doesn't contain it."""
         answer = self._get(_STATS, {"limit": 1, **_JSON})
         try:
             plan = answer["meta"]["plan"]
@@ -194,10 +181,6 @@ class ServiceClient:
         """Return by how many seconds this machine's clock and the service's differ, at least.
 
         The service's is the `Date` of an answer (RFC 9110, 6.6.1); None without one.
-
-        Raises:
-            AccessRefusedError: the service refuses the credentials.
-            ServiceError: as for `read_stats`.
         """
         began = time.monotonic()
         answer = self._ask(_STATS, {"limit": 1, **_JSON})
@@ -208,11 +191,7 @@ class ServiceClient:
         return None if there is None else max(0.0, abs(self._now() - there) - elapsed_s - 1)
 
     def read_stat(self, project_launch_guid: str) -> StatRecord | Unreadable | None:
-        """Return the counts of one launch; None if the service doesn't know it.
-
-        Raises:
-            ServiceError: as for `read_stats`.
-        """
+        """Return the counts of one launch; None if the service doesn't know it."""
         path = f"{_STATS}{quote(project_launch_guid, safe='')}/"
         answer = self._ask(path, dict(_JSON))
         if answer.status == HTTPStatus.NOT_FOUND:
@@ -223,9 +202,6 @@ class ServiceClient:
         """Return the page of results from `offset` on.
 
         Filters are `project_launch_guid` and `project_tag`.
-
-        Raises:
-            ServiceError: as for `read_stats`.
         """
         return self._read_page(ResultRecord, _RESULTS, filters, offset)
 

@@ -236,9 +236,6 @@ class ServiceAdapter(HTTPAdapter):
 
     The pool and the TLS context are made once: requests would look up the pool for each request, and reading
     all certificates takes longer than many sends.
-
-    Raises:
-        RequestException: the proxy is invalid; also HTTPError and TypeError.
     """
 
     def __init__(
@@ -288,11 +285,7 @@ class ServiceAdapter(HTTPAdapter):
 
 
 def _open_adapter(target: Target, verify: bool | str) -> ServiceAdapter:  # noqa: FBT001  as in requests
-    """Return the adapter of a target; it reads the environment once.
-
-    Raises:
-        ConfigurationError: the proxy or the CA bundle is invalid.
-    """
+    """Return the adapter of a target; it reads the environment once."""
     url = str(parse_base_url(target).url)
     # The sandbox runs on this machine; a proxy would look for it on its own.
     proxies = {} if target.name == SANDBOX else get_environ_proxies(url)
@@ -344,9 +337,6 @@ class Connection:
     """HTTP with one target, from any number of threads.
 
     `verify` is a CA bundle, or True for the system's and that of requests.
-
-    Raises:
-        ConfigurationError: the target's host, its proxy or the CA bundle is invalid.
     """
 
     def __init__(self, target: Target, *, verify: bool | str = True) -> None:

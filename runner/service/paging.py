@@ -83,11 +83,7 @@ class ListWalk(Generic[Record]):
             self._has_turned = True
 
     def read_page(self) -> Page[Record] | None:
-        """Return the next page; None at the end.
-
-        Raises:
-            ServiceError: the list is too long, or the service cannot be asked.
-        """
+        """Return the next page; None at the end."""
         if self.is_over:
             return None
         page = self._read_forward() if self._is_forward else self._read_backward()
@@ -98,11 +94,7 @@ class ListWalk(Generic[Record]):
         return page
 
     def read_pages(self, most: int) -> list[Page[Record]]:
-        """Return at most so many pages; none at the end.
-
-        Raises:
-            ServiceError: as for `read_page`. What was read before is returned first.
-        """
+        """Return at most so many pages; none at the end."""
         pages: list[Page[Record]] = []
         try:
             while len(pages) < most and (page := self.read_page()):
@@ -180,9 +172,6 @@ def list_launches(client: ServiceClient, tag: str | None) -> LaunchList:
 
     The list has no promised order and can grow meanwhile. It is read again until as many different launches
     are found as the service counts afterwards, or, without a count, until nothing new is found.
-
-    Raises:
-        ServiceError: the service cannot be asked, a launch cannot be read, or the list keeps changing.
     """
     found: dict[str, StatRecord] = {}
 
@@ -213,9 +202,6 @@ def find_launches(
         sought: `project_launch_guid`s; the service may write them in another case.
         observe_unreadable: called with each unreadable record, perhaps repeatedly.
         observe_record: called with each sought launch.
-
-    Raises:
-        ServiceError: the service cannot be asked, or its list keeps changing.
     """
     left = {normalize_guid(guid): guid for guid in sought}
 

@@ -43,11 +43,7 @@ _FIELDS = {
 
 
 def read_record(kind: type[AnyRecord], item: Any) -> AnyRecord:
-    """Return a record of the given kind.
-
-    Raises:
-        ServiceError: a required field is missing or unreadable. The message leaves out its value.
-    """
+    """Return a record of the given kind."""
     values: dict[str, Any] = {}
     for own, name, type_ in _FIELDS[kind.kind]:
         try:

@@ -74,11 +74,7 @@ def make_state_key() -> str:
 
 
 def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
-    """Return the state key in an environment variable; None if it isn't set.
-
-    Raises:
-        ConfigurationError: the key could be guessed, or ends with a line break.
-    """
+    """Return the state key in an environment variable; None if it isn't set."""
     value = environment.get(variable)
     if not value:
         return None
@@ -94,21 +90,13 @@ def read_state_key(environment: Mapping[str, str], variable: str) -> str | None:
 
 
 def _require_one_line(variable: str, value: str) -> None:
-    """Refuse a variable's value that begins or ends with a line break, as one copied from a file does.
-
-    Raises:
-        ConfigurationError: it does.
-    """
+    """Refuse a variable's value that begins or ends with a line break, as one copied from a file does."""
     if value != value.strip("\r\n"):
         raise ConfigurationError(f"{variable} ends with a line break", hint=LINE_BREAK_HINT)
 
 
 def read_old_state_key(environment: Mapping[str, str]) -> str | None:
-    """Return the key that records are migrated from, however weak; None if it isn't set.
-
-    Raises:
-        ConfigurationError: it is not valid text.
-    """
+    """Return the key that records are migrated from, however weak; None if it isn't set."""
     value = environment.get(OLD_STATE_KEY)
     if value and not _is_text(value):
         raise ConfigurationError(
@@ -182,11 +170,7 @@ class TargetsProblemError(Exception):
 
 
 def read_targets(file: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return `default` and `targets` of `targets.yaml`; both empty if the file is missing.
-
-    Raises:
-        TargetsProblemError: the file is wrong.
-    """
+    """Return `default` and `targets` of `targets.yaml`; both empty if the file is missing."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -335,11 +319,7 @@ def _read_limit(name: str, value: str | int) -> float:
 
 
 def require_safe_url(base_url: str, *, insecure: bool) -> str:
-    """Return the host of a base URL; `insecure` allows http to another machine.
-
-    Raises:
-        ConfigurationError: it is no URL, or would send credentials unencrypted.
-    """
+    """Return the host of a base URL; `insecure` allows http to another machine."""
     try:
         parts = urlsplit(base_url)
         # Reading the port checks it.
@@ -375,11 +355,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_base_url(target: Target) -> Url:
-    """Return the base URL as sent: percent-encoded, with its host in Punycode.
-
-    Raises:
-        ConfigurationError: its host is invalid.
-    """
+    """Return the base URL as sent: percent-encoded, with its host in Punycode."""
     # Late: a plan for the sandbox needs no HTTP.
     from urllib3.exceptions import LocationParseError  # noqa: PLC0415
     from urllib3.util import parse_url  # noqa: PLC0415
@@ -429,21 +405,13 @@ class Destination(TypedDict):
 
 
 def describe_destination(target: Target) -> Destination:
-    """Return the normalized destination of a configured target.
-
-    Raises:
-        ConfigurationError: the host of its base URL is invalid.
-    """
+    """Return the normalized destination of a configured target."""
     settings = {name: getattr(target, name) for name in Destination.__annotations__ if name != "address"}
     return cast("Destination", {"address": _normalize_address(target), **settings})
 
 
 def require_one_name(target: Target, targets: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Ensure that no other target leads to a target's account: opt-outs are known by the target's name.
-
-    Raises:
-        ConfigurationError: one has the same address and user, or an invalid address.
-    """
+    """Ensure that no other target leads to a target's account: opt-outs are known by the target's name."""
     if target.base_url is None:
         return
 

@@ -227,13 +227,12 @@ class CaseFinder:
             lengths = self._lengths[payload.digest] = max(each, default=0), sum(each)
         return lengths
 
-    def list_cases(self, limit: int) -> list[Conversation]:
-        """Return at most `limit` of the worst conversations, each recipient once, with all reasons."""
+    def list_cases(self) -> list[Conversation]:
+        """Return the worst conversations, each recipient once, with all reasons."""
         found: dict[str, tuple[Recipient, list[CaseReason]]] = {}
         for kind in sorted(self._most, reverse=True):
             count, _, recipient = self._most[kind]
-            if recipient.phone in found or len(found) < limit:
-                found.setdefault(recipient.phone, (recipient, []))[1].append(CaseReason(kind, count))
+            found.setdefault(recipient.phone, (recipient, []))[1].append(CaseReason(kind, count))
         return [self.converse(recipient, tuple(reasons)) for recipient, reasons in found.values()]
 
     def converse(self, recipient: Recipient, reasons: tuple[CaseReason, ...] = ()) -> Conversation:

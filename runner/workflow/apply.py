@@ -36,7 +36,7 @@ from runner.source.quantity import write_duration
 from runner.workflow.approval_coverage import ApprovalStore, leave_out_unapproved
 from runner.workflow.delivery.apply_session import ApplySession
 from runner.workflow.delivery.campaign_run import RunOptions, keep_audiences, trace_run
-from runner.workflow.delivery.delivery import DeliveryRun, LocalPlanning
+from runner.workflow.delivery.delivery import DeliveryRun, RunPlanning
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.plans.context_reader import PlanContextReader
@@ -259,7 +259,8 @@ def apply_campaigns(
         # What is settled is not sent, so campaigns and messages may have any name.
         names = RecordNames(workspace, opened, is_target_only=options.settle_only)
         workspace.say_risks(opened, quiet=scope.quiet)
-        run = _make_run(session, cluster, names)
+        failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
+        run = DeliveryRun(session, failures, RunPlanning(session, failures, names, cluster), pace)
         reader = PlanContextReader(workspace, opened, saved.now if saved else workspace.now())
         planned = run.plan(scope, plan_options, reader)
         # Unknown outcomes are an error of sending, not of settling.
@@ -318,16 +319,6 @@ def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> Cl
             hint="leave out --state-remote, and unset RUNNER_STATE_REMOTE",
         )
     return cluster
-
-
-def _make_run(session: ApplySession, cluster: ClusterSettings | None, names: RecordNames) -> DeliveryRun:
-    failures, pace = Failures(), Pace(None, time.monotonic, session.stop)
-    if cluster is None:
-        return DeliveryRun(session, failures, LocalPlanning(session, failures, names), pace)
-    # Imported here: optional, and slow to import.
-    from runner.workflow.plans.cluster_planning import ClusterPlans
-
-    return DeliveryRun(session, failures, ClusterPlans(session, failures, cluster, names), pace)
 
 
 def _choose_sound(

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from runner.atomic_write import save_text
 from runner.errors import LimitError, MissingKeyError, RunnerError, SuppressionsError
 from runner.git.command import GitError
-from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import (
     BOOK,
     Amount,
     ApprovalRequest,
-    dump_book,
     read_approvals,
+    seal_book,
     settle,
 )
 from runner.ledger.fingerprint import TargetKey
@@ -104,11 +103,7 @@ class ApprovalStore:
         return include_folder(campaign) / f"{self.target.name}{APPROVALS_SUFFIX}"
 
     def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
-        """Return the coverages of plans, in their order.
-
-        Raises:
-            RunnerError: a file cannot be read.
-        """
+        """Return the coverages of plans, in their order."""
         key = self.key
         return [self._cover(item, key) for item in planned]
 
@@ -123,11 +118,7 @@ class ApprovalStore:
         return Coverage(item, request, find_gap(request, approvals, sent), tuple(sorted(names)))
 
     def find_denial(self, planned: Iterable[PlanResult], digest: str) -> tuple[str, ...]:
-        """Return the people who denied a plan; none without a state key, which keeps no denials.
-
-        Raises:
-            RunnerError: a file cannot be read.
-        """
+        """Return the people who denied a plan; none without a state key, which keeps no denials."""
         key = self.key
         if key is None:
             return ()
@@ -169,26 +160,18 @@ class ApprovalStore:
         return tuple({one.identity: one for one in (*there, *here)}.values())
 
     def record(self, file: Path, approvals: Sequence[Approval], key: TargetKey) -> None:
-        """Add approvals to a file.
-
-        Raises:
-            RunnerError: it cannot be read or written.
-        """
+        """Add approvals to a file."""
         known, _ = read_approvals(file, BOOK.read(Path(show_path(file))) or "", key)
-        lines = settle(sign(key, "entry", "", [*known, *approvals]))
+        pieces = seal_book(key, settle([*known, *approvals]))
         try:
-            save_text(file, "".join(dump_book(key.target, key.name, lines)))
+            save_text(file, "".join(pieces))
         except OSError as error:
             raise RunnerError(f"{show_path(file)} cannot be written: {error.strerror}") from None
         self._read.pop(file, None)
 
 
 def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
-    """Return a plan's request for approval.
-
-    Raises:
-        CampaignError: the campaign's files can no longer be read.
-    """
+    """Return a plan's request for approval."""
     return ApprovalRequest(
         item.campaign.name,
         item.plan.target,

@@ -89,7 +89,7 @@ def _describe_message(message: MessagePlan) -> PlannedMessage:
 
 
 def _list_launches(item: PlanResult) -> Iterator[ShownLaunch]:
-    for one in item.planner.iterate_launches():
+    for one in item.iterate_launches():
         phones = tuple(map(mask_phone, one.phones))
         yield ShownLaunch(one.message.id, one.arm, one.payload.digest, one.payload.definition, phones)
 

@@ -64,7 +64,7 @@ class Failures:
 
     def __init__(self, *, is_apart: bool = True, is_tolerant: bool = False) -> None:
         self._is_apart = is_apart
-        self._is_tolerant = is_tolerant
+        self.is_tolerant = is_tolerant
         self._found: dict[Path, Failure] = {}
         self.total = 0
         self._is_known_pause: Callable[[Path], bool] = lambda _: False
@@ -185,7 +185,7 @@ class Failures:
         return isinstance(error, PausedError) and self._is_known_pause(file)
 
     def _keeps_apart(self, error: RunnerError) -> bool:
-        return self._is_tolerant or (self._is_apart and self.total > 1 and error.is_of_one_campaign)
+        return self.is_tolerant or (self._is_apart and self.total > 1 and error.is_of_one_campaign)
 
     def _show(self, problems: Problems, *, quiet: bool) -> None:
         show_problems(problems, quiet=quiet)

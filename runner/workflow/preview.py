@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from runner.view.blocks import Block
     from runner.workflow.scope import Scope
 
-CASES = 3
-"""Conversations shown of each message and arm by default."""
-
 
 class PreviewedConversation(Part, frozen=True):
     """The texts of one message to one recipient.
@@ -146,11 +143,11 @@ class Preview(Described, Shown):
 
 
 def preview_campaign(
-    scope: Scope, file: Path, *, phone: str | None = None, message: str | None = None, cases: int = CASES
+    scope: Scope, file: Path, *, phone: str | None = None, message: str | None = None
 ) -> Preview:
     """Return the worst conversations of a campaign, or those of one recipient.
 
-    `message` restricts the preview to one message; `cases` is the most to show of each message and arm.
+    `message` restricts the preview to one message.
 
     Raises:
         InvalidCampaignError: the campaign has errors, which have been shown.
@@ -163,7 +160,7 @@ def preview_campaign(
     refuse_errors(problems, quiet=scope.quiet)
     gallery = _Gallery.open(campaign, message)
     if phone is None:
-        return gallery.show_worst(cases)
+        return gallery.show_worst()
     (person,) = parse_phones([phone])
     return gallery.show_one(person)
 
@@ -208,7 +205,7 @@ class _Gallery:
             hint="--phone takes one of its recipients",
         )
 
-    def show_worst(self, cases: int) -> Preview:
+    def show_worst(self) -> Preview:
         """Return the worst conversations.
 
         Raises:
@@ -223,7 +220,7 @@ class _Gallery:
         if first is None:
             raise RunnerError(f"nobody gets anything of {self.campaign.name}")
         seen = [finder for finder in self.finders.values() if finder.people]
-        found = tuple((finder, tuple(finder.list_cases(cases))) for finder in seen)
+        found = tuple((finder, tuple(finder.list_cases())) for finder in seen)
         return Preview(self.campaign, first, self._converse(first), found)
 
     def _iterate_audience(self) -> Iterator[Recipient]:

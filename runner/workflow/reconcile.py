@@ -19,7 +19,6 @@ from runner.wording import count_words
 from runner.workflow.delivery.gone import find_gone, say_gone
 from runner.workflow.failures import Failures
 from runner.workflow.observer import note, show_progress, warn
-from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -257,9 +256,6 @@ def reconcile_project(
     """Copy counts and results of launches to the ledger, and warn of inconsistencies.
 
     The flags are those of `ReconcileOptions`.
-
-    Raises:
-        RunnerError: nothing can be reconciled.
     """
     workspace = Workspace.open(scope, asks_service=True)
     failures = Failures()
@@ -270,7 +266,7 @@ def reconcile_project(
         failures.total += len(gone)
         how = ReconcileOptions(full, accept, drops, scope.quiet)
         found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
-        share_decisions(workspace, opened)
+        workspace.files.share(opened)
     return ReconcileResult(
         campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in found.summaries.items()),
         account=found.account,

@@ -11,8 +11,7 @@ from runner.delivery.comparison import Verdict, is_same_text
 from runner.delivery.launch_list import write_moment
 from runner.document import Count, Described, Document, FailedCampaign, Part, build
 from runner.errors import RunnerError, UsageError
-from runner.ledger.record.entry import adopt_in_part
-from runner.ledger.record.unexplained import dismiss_launches, list_unexplained
+from runner.ledger.record.entry import adopt_in_part, dismiss_launches, list_unexplained
 from runner.ledger.record.unsettled import release_launch
 from runner.source.normalize import normalize_guid
 from runner.wording import count_words
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Candidate
-    from runner.ledger.record.unexplained import UnexplainedLaunch
+    from runner.ledger.record.entry import UnexplainedLaunch
     from runner.workflow.scope import Scope
 
 

@@ -154,13 +154,13 @@ class StatusResult(Described, Shown):
         statuses: one for each campaign.
         gone: the names of campaigns whose files are gone.
         unread: messages with a due follow-up whose answers were not read since it became due.
-        has_failed: True if something could not be read or planned.
+        exit_code: of the command: not 0 if something could not be read or planned.
     """
 
     statuses: list[CampaignStatus]
     gone: list[str]
     unread: list[str]
-    has_failed: bool
+    exit_code: int
 
     def __iter__(self) -> Iterator[CampaignStatus]:
         return iter(self.statuses)
@@ -250,7 +250,8 @@ def find_project_status(scope: Scope) -> StatusResult:
         gone = find_gone(workspace, scope, ledger, failures.claimed)
         say_gone(workspace, gone, quiet=scope.quiet)
     unread = [name for item in planned.values() for name in list_unread(item)]
-    return StatusResult(statuses, [one.name for one in gone], unread, bool(failures.found))
+    code = failures.find_exit_code(None if failures.is_total else 0)
+    return StatusResult(statuses, [one.name for one in gone], unread, code)
 
 
 def _find_status(

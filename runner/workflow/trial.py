@@ -52,7 +52,7 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
             workspace, scope, anytime, lambda c: _as_if_new(workspace.read_record(opened, c)), reader
         )
     _refuse_opted_out(planned, own)
-    launches = [launch for item in planned for launch in choose_launches(item.planner.iterate_launches())]
+    launches = [launch for item in planned for launch in choose_launches(item.iterate_launches())]
     if not launches:
         raise LimitError(
             "--test-to: no recipient is left whose texts could be tried: nothing was sent",

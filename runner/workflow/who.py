@@ -7,20 +7,18 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from runner.audience.phone import PhoneProblem, mask_phone, mask_written, parse_phone
+from runner.audience.phone import mask_phone
 from runner.audience.renumbering import list_forms
-from runner.campaign.model import FileRecipients
 from runner.document import Document, Moment, Part, build
-from runner.errors import UsageError
 from runner.ledger.files.suppressions import Source, State
 from runner.ledger.model import format_moment, parse_moment
 from runner.ledger.people.history import read_answers, read_texts
 from runner.ledger.people.opt_outs import iterate_opt_outs
 from runner.reasons import Disposition
-from runner.source.diagnostic import Problems
-from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns, show_path
+from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.failures import Failures
 from runner.workflow.plans.names import plan_on_record
+from runner.workflow.records.phones import read_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -144,11 +142,14 @@ class PersonDocument(Document, frozen=True):
     campaigns: tuple[PersonCampaign, ...]
 
 
-def find_person(scope: Scope, written: str, region: str | None = None) -> PersonDocument:
+def find_person(
+    scope: Scope, written: str, region: str | None = None, failures: Failures | None = None
+) -> PersonDocument:
     """Return what is on record of a person on a target, and what its campaigns send them next.
 
     `written` is their phone, in E.164 form or that of `region` (ISO 3166-1 alpha-2); without one, of the
-    regions of the campaigns' recipients. Reads only, and calls no service.
+    regions of the campaigns' recipients. Reads only, and calls no service. What keeps campaigns from being
+    planned goes to tolerant `failures`.
 
     Raises:
         UsageError: that is no phone, or it has several readings.
@@ -156,11 +157,11 @@ def find_person(scope: Scope, written: str, region: str | None = None) -> Person
     """
     workspace = Workspace.open_known(scope)
     has_campaigns = bool(scope.paths) or DEFAULT_FOLDER.exists()
-    phone = _read_phone(written, [region] if region else _list_regions(scope) if has_campaigns else [])
+    (phone,) = read_phones(scope, [written], region)
     forms = list_forms(phone)
     fingerprints = [workspace.key.fingerprint(form) for form in forms]
+    failures = failures or Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:
-        failures = Failures(is_tolerant=True)
         # What is on record of a person does not hang on a campaign's file.
         planned = (
             plan_on_record(workspace, replace(scope, quiet=True), ledger, failures, forms)
@@ -196,42 +197,6 @@ def _join(
             received=tuple(_describe_text(text) for text in texts if text.campaign == name),
             answers=tuple(_describe_answer(each) for each in answers if each.campaign == name),
         )
-
-
-def _list_regions(scope: Scope) -> list[str]:
-    """Return the regions of the national numbers in the campaigns' audiences."""
-    loaded = load_campaigns(scope.paths, scope.allowed, Problems())
-    return sorted(
-        {
-            region
-            for campaign in loaded.campaigns
-            for one in campaign.recipients
-            if (region := one.region if isinstance(one, FileRecipients) else one.country) is not None
-        }
-    )
-
-
-def _read_phone(written: str, regions: Sequence[str]) -> str:
-    """Return a phone in E.164 form.
-
-    Raises:
-        UsageError: it is none, or the regions give it several readings.
-    """
-    found = {region: parse_phone(written, region) for region in (None, *regions)}
-    phones = {phone: region for region, phone in found.items() if isinstance(phone, str)}
-    if len(phones) == 1:
-        return next(iter(phones))
-    if phones:
-        readings = " or ".join(f"{mask_phone(phone)} ({region})" for phone, region in phones.items())
-        raise UsageError(
-            f"{mask_written(written)!r} can be {readings}",
-            hint="say which with --region, or write it with its country code",
-        )
-    reasons = [one.reason for one in found.values() if isinstance(one, PhoneProblem)]
-    raise UsageError(
-        f"the phone {mask_written(written)!r} is refused: {reasons[-1]}",
-        hint="write it as in +14155550101, or name its country with --region",
-    )
 
 
 def _describe_planned(item: PlanResult) -> PersonCampaign:

@@ -87,7 +87,7 @@ def insert_into(table: Table) -> BulkStatement:
     def compose(_: Connection) -> Insert:
         return insert(table)
 
-    return BulkStatement(compose, _ENTERED if table is launches else [c.name for c in table.c][:-1])
+    return BulkStatement(compose, list(_ENTERED) if table is launches else [c.name for c in table.c])
 
 
 def _sent(guid: str) -> tuple[object, ...]:

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 from runner.campaign.load import load_campaign
 from runner.cluster.address import parse_address
 from runner.cluster.audience_scatter import choose_partitions
-from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
+from runner.cluster.campaign_plan import plan_on_cluster
 from runner.cluster.dask_connection import open_cluster
 from runner.cluster.folder import SharedFolder
+from runner.cluster.plan_job import PlanJob
 from runner.ledger.model import RecordedDeliveries
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
@@ -65,11 +66,6 @@ def say(name: str, found: str) -> None:
     sys.stdout.flush()
 
 
-def measure_folder(folder: Path) -> int:
-    """Return how many bytes the files below a folder have."""
-    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-
-
 def plan_alone(campaign: Campaign) -> float:
     """Plan in one process; return the CPU seconds."""
     start = time.process_time()
@@ -81,12 +77,11 @@ def plan_alone(campaign: Campaign) -> float:
 
 
 def plan_in_stages(campaign: Campaign, folder: Path) -> Stages:
-    """Plan in partitions, and write the plan set; return what the stages took."""
+    """Plan in partitions, and write the launches; return what the stages took."""
     stages = Stages()
     partitions = choose_partitions([campaign])
-    out = SharedFolder(f"{folder}/set")
-    request = PlanRequest(campaign, "sandbox", PlanOptions(), PlanContext(NOW), partitions, out=out)
-    plan_on_cluster(stages, SharedFolder(f"{folder}/scratch"), request, Problems())
+    job = PlanJob(campaign, "sandbox", PlanOptions(), PlanContext(NOW), partitions, keeps_launches=True)
+    plan_on_cluster(stages, SharedFolder(str(folder)), job, Problems())
     return stages
 
 
@@ -111,10 +106,13 @@ def main() -> None:
         if campaign is None:
             raise ValueError(name)
         say("one process plans", f"{rows / plan_alone(campaign):,.0f} rows a second")
-        for stage, seconds in plan_in_stages(campaign, folder).seconds.items():
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        for stage, seconds in plan_in_stages(campaign, scratch).seconds.items():
             say(stage, f"{rows / seconds:,.0f} rows a second of a core")
-        for part in ("scratch", "set"):
-            say(f"bytes in {part}", f"{measure_folder(folder / part) / rows:,.0f} a row")
+        for ending in ("rows", "launches"):
+            size = sum(file.stat().st_size for file in scratch.glob(f"*.{ending}"))
+            say(f"bytes of {ending}", f"{size / rows:,.0f} a row")
     say("a scheduler and two workers", f"{count_tasks():,.0f} calls a second")
 
 

@@ -18,6 +18,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from runner.ledger.bulk import divide
 from runner.ledger.database import Ledger
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import Intent, Outcome
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 MEMORY_GOAL_MIB = 60
 AT = "2026-11-21T12:00:00.000000Z"
 KEY = TargetKey.of("live", None)
+_AT_ONCE = 50
 _LAUNCHES = """
     SELECT launch.guid, project_tag, group_concat(DISTINCT phone)
     FROM launch JOIN session ON launch_id = launch.id JOIN participant ON participant_id = participant.id
@@ -59,18 +61,16 @@ class _Connection(Connection):
 
 
 def enter_launches(ledger: Ledger, db: Path) -> int:
-    """Record the store's launches as sent, and return the campaign's number."""
-    with closing(open_store(db)) as store, store.read() as connection:
-        launches = connection.execute(_LAUNCHES).fetchall()
-    with ledger.writing() as connection:
-        campaign_id: int = enter_campaign(connection, "live", "pulse")
-        intents = [
-            Intent("ask", guid, tag, "d1g35t", tuple(map(KEY.fingerprint, phones.split(","))), "{}")
-            for guid, tag, phones in launches
-        ]
-        numbers = add_intents(connection, campaign_id, intents, AT)
-        sent = zip(numbers, launches, strict=True)
-        record_outcomes(connection, [Outcome(number, "sent", AT, guid) for number, (guid, *_) in sent])
+    """Record the store's launches as sent, some at a time, and return the campaign's number."""
+    with closing(open_store(db)) as store, store.read() as connection, ledger.writing() as opened:
+        campaign_id: int = enter_campaign(opened, "live", "pulse")
+        for launches in divide(connection.execute(_LAUNCHES), _AT_ONCE):
+            intents = [
+                Intent("ask", guid, tag, "d1g35t", tuple(map(KEY.fingerprint, phones.split(","))), "{}")
+                for guid, tag, phones in launches
+            ]
+            sent = zip(add_intents(opened, campaign_id, intents, AT), launches, strict=True)
+            record_outcomes(opened, [Outcome(number, "sent", AT, guid) for number, (guid, *_) in sent])
     return campaign_id
 
 
@@ -106,7 +106,10 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
             contexts = {campaign_id: context}
             AccountReading(ledger, client, KEY, AT, contexts).read(summary.new_results, accept=False)
             took = time.perf_counter() - started
-            write(f"the account after it: {took:.1f} s, {connection.requests.total():,} requests")
+            write(
+                f"the account after it: {took:.1f} s, {connection.requests.total():,} requests; "
+                f"{read_peak_mib() - before:.1f} MiB over start-up"
+            )
 
 
 def read_peak_mib() -> float:

@@ -56,7 +56,7 @@ def find(
 def test_the_worst_conversations_come_first(campaign: Callable[[str], Campaign], tmp_path: Path) -> None:
     """Most segments, then the longest text."""
     rows = ["Ada,", "Bo,", f"{'Cy ' * 60},", f"{'Ж' * 140},", ",", ",", "Di,1"]
-    cases = find(campaign, tmp_path, rows).list_cases(9)
+    cases = find(campaign, tmp_path, rows).list_cases()
     assert [case.recipient.line for case in cases] == [5, 4]
     shown = [[(r.kind, r.count) for r in case.reasons] for case in cases]
     assert shown == [[("most_segments", 6)], [("longest_text", 182)]]
@@ -86,7 +86,7 @@ def test_the_worst_are_the_worst(
         list(list_bubbles(finder.renderer.render(variables).definition))
         for variables in ({k: v for k, v in (("name", n.strip()), ("vip", "1" * p)) if v} for n, p in people)
     ]
-    counts = {r.kind: r.count for case in finder.list_cases(99) for r in case.reasons}
+    counts = {r.kind: r.count for case in finder.list_cases() for r in case.reasons}
     if people:
         assert counts == {
             "most_segments": max(sum(b.segments for b in bubbles) for bubbles in every),

@@ -274,9 +274,10 @@ def test_a_campaign_that_cannot_be_planned(sent: Path, run: Run, service: dict[s
 
 
 def test_a_campaign_that_cannot_be_read_hides_no_other(sent: Path, run: Run, service: dict[str, str]) -> None:
-    """Status shows the campaigns that can be read, says what is wrong with the others, and exits with 1."""
+    """Status shows the campaigns that can be read, says what is wrong with the others, and exits with 3."""
     (sent / "campaigns/broken.yaml").write_text("version: 1\n", encoding="utf-8")
     status = run("status", "--format", "json", cwd=sent, env=service)
-    assert status.returncode == 1
+    assert status.returncode == 3
+    assert run("who", "+14155550101", cwd=sent, env=service).returncode == 3
     assert read_status(status)["sent"] == 3
     assert "broken.yaml" in status.stderr

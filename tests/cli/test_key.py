@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
-from runner.ledger.files.suppressions import parse_book
+from runner.ledger.files.suppressions import OptOut, parse_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord, format_moment
 from runner.sandbox.service import Service
@@ -132,7 +132,7 @@ def test_records_are_moved(folder: Path, run: Run, before: dict[str, str]) -> No
     assert sorted(done.stdout.splitlines(keepends=True)) == sorted([DONE, WRITTEN, WRITTEN_TOO])
     text = (folder / LOCKFILE).read_text(encoding="utf-8")
     parse_lockfile(folder / LOCKFILE, text, TargetKey.of("sandbox", STATE_KEY))
-    assert len(parse_book(folder / SUPPRESSIONS, read(folder)).list_opt_outs()) == 3
+    assert len(parse_book(folder / SUPPRESSIONS, read(folder)).pick(OptOut)) == 3
     assert not [name for name in people if name in read(folder)]
     ledger = "\n".join(read_ledger(folder))
     assert not [name for name in (*names, old["key_fingerprint"]) if name in ledger + text]

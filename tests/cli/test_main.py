@@ -92,6 +92,7 @@ KNOWN = [*(line.removeprefix("runner ") for line in ALL), "--help", "--version"]
         ("ci plna", "ci plan"),
         ("optouts plan", "plan"),
         ("sandbox nope", None),
+        ("optouts review", None),
         *((word, line) for word, line in SYNONYMS.items() if line in KNOWN),
         ("xyz", None),
     ],

@@ -221,7 +221,8 @@ def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
             64,
             (
                 "Error: the phone '41•••••10' is refused: it does not start with + and a country code; "
-                "the phone 'Ad• ••••••ce' is refused: it has letters in it\n  write it as in +14155550101\n"
+                "the phone 'Ad• ••••••ce' is refused: it has letters in it\n"
+                "  write it as in +14155550101, or name its country with --region\n"
             ),
         ),
         (

@@ -55,7 +55,7 @@ def visit(tmp_path: Path) -> Path:
 
 def test_the_worst_cases_come_first(run: Run, visit: Path) -> None:
     """Without a phone, the conversations with the most segments and the longest text."""
-    done = run("preview", "visit.yaml", "--message", "ask", "--cases", "2", cwd=visit)
+    done = run("preview", "visit.yaml", "--message", "ask", cwd=visit)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
         """\
@@ -175,9 +175,7 @@ def test_the_json_document(run: Run, visit: Path, check_json: CheckJson) -> None
 
 def test_the_markdown_document(run: Run, visit: Path) -> None:
     """Markdown shows texts as they are, never as Markdown."""
-    done = run(
-        "preview", "visit.yaml", "--format", "markdown", "--message", "later", "--cases", "1", cwd=visit
-    )
+    done = run("preview", "visit.yaml", "--format", "markdown", "--message", "later", cwd=visit)
     assert done.stdout == (
         "**visit, worst cases first**\n\n## later (SMS, tag visit): 4 people\n\n"
         "### case 1: +14•••••••02, line 3 of people.csv\n\n"
@@ -237,7 +235,7 @@ def test_timing_is_said(run: Run, visit: Path) -> None:
             '  timezone: America/New_York\n  send_between: ["09:00", "20:00"]\n  days: [mon, tue, wed, fri]\n'
             "policy: {quiet_hours: legal}\n"
         )
-    done = run("preview", "visit.yaml", "--message", "later", "--cases", "1", cwd=visit)
+    done = run("preview", "visit.yaml", "--message", "later", cwd=visit)
     assert "[after-ends-survey]" in done.stderr
     assert (
         "later (SMS, tag visit): 4 people\n"

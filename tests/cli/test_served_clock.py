@@ -68,15 +68,30 @@ def test_served_sandbox_moves_the_clock_of_commands(folder: Path, run: Run, serv
 
 def test_clock_goes_to_the_next_message(folder: Path, run: Run) -> None:
     """`clock next` goes to when a message of the campaigns comes due, says which, and what sends it."""
+    asked = run("sandbox", "simulate", cwd=folder)
+    assert asked.stderr.startswith(
+        "Error: nothing was sent to this project's sandbox yet: nobody is being asked anything\n"
+        "  `runner apply` sends what is due, and `runner sandbox clock next` goes to what waits (pulse/ask, 20"
+    )
+    assert run("apply", "--auto-approve", cwd=folder).returncode == 0
     moved = run("sandbox", "clock", "next", cwd=folder)
     assert moved.stdout.splitlines()[1:] == [
         "Due from now on: pulse/ask, to up to 1 person. Next: `runner reconcile`, then `runner apply`."
     ]
     assert count_planned(run, folder, {}) == (1, 0)
+    asked = run("sandbox", "simulate", cwd=folder)
+    assert asked.stdout == "Nobody is being asked anything.\nNext: `runner apply` sends what is due.\n"
     nothing = run("sandbox", "clock", "next", cwd=folder)
     assert (nothing.returncode, nothing.stderr) == (
         1,
         "Error: nothing is due: no session waits for an answer\n",
+    )
+    (folder / "campaigns/pulse.yaml").write_text(CAMPAIGN.format(not_before="2060-01-01T00:00"), "utf-8")
+    far = run("sandbox", "clock", "next", cwd=folder)
+    assert far.returncode == 1
+    assert far.stderr == (
+        "Error: the clock cannot go to 2060-01-01: ten years ahead of this machine's time are the most\n"
+        "  pulse/ask is due only then: see its `schedule` and `after`\n"
     )
 
 

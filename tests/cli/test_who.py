@@ -130,6 +130,11 @@ def test_a_number_of_two_countries_is_not_guessed(folder: Path, run: Run) -> Non
         "  say which with --region, or write it with its country code\n"
     )
     assert run("who", "3125550117", "--region", "US", cwd=folder).stdout.startswith("+13•••••••17 on ")
+    for command in ("optouts add", "optouts remove --auto-approve", "forget --auto-approve"):
+        assert run(*command.split(), "3125550117", cwd=folder).stderr == done.stderr
+    (folder / "campaigns/altra.yaml").unlink()
+    for command in ("optouts add", "optouts remove --auto-approve", "forget --auto-approve"):
+        assert run(*command.split(), "(312) 555-0117", cwd=folder).returncode == 0
 
 
 def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) -> None:
@@ -142,10 +147,10 @@ def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) 
     file.rename(tmp_path / "campaigns/coffee.yaml")
     (tmp_path / "campaigns/coffee.yaml").write_text(text.replace("name: tea", "name: coffee"), "utf-8")
     done = run("who", ADA, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert done.stderr.startswith("Left out: coffee has no record, and 'tea', which no file has any more,")
     assert "  hi: sent " in done.stdout
     assert "  what it sends next is not known: a campaign could not be planned\n" in done.stdout
     status = run("status", "--format", "json", cwd=tmp_path)
-    assert (status.returncode, status.stderr.startswith(done.stderr)) == (1, True)
+    assert (status.returncode, status.stderr.startswith(done.stderr)) == (4, True)
     assert [one["planned"] for one in json.loads(status.stdout)["campaigns"][0]["messages"]] == [None]

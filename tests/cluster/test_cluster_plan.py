@@ -15,10 +15,9 @@ from sqlalchemy import insert
 
 from runner.cluster import audience_scatter
 from runner.cluster.audience_scatter import choose_partitions
-from runner.cluster.campaign_plan import PlanRequest, plan_on_cluster
+from runner.cluster.campaign_plan import plan_on_cluster, read_launches
 from runner.cluster.folder import SharedFolder
-from runner.cluster.launch_files import read_launches
-from runner.cluster.plan_job import LedgerLookup
+from runner.cluster.plan_job import LedgerLookup, PlanJob
 from runner.ledger.database import Ledger
 from runner.ledger.model import RecordedDeliveries, format_moment
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, opt_outs, results, target_keys
@@ -67,15 +66,16 @@ def list_deliveries(planned: Iterator[PlannedLaunch]) -> dict[tuple[str, str], t
 
 
 def plan_in_partitions(
-    workers: Executor, request: Callable[..., PlanRequest], folder: Path, problems: Problems
+    workers: Executor, request: Callable[..., PlanJob], folder: Path, problems: Problems
 ) -> CampaignPlan | None:
     whole = request(choose_partitions([request(1).campaign]))
+    folder.mkdir(exist_ok=True)
     return plan_on_cluster(workers, SharedFolder(str(folder)), whole, problems)
 
 
 def require_equal(
     planner: Planner,
-    request: Callable[..., PlanRequest],
+    request: Callable[..., PlanJob],
     folder: Path,
     *,
     workers: Executor | None = None,
@@ -96,7 +96,7 @@ def require_equal(
     for theirs, ours in zip(made.messages, plan.messages, strict=True):
         assert theirs.launches >= ours.launches
         assert theirs.replace(launches=ours.launches) == ours
-    launches = read_launches(plan.campaign, made.parts)
+    launches = read_launches(made.parts)
     assert list_deliveries(launches) == list_deliveries(planner.iterate_launches())
 
 
@@ -125,6 +125,7 @@ def enter_world(world: World, url: str) -> None:
                         tag="t",
                         payload_digest="d",
                         recipients=1,
+                        is_open=False,
                         state=state,
                         project_launch_guid=guid,
                         intent_at=at,
@@ -190,7 +191,7 @@ def test_partitions_plan_what_one_process_plans(
     world: World, campaign: Callable[..., Campaign], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In every situation that a plan tells apart, the same people get the same for the same reasons."""
-    # No other campaign: `--plan` tells of those of the run by their files, and this ledger has no open sessions.
+    # No other campaign: those of the run are told by files, and this ledger has no open sessions.
     alone = tuple(replace(one, planned=0, surveyed=False) for one in world.people)
     world = replace(world, people=alone, limit=None)
     with scratch() as folder:
@@ -203,18 +204,15 @@ def test_partitions_plan_what_one_process_plans(
         is_known = any(one.asked is not None or one.sent or one.unresolved for one in world.people)
         lookup = LedgerLookup(
             key_variable="NO_KEY",
-            campaign_id=1,
+            campaign_id=1 if is_known else None,
             key=KEY,
-            is_empty=not is_known,
-            has_opt_outs=True,
             # Own deliveries are old: those to count are the ones that `recent` says.
             recent_since=format_moment(world.now) if world.cap else None,
         )
         context = PlanContext(world.now, pause=world.context().pause)
 
-        def request(partitions: int) -> PlanRequest:
-            out = SharedFolder(str(folder / "set"))
-            return PlanRequest(loaded, "sandbox", options, context, partitions, lookup, (), out)
+        def request(partitions: int) -> PlanJob:
+            return PlanJob(loaded, "sandbox", options, context, partitions, lookup, keeps_launches=True)
 
         require_equal(planner, request, folder)
 
@@ -270,8 +268,8 @@ def test_partitions_find_the_problems_of_one_process(
     loaded = campaign(LACKING.format(more=more), **tables)
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
-    def request(partitions: int) -> PlanRequest:
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions)
+    def request(partitions: int) -> PlanJob:
+        return PlanJob(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, keeps_launches=True)
 
     require_equal(planner, request, tmp_path / "scratch")
 
@@ -319,9 +317,8 @@ def test_partitions_take_the_consent_of_the_last_rows(
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, options, PlanContext(NOON))
     with scratch() as folder:
 
-        def request(partitions: int) -> PlanRequest:
-            out = SharedFolder(str(folder / "set"))
-            return PlanRequest(loaded, "sandbox", options, PlanContext(NOON), partitions, out=out)
+        def request(partitions: int) -> PlanJob:
+            return PlanJob(loaded, "sandbox", options, PlanContext(NOON), partitions, keeps_launches=True)
 
         require_equal(planner, request, folder)
 
@@ -334,9 +331,8 @@ def test_an_empty_audience_is_said_as_by_one_process(
     loaded = campaign(yaml, people="phone,name,tz\n", more="phone,name\n", out="phone\n")
     planner = Planner(loaded, "sandbox", RecordedDeliveries({}, {}), None, PlanOptions())
 
-    def request(partitions: int) -> PlanRequest:
-        out = SharedFolder(str(tmp_path / "scratch" / "set"))
-        return PlanRequest(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions, out=out)
+    def request(partitions: int) -> PlanJob:
+        return PlanJob(loaded, "sandbox", PlanOptions(), PlanContext(NOON), partitions)
 
     require_equal(planner, request, tmp_path / "scratch")
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.cluster.folder import SharedFolder
 from runner.cluster.plan_job import LedgerLookup, PlanJob, open_job, store_job
-from runner.ledger.fingerprint import FingerprintSet, TargetKey
-from runner.ledger.people.known_people import KnownPeople
+from runner.ledger.fingerprint import FingerprintSet, KnownPeople, TargetKey
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext
 from tests.keys import STATE_KEY
@@ -34,8 +33,8 @@ def test_a_job_has_keys_without_the_secret(
         recent=KnownPeople(own, {"": people}),
     )
     lookup = LedgerLookup(key_variable="THE_SECRET", key=own)
-    job = PlanJob(World(()).load(campaign), PlanOptions(), context, {}, 2, lookup)
-    folder = SharedFolder(str(tmp_path / "shared"))
+    job = PlanJob(World(()).load(campaign), "sandbox", PlanOptions(), context, 2, lookup)
+    folder = SharedFolder(str(tmp_path))
     store_job(folder, "pulse.job", job)
     stored = folder.read("pulse.job")
     assert STATE_KEY.encode() not in stored

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from runner.cluster.folder import SharedFolder, open_scratch
-from runner.errors import RunnerError
-from runner.source.storage import reach
+from runner.cluster.folder import open_scratch
+from runner.errors import RunnerError, UsageError
 
 
 def test_a_run_has_a_folder_of_its_own_for_itself_alone(tmp_path: Path) -> None:
@@ -21,7 +19,7 @@ def test_a_run_has_a_folder_of_its_own_for_itself_alone(tmp_path: Path) -> None:
     place = tmp_path / "cluster"
     with open_scratch(str(place)) as one, open_scratch(str(place)) as two:
         assert one != two
-        one.write("a/b", b"phones")
+        one.write("a", b"phones")
         assert {folder.stat().st_mode & 0o777 for folder in (place, *place.iterdir())} == {0o700}
         assert len(list(place.iterdir())) == 2
     assert list(place.iterdir()) == []
@@ -37,16 +35,7 @@ def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> No
         subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
         assert len(list(tmp_path.iterdir())) == 2
         with open_scratch(str(tmp_path)) as folder:
-            assert {str(each) for each in tmp_path.iterdir()} == {folder.url, other.url}
-
-
-def test_a_folder_at_a_url_goes_with_its_run() -> None:
-    """On object storage, too, a run removes what it has put there."""
-    with open_scratch("memory://scratch") as folder:
-        assert folder.url.startswith("memory://scratch/run-")
-        folder.write("a", b"phones")
-    with pytest.raises(FileNotFoundError):
-        SharedFolder(folder.url).read("a")
+            assert {str(each) for each in tmp_path.iterdir()} == {folder.path, other.path}
 
 
 def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
@@ -60,50 +49,29 @@ def test_a_place_that_cannot_be_used_is_said(tmp_path: Path) -> None:
     assert caught.value.hint == "name another one with --scratch or RUNNER_SCRATCH"
 
 
-@pytest.mark.parametrize(
-    ("place", "reason"),
-    [
-        ("s3://bucket/scratch", "Install s3fs to access S3"),
-        ("nowhere://bucket/scratch", "fsspec knows no such protocol"),
-    ],
-)
-def test_a_url_that_cannot_be_reached_is_said_once(place: str, reason: str) -> None:
-    """What keeps files from being written is the error, and not that they cannot be removed."""
-    with pytest.raises(RunnerError) as caught, open_scratch(place):
+def test_a_url_is_no_folder_for_intermediate_files() -> None:
+    """Workers and client share files by a path: a URL is refused before anything is written."""
+    with pytest.raises(UsageError) as caught, open_scratch("s3://bucket/scratch"):
         pytest.fail("there is none")
-    assert re.fullmatch(rf"{place}/run-[^/]+/run\.open cannot be written: {reason}", caught.value.message)
-    folder = SharedFolder(place)
-    for fail in (lambda: folder.read("a"), lambda: folder.open("a")):
-        with pytest.raises(RunnerError, match="cannot be read"):
-            fail()
+    assert caught.value.message == (
+        "s3://bucket/scratch is no folder: workers and this process share intermediate files by a path"
+    )
 
 
-@pytest.mark.parametrize("place", ["", "memory://late"])
-def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path, place: str) -> None:
+def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path) -> None:
     """What a task writes after the end of its run, which can wait for none, is not made, nor its folder."""
-    with open_scratch(place or str(tmp_path)) as folder:
-        plans = folder.within("plans")
-        plans.write("one", b"phones")
-    for late in (folder, plans):
-        with pytest.raises(RunnerError, match="no longer wanted"):
-            late.write("a/b", b"phones")
-    with reach(folder.url) as (system, root):
-        assert not system.exists(root)
+    with open_scratch(tmp_path) as folder:
+        folder.write("one", b"phones")
+    with pytest.raises(FileNotFoundError):
+        folder.write("late", b"phones")
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_taken_back_if_its_run_ends_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A file that is written while the run's folder is removed would be missed there: its writer removes it."""
-    with open_scratch(str(tmp_path)) as folder:
-        Path(folder.url, "plans").mkdir()
-        replace = Path.replace
-
-        def end_and_replace(file: Path, to: Path) -> Path:
-            Path(str(folder.marker)).unlink(missing_ok=True)  # What `remove` does first.
-            return replace(file, to)
-
-        monkeypatch.setattr(Path, "replace", end_and_replace)
-        with pytest.raises(RunnerError, match="no longer wanted"):
-            folder.within("plans").write("a", b"phones")
-        assert list(Path(folder.url, "plans").iterdir()) == []
+def test_a_run_that_was_killed_while_it_cleaned_up_leaves_nothing_for_long(tmp_path: Path) -> None:
+    """A folder that was renamed to be removed is removed by the next run, with or without its lock."""
+    with open_scratch(tmp_path) as folder:
+        left = Path(f"{folder.path}1.ended")
+        left.mkdir()
+        (left / "phones").touch()
+    with open_scratch(tmp_path):
+        assert not left.exists()

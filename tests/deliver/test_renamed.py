@@ -190,6 +190,38 @@ def test_a_renamed_file_without_a_name_is_held(
     assert set(faulty.accepted.values()) == {1}
 
 
+@pytest.mark.parametrize("is_ledger_lost", [False, True])
+def test_a_campaign_that_is_moved_renamed_and_edited_is_held(
+    repository: Repository, faulty: FaultyService, *, is_ledger_lost: bool
+) -> None:
+    """Name, folder, tag and text are others: the record that nobody claims has its messages' ids and people."""
+    send(repository, name="", tag="")
+    (repository.campaign.parent / "team").mkdir()
+    file = repository.campaign.rename(repository.campaign.parent / "team/beat.yaml")
+    change(file, "how are you", "how is it")
+    if is_ledger_lost:
+        lose_ledger(repository)
+    applied = repository.apply()
+    assert (
+        "'pulse', which no file has any more, sent messages of the same ids to 5 people of it" in applied.err
+    )
+    declare(file, assert_held(applied, faulty))
+    assert repository.apply().code == 0
+    assert faulty.accepted.total() == PEOPLE
+
+
+def test_a_new_campaign_to_the_people_of_one_that_is_gone_is_sent(
+    repository: Repository, faulty: FaultyService
+) -> None:
+    """After a campaign's file was deleted, another one, of messages with other ids, texts the same people."""
+    send(repository, name="", tag="")
+    file = move(repository)
+    change(file, "how are you", "how is it")
+    change(file, "id: ask\n", "id: winter\n")
+    assert repository.apply().code == 0
+    assert set(faulty.accepted.values()) == {2}
+
+
 def test_a_link_to_a_campaign_is_that_campaign(repository: Repository, faulty: FaultyService) -> None:
     """A link beside a file without a name is no second campaign: refused in its folder, known by its path."""
     send(repository, name="", tag="")

@@ -211,7 +211,7 @@ def test_cron_sends_nothing_from_old_files(clone: Path, environment: dict[str, s
 
 
 def test_cron_hears_a_pause_that_main_does_not_have(clone: Path, environment: dict[str, str]) -> None:
-    """Where main is protected, it is on the state remote; the plan knows it, and the job goes well."""
+    """Where main is protected, it is on the state remote; the plan knows it, and the exit code says so."""
     environment |= {"RUNNER_TARGET": "live", "RUNNER_STATE_REMOTE": "origin"}
     leave_free_ref(clone)
     run_script(read_recipe("cron.md", "send.sh").splitlines(), clone, environment, code=5)
@@ -227,7 +227,7 @@ def test_cron_hears_a_pause_that_main_does_not_have(clone: Path, environment: di
     git(clone.parent, "clone", "--quiet", str(clone.parent / "remote.git"), str(other))
     run_script(["runner pause coffee --reason wrong", "runner ci record"], other, environment)
     for _ in range(2):
-        said = run_script([f"sh -c '{read_script()}'"], clone, environment)
+        said = run_script([f"sh -c '{read_script()}'"], clone, environment, code=7)
         assert "texted" not in said
         assert "coffee is paused since" in said
 

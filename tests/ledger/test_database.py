@@ -148,7 +148,7 @@ def test_opening_again_keeps_what_others_see(
     elsewhere = [sys.executable, "-c", COUNT_LAUNCHES, f"sqlite:///{sqlite_file}"]
     deliver(make_record("one", 1), into=sqlite_ledger)
     with Ledger(f"sqlite:///{sqlite_file}") as again:
-        again.check_version()
+        assert again.is_ready()
     assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "1\n"
     deliver(make_record("two", 2), into=sqlite_ledger)
     assert subprocess.run(elsewhere, check=True, capture_output=True, text=True).stdout == "2\n"
@@ -185,7 +185,7 @@ def test_a_ledger_of_another_version_is_refused(ledger: Ledger, ledger_url: str)
     assert caught.value.hint == MOVE_AWAY
     with ledger.writing() as connection:
         connection.execute(update(info).values(value="2"))
-    for use in (ledger.prepare, ledger.check_version):
+    for use in (ledger.prepare, ledger.is_ready):
         with pytest.raises(LedgerError) as caught:
             use()
         said = " was written by another version of runner (schema 2, this one knows 1)"
@@ -198,9 +198,9 @@ def test_a_database_without_tables_is_a_ledger_to_be(blank_url: str) -> None:
     if blank_url.startswith("sqlite"):
         assert not Ledger.exists(blank_url)
     with Ledger(blank_url) as ledger:
-        assert ledger.is_blank()
+        assert not ledger.is_ready()
         ledger.prepare()
-        assert not ledger.is_blank()
+        assert ledger.is_ready()
     assert Ledger.exists(blank_url)
 
 
@@ -216,7 +216,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
         (cats, f"sqlite:///{cats} is not a ledger", "check --ledger and RUNNER_LEDGER"),
     ):
         with Ledger(f"sqlite:///{file}") as ledger:
-            for use in (ledger.prepare, ledger.check_version):
+            for use in (ledger.prepare, ledger.is_ready):
                 with pytest.raises(LedgerError) as caught:
                     use()
                 assert (caught.value.message, caught.value.hint) == (message, hint)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.fingerprint import FingerprintSet, TargetKey, digest_people, launch_key
-from runner.ledger.model import RecordedDeliveries
+from runner.ledger.fingerprint import FingerprintSet, TargetKey, launch_key
 
 PHONES = st.integers(10**6, 10**15 - 1).map(lambda number: f"+{number}")
 SECRETS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
@@ -37,14 +36,6 @@ def test_keys_targets_people_and_purposes_are_apart(
     assert (one.seal("plan", b"said") == two.seal("plan", b"said")) == is_same
     assert one.seal("plan", b"said") != one.seal("entry", b"said")
     assert (len(one.fingerprint(phone)), len(one.seal("plan", b""))) == (20, 32)
-
-
-def test_settled_and_unresolved_people_count_alike() -> None:
-    """Machines may differ in that; a message without anybody does not count, and other people do."""
-    settled = RecordedDeliveries({"ask": {"a", "b"}}, {})
-    unsettled = RecordedDeliveries({"ask": {"a"}}, {"ask": {"b"}, "other": set()})
-    assert settled.digest == unsettled.digest == digest_people([("ask", "a"), ("ask", "b")])
-    assert settled.digest != RecordedDeliveries({"ask": {"a"}, "other": {"b"}}, {}).digest
 
 
 @given(

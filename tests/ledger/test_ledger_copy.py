@@ -90,7 +90,7 @@ def test_to_a_server_and_back(
         with back.reading() as connection:
             assert connection.execute(select(locks)).all() == []
         assert len({read_edition(ledger) for ledger in (sqlite_ledger, server_ledger, back)}) == 3
-        back.check_version()
+        assert back.is_ready()
     with server_ledger.writing() as connection:
         named = {"target": "live", "name": "pulse"}
         added = connection.execute(insert(campaigns).values(named)).inserted_primary_key

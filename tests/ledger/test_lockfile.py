@@ -13,12 +13,12 @@ from runner.errors import LockfileError
 from runner.ledger.files.lockfile import (
     LOCKFILE,
     LockfileContents,
-    digest_text,
     read_campaign_name,
     read_key_name,
     require_writable,
     save_lockfile,
 )
+from runner.ledger.files.sealed import digest_text
 from tests.ledger.conftest import KEY, dump
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def test_a_failure_half_way_leaves_the_old_file(file: Path, records: list[Launch
 
 def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> None:
     """It is no absence of a record; and before the first send it is tried out whether it can be written."""
-    gone = tmp_path / "gone" / file.name
+    gone = file / file.name
     file.write_bytes(b"\xff\xfe{}")
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -91,13 +91,13 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path, file: Path) -> 
         (
             lambda: save_lockfile(gone, LockfileContents("pulse", KEY, [])),
             gone,
-            "cannot be written: No such file or directory",
-            "the ledger has everything: run `runner apply` again when this is mended",
+            "cannot be written: File exists",
+            "the ledger has everything: run the same command again when this is mended",
         ),
         (
             lambda: require_writable(gone),
             gone,
-            "could not be written: No such file or directory. Nothing was sent",
+            "could not be written: Not a directory. Nothing was sent",
             (
                 "make the folder writable, with some room on its disk, and the name of the campaign's file no longer than "
                 "the file system takes, then run the same command again"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from runner.ledger.fingerprint import TargetKey, launch_key
+from runner.ledger.fingerprint import OpenSession, TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredSession
 from runner.ledger.people.history import has_open_launches, read_open_sessions
-from runner.ledger.people.known_people import OpenSession
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.differences import accept_silence

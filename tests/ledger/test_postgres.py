@@ -99,7 +99,7 @@ def test_other_programs_tables_stay_theirs(postgres: PostgresServer, database: s
     with Ledger(postgres.url(database)) as ledger:
         with pytest.raises(LedgerError) as caught:
             ledger.prepare()
-        assert ledger.is_blank()
+        assert not ledger.is_ready()
     assert caught.value.message.endswith('relation "results" already exists')
     assert caught.value.hint == "give the ledger a database or a schema of its own"
 

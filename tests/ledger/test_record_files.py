@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from runner.ledger.files.lockfile import (
     parse_lockfile,
     parse_reservation,
 )
-from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, parse_book, settle, write_book
+from runner.ledger.files.suppressions import HoldLine, OptOut, PauseLine, parse_book, seal_book, settle
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch
 from runner.ledger.results.runs import make_run
@@ -124,9 +123,7 @@ ENTRIES = st.lists(
 
 
 def write_entries(entries: Iterable[Entry], key: TargetKey = KEY) -> str:
-    stream = StringIO()
-    write_book(stream, key, settle(entries))
-    return stream.getvalue()
+    return "".join(seal_book(key, settle(entries)))
 
 
 def unite(file: Path, *texts: str) -> str:

@@ -10,8 +10,7 @@ from runner.ledger.fingerprint import launch_key
 from runner.ledger.model import Reservation, ReservedLaunch
 from runner.ledger.record.campaign_record import enter_record, read_record
 from runner.ledger.record.deliveries import enter_campaign
-from runner.ledger.record.entry import list_open
-from runner.ledger.record.unexplained import UnexplainedLaunch, hold_people
+from runner.ledger.record.entry import UnexplainedLaunch, hold_people, list_open
 from runner.ledger.record.unsettled import HeldCount, count_held, list_unsettled, release_launch
 from tests.ledger.conftest import AT, KEY
 

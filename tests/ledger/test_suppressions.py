@@ -19,7 +19,7 @@ from runner.ledger.people.suppressions import (
     set_pause,
 )
 from runner.ledger.record.campaign_record import read_record
-from runner.ledger.record.unexplained import dismiss_launches, list_unexplained
+from runner.ledger.record.entry import dismiss_launches, list_unexplained
 from runner.ledger.target_key import enter_key
 from tests.keys import STATE_KEY
 from tests.ledger.conftest import AT, KEY, dump, fill

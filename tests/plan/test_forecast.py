@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.fingerprint import FingerprintSet
+from runner.ledger.fingerprint import FingerprintSet, KnownPeople, OpenSession
 from runner.ledger.model import RecordedDeliveries
-from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.people.replies import UnreadReplies
 from runner.plan.model import Coming, PlanOptions, Span
 from runner.plan.plan_context import PlanContext

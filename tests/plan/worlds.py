@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from runner.campaign.model import Variants
 from runner.campaign.variants import Draw
-from runner.ledger.fingerprint import FingerprintSet, TargetKey
+from runner.ledger.fingerprint import FingerprintSet, KnownPeople, OpenSession, TargetKey
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.history import EarlierLaunch, EarlierMessage
-from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.people.suppressions import Pause
 from runner.plan.model import PlanOptions
 from runner.plan.plan_context import PlanContext, TextedPeople

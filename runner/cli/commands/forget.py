@@ -10,10 +10,10 @@ from runner.audience.phone import mask_phone
 from runner.cli.command import Command
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.console import print_prose, show
-from runner.cli.options import LOCK_TIMEOUT, format_option, target_scope
+from runner.cli.options import LOCK_TIMEOUT, format_option, region_option, target_scope
 from runner.wording import count_words
 from runner.workflow.records.forgetting import forget
-from runner.workflow.records.phones import parse_phones
+from runner.workflow.records.phones import read_phones
 
 if TYPE_CHECKING:
     from runner.workflow.records.forgetting import ForgottenPerson
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
 )
 @click.argument("phone", metavar="PHONE")
 @target_scope
+@region_option
 @format_option("human", "json")
 @LOCK_TIMEOUT
 @APPROVAL
-def command(scope: Scope, phone: str, format_: str, lock_timeout_s: float, auto_approve: bool) -> int:
+def command(
+    scope: Scope, phone: str, region: str | None, format_: str, lock_timeout_s: float, auto_approve: bool
+) -> int:
     """Delete a person's data from the ledger and the lockfiles, and never text them again.
 
     Deletes their deliveries, their answers, and texts that went to them alone, of all campaigns and targets
@@ -42,7 +45,7 @@ def command(scope: Scope, phone: str, format_: str, lock_timeout_s: float, auto_
     Finished reports, git's history and the service are out of reach: the output ends with what to do about
     them. `runner optouts remove` lets the person in again, as a newcomer.
     """
-    (person,) = parse_phones([phone])
+    (person,) = read_phones(scope, [phone], region)
     done = forget(
         scope,
         person,

@@ -87,21 +87,26 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
 @command.command(epilog="\b\nExample:\n  runner optouts add +14155550101 +14155550102 --target live")
 @_PHONES
 @ledger_scope
+@region_option
 @format_option("human", "json")
-def add(scope: Scope, phones: tuple[str, ...], format_: str) -> int:
+def add(scope: Scope, phones: tuple[str, ...], region: str | None, format_: str) -> int:
     """Add people who opted out.
 
-    Use it for people who opted out in another way than by a reply, such as by mail or on the phone.
+    Use it for people who opted out in another way than by a reply, such as by mail or on the phone. A phone
+    in national form is read as one of the campaigns' country, if they name a single one, or of --region.
     """
-    return _show_change("add", enter_people(scope, phones), format_)
+    return _show_change("add", enter_people(scope, phones, region), format_)
 
 
 @command.command(epilog="\b\nExample:\n  runner optouts remove +14155550101 --target live")
 @_PHONES
 @ledger_scope
+@region_option
 @format_option("human", "json")
 @APPROVAL
-def remove(scope: Scope, phones: tuple[str, ...], format_: str, auto_approve: bool) -> int:
+def remove(
+    scope: Scope, phones: tuple[str, ...], region: str | None, format_: str, auto_approve: bool
+) -> int:
     """Let people be texted again.
 
     Use it for people who have asked for texts again. Their earlier opt-outs stay on record but no longer
@@ -109,7 +114,7 @@ def remove(scope: Scope, phones: tuple[str, ...], format_: str, auto_approve: bo
     got: they are texted like newcomers. Machines that share the record learn of it.
     """
     approve = partial(require_approval, is_approved=auto_approve)
-    return _show_change("remove", let_people_in(scope, phones, approve), format_)
+    return _show_change("remove", let_people_in(scope, phones, region, approve), format_)
 
 
 @command.command(

@@ -13,7 +13,7 @@ from runner.cli.console import print_json
 from runner.cli.options import common_scope, format_option
 from runner.cli.output.person import sum_up
 from runner.cli.output.screen import show_blocks
-from runner.workflow.preview import CASES, preview_campaign
+from runner.workflow.preview import preview_campaign
 from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     cls=Command,
     epilog="\b\nExamples:\n  runner preview campaigns/customer-pulse.yaml\n"
     "  runner preview campaigns/customer-pulse.yaml --phone +14155550101\n"
-    "  runner preview campaigns/customer-pulse.yaml --message ask --cases 10",
+    "  runner preview campaigns/customer-pulse.yaml --message ask",
 )
 @click.argument("campaign_file", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
@@ -33,26 +33,16 @@ if TYPE_CHECKING:
     help="Show the conversation of this recipient. Default: the worst cases of all.",
 )
 @click.option("--message", metavar="MESSAGE", help="Show only this message.")
-@click.option(
-    "--cases",
-    type=click.IntRange(1),
-    metavar="N",
-    default=CASES,
-    show_default=True,
-    help="Show at most N conversations for each message and each of its arms.",
-)
 @common_scope
 @format_option("human", "json", "markdown")
-def command(
-    scope: Scope, campaign_file: Path, phone: str | None, message: str | None, cases: int, format_: str
-) -> int:
+def command(scope: Scope, campaign_file: Path, phone: str | None, message: str | None, format_: str) -> int:
     """Show whole conversations as recipients will see them, worst cases first.
 
     For each message these are the one with the most segments, and the one with the longest text. With
     --phone it says what this person got and gets next, as `runner who` does. Nothing is sent. The whole
     audience is checked on the way.
     """
-    preview = preview_campaign(scope, campaign_file, phone=phone, message=message, cases=cases)
+    preview = preview_campaign(scope, campaign_file, phone=phone, message=message)
     if format_ == "json":
         print_json(preview.document)
     else:

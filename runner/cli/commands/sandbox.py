@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -130,13 +130,29 @@ def simulate(seed: int, db: Path | None, layout: str, **rates: float) -> None:
     """
     if db is None and not sandbox_database().exists():
         raise RunnerError(
-            f"there is no sandbox database {sandbox_database()}: nobody is being asked anything",
-            hint="`runner apply` makes one in its project; --db names another",
+            "nothing was sent to this project's sandbox yet: nobody is being asked anything",
+            hint=f"{_advise_next(read_clock())}; --db names another sandbox",
         )
     document, words = _act(db, "simulate", seed=seed, **rates)
+    if not document["participants"] and db is None:
+        words += f"\nNext: {_advise_next(datetime.fromisoformat(document['started']))}."
     if document["results"] and db is None:
         words += "\nNext: `runner reconcile` reads the answers."
     _show(layout, Simulation(**document), words)
+
+
+def _advise_next(now: datetime) -> str:
+    """Return what has somebody asked, in this project."""
+    from runner.workflow.plan import find_due_message
+
+    due = None
+    with suppress(RunnerError):  # `apply` tells what is wrong with the campaigns
+        due = find_due_message(now, os.environ)
+    advice = "`runner apply` sends what is due"
+    if due is None:
+        return advice
+    where = f"{due.campaign}/{due.message}, {due.at:%Y-%m-%d %H:%M} UTC"
+    return f"{advice}, and `runner sandbox clock next` goes to what waits ({where})"
 
 
 def _check_move(move: str | None) -> str | None:
@@ -183,8 +199,14 @@ def clock(move: str | None, db: Path | None, layout: str) -> None:
         from runner.workflow.plan import find_due_message
 
         due = find_due_message(datetime.fromisoformat(document["time"]), os.environ)
-    if move is not None:
-        document, words = _act(db, "clock", advance=move if due is None else due.at.isoformat())
+    if due is not None:
+        try:
+            document, words = _act(db, "clock", advance=due.at.isoformat())
+        except RunnerError as error:
+            hint = f"{due.campaign}/{due.message} is due only then: see its `schedule` and `after`"
+            raise RunnerError(error.message, hint=hint) from None
+    elif move is not None:
+        document, words = _act(db, "clock", advance=move)
     if move == "next":
         own = "Due now: a session has ended."
         words += f"\n{own if due is None else due.describe()}"

@@ -28,7 +28,7 @@ def command(scope: Scope, format_: str) -> int:
 
     Reads only, and calls no service: sessions and answers are as of the last `runner reconcile`, and "not
     known" if a launch was not read. Whatever cannot be read or planned is also shown as not known, with the
-    reason on standard error and exit code 1.
+    reason on standard error, and exit code 3 if it is one of several campaigns.
     """
     result = find_project_status(scope)
     if format_ == "json":
@@ -40,4 +40,4 @@ def command(scope: Scope, format_: str) -> int:
         note(
             f"A follow-up is due, and waits for answers to be read: {unread}. `runner reconcile` reads them."
         )
-    return int(result.has_failed)
+    return result.exit_code

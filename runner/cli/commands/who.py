@@ -11,6 +11,7 @@ from runner.cli.console import show
 from runner.cli.options import format_option, region_option, target_scope
 from runner.cli.output.person import show_person
 from runner.cli.output.screen import print_blocks
+from runner.workflow.failures import Failures
 from runner.workflow.who import find_person
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def command(scope: Scope, phone: str, region: str | None, format_: str) -> int:
     nothing says why. With --format json it is the answer to a request for access to one's data. Answers are
     as of the last `runner reconcile`. Reads only, and calls no service.
     """
-    found = find_person(scope, phone, region)
+    failures = Failures(is_tolerant=True)
+    found = find_person(scope, phone, region, failures)
     show(found, format_, {"human": lambda person: print_blocks(show_person(person))})
-    return int(not found.is_complete)
+    return failures.find_exit_code(None if failures.is_total else 0)

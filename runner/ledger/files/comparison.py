@@ -6,25 +6,33 @@ A launch in either version was sent: branches and machines may have continued fr
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from runner.errors import SuppressionsError
-from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, parse_lockfile
+from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, Lockfile, parse_lockfile
 from runner.ledger.files.sealed import dump_line, lay_out, parse_text
-from runner.ledger.files.suppressions import OptOut, PauseLine, dump_book, parse_book, settle, weigh
+from runner.ledger.files.suppressions import (
+    HoldLine,
+    OptOut,
+    PauseLine,
+    dump_book,
+    parse_book,
+    settle,
+    weigh,
+)
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import APPROVALS_SUFFIX, SUPPRESSIONS_SUFFIX
 from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
     from pathlib import Path, PurePath
 
-    from runner.ledger.files.lockfile import Lockfile
-    from runner.ledger.files.suppressions import Book
+    from runner.ledger.files.suppressions import Entry
     from runner.ledger.model import SealedLine
 
 RECORD_ENDINGS = (LOCKFILE_SUFFIX, SUPPRESSIONS_SUFFIX, APPROVALS_SUFFIX)
@@ -49,49 +57,47 @@ def lacks_lines(file: Path, before: str, after: str, find_secret: Callable[[], s
 
     A record only grows. A version under the user's present secret, which `find_secret` returns, may be an
     older one whose people got new fingerprints: then they are compared by what else is known of them.
-
-    Raises:
-        RunnerError: one of them is damaged.
     """
-    if not file.name.endswith(LOCKFILE_SUFFIX):
-        return _lacks_decisions(parse_book(file, before), parse_book(file, after), find_secret)
-    old, new = parse_lockfile(file, before).lockfile, parse_lockfile(file, after).lockfile
-    is_same_key = old.key_fingerprint == new.key_fingerprint
-    if not is_same_key and not _is_current(new.target, new.key_fingerprint, find_secret):
-        return True
-    counted, kept = (sum(one.launches for one in each.counts) for each in (old, new))
-    dismissed, told = ({one.project_launch_guid for one in each.dismissed} for each in (old, new))
-    return not (_list_guids(old) <= _list_guids(new) and dismissed <= told and counted <= kept)
+    old, new = _parse(file, before), _parse(file, after)
+    has_people = old.key_fingerprint == new.key_fingerprint
+    if not has_people:
+        secret = find_secret()
+        if not secret or TargetKey.of(new.target, secret).name != new.key_fingerprint:
+            return True
+    if isinstance(old, Lockfile) and isinstance(new, Lockfile):
+        return not _count_launches(old) <= _count_launches(new)
+    entries = settle([*old.entries, *new.entries]) if has_people else old.entries
+    count = partial(_count_decisions, has_people=has_people)
+    return not count(entries) <= count(new.entries)
 
 
-def _lacks_decisions(old: Book, new: Book, find_secret: Callable[[], str | None]) -> bool:
-    if old.key_fingerprint != new.key_fingerprint:
-        is_moved = _is_current(new.target, new.key_fingerprint, find_secret)
-        return not (is_moved and _count_decisions(old) <= _count_decisions(new))
-    known = {one.identity: weigh(one) for one in settle([*old.entries, *new.entries])}
-    told = {one.identity: weigh(one) for one in new.entries}
-    return any(told.get(name) != weight for name, weight in known.items() if name[0] != "hold")
+def _parse(file: Path, text: str) -> Any:
+    is_lockfile = file.name.endswith(LOCKFILE_SUFFIX)
+    return parse_lockfile(file, text).lockfile if is_lockfile else parse_book(file, text)
 
 
-def _is_current(target: str, key_fingerprint: str, find_secret: Callable[[], str | None]) -> bool:
-    secret = find_secret()
-    return bool(secret) and TargetKey.of(target, secret).name == key_fingerprint
+def _count_launches(lockfile: Lockfile) -> Counter[Hashable]:
+    known = (normalize_guid(launch.project_launch_guid) for launch in lockfile.launches)
+    dismissed = (("dismissed", one.project_launch_guid) for one in lockfile.dismissed)
+    found: Counter[Hashable] = Counter({*known, *dismissed})
+    found["counted"] = sum(one.launches for one in lockfile.counts)
+    return found
 
 
-def _count_decisions(book: Book) -> Counter[tuple[str, ...]]:
-    """Return the decisions of a file without its people."""
-    said: Iterable[tuple[str, ...]] = (
-        (one.source, one.evidence, one.state, one.at)
-        if isinstance(one, OptOut)
-        else (one.campaign, one.state, one.at)
-        for one in book.entries
-        if isinstance(one, OptOut | PauseLine)
-    )
+def _count_decisions(entries: Iterable[Entry], *, has_people: bool) -> Counter[Hashable]:
+    """Return what must stay in a file of decisions, without people if these are under another key."""
+    said: Iterable[Hashable]
+    if has_people:
+        said = ((one.identity, weigh(one)) for one in entries if not isinstance(one, HoldLine))
+    else:
+        said = (
+            (one.source, one.evidence, one.state, one.at)
+            if isinstance(one, OptOut)
+            else (one.campaign, one.state, one.at)
+            for one in entries
+            if isinstance(one, OptOut | PauseLine)
+        )
     return Counter(said)
-
-
-def _list_guids(lockfile: Lockfile) -> set[str]:
-    return {normalize_guid(launch.project_launch_guid) for launch in lockfile.launches}
 
 
 def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], str | None]) -> str:
@@ -100,19 +106,15 @@ def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], st
     Raises:
         RunnerError: one of them is damaged, or they contradict each other.
     """
-    is_book = not file.name.endswith(LOCKFILE_SUFFIX)
-    names = [_find_key_name(file, text, is_book=is_book) for text in (ours, theirs)]
-    if names[0] != names[1]:
+    one, other = _parse(file, ours), _parse(file, theirs)
+    if one.key_fingerprint != other.key_fingerprint:
         for before, after in ((theirs, ours), (ours, theirs)):
             if not lacks_lines(file, before, after, find_secret):
                 return after
         raise _moved_apart(file)
-    return _unite_books(file, ours, theirs) if is_book else _unite_lockfiles(file, ours, theirs)
-
-
-def _find_key_name(file: Path, text: str, *, is_book: bool) -> str:
-    read = parse_book(file, text) if is_book else parse_lockfile(file, text).lockfile
-    return read.key_fingerprint
+    if isinstance(one, Lockfile):
+        return _unite_lockfiles(file, ours, theirs)
+    return "".join(dump_book(one.target, one.key_fingerprint, settle([*one.entries, *other.entries])))
 
 
 def _moved_apart(file: Path) -> SuppressionsError:
@@ -122,12 +124,6 @@ def _moved_apart(file: Path) -> SuppressionsError:
         "a machine with the old key wrote it since, enter its opt-outs again with `runner optouts add` or "
         "`import` first",
     )
-
-
-def _unite_books(file: Path, ours: str, theirs: str) -> str:
-    one, other = parse_book(file, ours), parse_book(file, theirs)
-    lines = settle([*one.entries, *other.entries])
-    return "".join(dump_book(one.target, one.key_fingerprint, lines))
 
 
 def _unite_lockfiles(file: Path, ours: str, theirs: str) -> str:

@@ -7,14 +7,13 @@ on a server that hold very many launches it can hold their number and the last o
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from runner.atomic_write import drafting, write_whole
+from runner.atomic_write import drafting
 from runner.errors import LockfileError
 from runner.ledger.files.sealed import FileKind, check_document, lay_out, parse_text, sign
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 LOCKFILE_SUFFIX = ".lock.json"
 RESTORE_HINT = "restore it with git; nothing is sent as long as it is unclear who was texted"
 _PROBE_SIZE = 4096
-_DIGEST_SIZE = 16
 _HEAD_CHARACTERS = 4096
 # Keys are sorted, so only a bracket and conflict markers can stand before this one.
 _KEY = re.compile(r'^  "key_fingerprint": "([0-9a-f]{16})"', re.MULTILINE)
@@ -113,7 +111,6 @@ _EVERYONE = "everyone would look new"
 LOCKFILE = FileKind(
     "the lockfile ",
     Lockfile,
-    ("counts", "dismissed", "former_names", "launches", "runs"),
     ("lockfile_version", LOCKFILE_VERSION),
     LockfileError,
     RESTORE_HINT,
@@ -125,7 +122,6 @@ LOCKFILE = FileKind(
 _RESERVATION = FileKind(
     "",
     ReservedLaunches,
-    ("launches", "runs"),
     ("reservation_version", RESERVATION_VERSION),
     LockfileError,
     "nothing was changed",
@@ -166,11 +162,6 @@ def read_key_name(text: str) -> str | None:
     """Return the name of the key that a record file was written with; None if it names none."""
     found = _KEY.search(text)
     return None if found is None else found[1]
-
-
-def digest_text(text: str) -> str:
-    """Return the digest of a file's text: 128 bits."""
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
 
 
 def parse_lockfile(file: Path, text: str, key: TargetKey | None = None) -> ParsedLockfile:
@@ -250,34 +241,12 @@ def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
 
 
 def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
-    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text.
-
-    Raises:
-        LockfileError: it cannot be written; the old file is untouched.
-    """
-    digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
-
-    def write(stream: IO[str]) -> None:
-        for piece in dump_lockfile(contents):
-            digest.update(piece.encode())
-            stream.write(piece)
-
-    try:
-        return write_whole(file, write), digest.hexdigest()
-    except OSError as error:
-        raise LOCKFILE.fail(
-            file,
-            f"cannot be written: {error.strerror}",
-            hint="the ledger has everything: run `runner apply` again when this is mended",
-        ) from None
+    """Write a lockfile, whole or not at all; return whether it changed, and the digest of its text."""
+    return LOCKFILE.save(file, dump_lockfile(contents))
 
 
 def require_writable(file: Path) -> None:
-    """Ensure, before anything is sent, that a lockfile can be written.
-
-    Raises:
-        LockfileError: a folder is in its place, its folder cannot be written to, or the disk is full.
-    """
+    """Ensure, before anything is sent, that a lockfile can be written."""
     if file.is_dir():
         raise LOCKFILE.fail(
             file,
@@ -313,11 +282,7 @@ def dump_reservation(reservation: Reservation, campaign: str, key: TargetKey) ->
 
 
 def parse_reservation(file: Path, text: str, campaign: str, key: TargetKey) -> Reservation:
-    """Parse the text of a group of reserved launches.
-
-    Raises:
-        LockfileError: it is damaged, or was written with another key.
-    """
+    """Parse the text of a group of reserved launches."""
     found: ReservedLaunches = parse_text(_RESERVATION, file, text)[0]
     check_document(_RESERVATION, file, text, found, key, [f"{campaign}\0{found.id}"])
     return Reservation(found.id, found.launches, found.runs)

@@ -11,11 +11,14 @@ Lines that are taken out leave no trace here: they are found in the other places
 
 from __future__ import annotations
 
+import hashlib
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
+from runner.atomic_write import write_whole
 from runner.errors import MissingKeyError, RunnerError
 from runner.ledger.model import SealedLine
 
@@ -29,8 +32,10 @@ if TYPE_CHECKING:
 Line = TypeVar("Line", bound=SealedLine)
 _encode = msgspec.json.Encoder(order="sorted").encode
 _MARKER = re.compile(r"(<{7,}|\|{7,}|={7,}|>{7,})(?: .*)?")
+_PAIRED = re.compile(r"(<\|?=>)*")
 _HEAD = re.compile(r'  "(?P<name>[a-z_]+)": (?P<value>.+)')
 _NAMES = re.compile(r'^  "([a-z_]+)":', re.MULTILINE)
+_DIGEST_SIZE = 16
 _PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`")
 
 
@@ -39,26 +44,24 @@ class FileKind(NamedTuple):
 
     Attributes:
         words: what it is called before its path, as in `the lockfile `; may be empty.
-        document: the type of its JSON; blocks of lines are sequences.
-        blocks: the names of the blocks.
+        document: the type of its JSON.
         version: the name and number of its version.
         error: the class of errors about it.
         restore: the hint for damaged files.
         other_key: the consequence of another key, for hints.
         other_target: the hint for a file of another target.
-        seals: what seals cover of a block's lines beside what they say, by block.
+        blocks: its blocks of lines, and what their seals cover beside what the lines say.
         describe: names a line of a block, for errors.
     """
 
     words: str
     document: type[Any]
-    blocks: tuple[str, ...]
     version: tuple[str, int]
     error: Callable[..., RunnerError]
     restore: str
     other_key: str
     other_target: str
-    seals: Mapping[str, str]
+    blocks: Mapping[str, str]
     describe: Callable[[str, Any], str]
 
     def fail(self, file: Path, what: str, *, hint: str | None = None) -> RunnerError:
@@ -66,11 +69,7 @@ class FileKind(NamedTuple):
         return self.error(f"{self.words}{file} {what}", hint=hint or self.restore)
 
     def read(self, file: Path) -> str | None:
-        """Return the text of a file; None if there is none.
-
-        Raises:
-            RunnerError: it cannot be read.
-        """
+        """Return the text of a file; None if there is none."""
         try:
             return file.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -79,6 +78,27 @@ class FileKind(NamedTuple):
             raise self.fail(file, f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise self.fail(file, "is not UTF-8") from None
+
+    def save(self, file: Path, pieces: Iterable[str]) -> tuple[bool, str]:
+        """Write a file, whole or not at all; return whether it changed, and the digest of its text."""
+        digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
+
+        def write(stream: IO[str]) -> None:
+            for piece in pieces:
+                digest.update(piece.encode())
+                stream.write(piece)
+
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            return write_whole(file, write), digest.hexdigest()
+        except OSError as error:
+            hint = "the ledger has everything: run the same command again when this is mended"
+            raise self.fail(file, f"cannot be written: {error.strerror}", hint=hint) from None
+
+
+def digest_text(text: str) -> str:
+    """Return the digest of a file's text: 128 bits."""
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_SIZE).hexdigest()
 
 
 def dump_line(value: Any) -> str:
@@ -107,10 +127,6 @@ def _require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
     """Ensure that a file was written with a key.
 
     `name` is that of the file's key.
-
-    Raises:
-        MissingKeyError: there is no secret, and it was written with one.
-        RunnerError: it was written with another key.
     """
     if name == key.name:
         return
@@ -143,7 +159,7 @@ def check_document(
             file, f"is of the target {document.target!r}, not {key.target!r}", hint=kind.other_target
         )
     _require_key(kind, file, document.key_fingerprint, key)
-    for block, seal in kind.seals.items():
+    for block, seal in kind.blocks.items():
         for line in getattr(document, block):
             if not is_sealed(key, seal, campaigns, line):
                 raise _refuse_line(kind, file, text, line, key, kind.describe(block, line))
@@ -221,71 +237,54 @@ def _describe_damage(text: str, error: msgspec.DecodeError) -> str:
 
 def _merge(kind: FileKind, file: Path, text: str) -> str | None:
     """Return the text of a file that git has merged from whole lines, as one side; None for other texts."""
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines, markers = _keep_both_sides(text.replace("\r\n", "\n").split("\n"))
     # A truncated file also has lines of ours, so check its first and last line.
-    said = [line for line in lines if _MARKER.fullmatch(line) is None]
-    if said[:1] != ["{"] or said[-2:] != ["}", ""]:
+    if not _PAIRED.fullmatch(markers) or lines[:1] != ["{"] or lines[-2:] != ["}", ""]:
         return None
     head: dict[str, list[str]] = {}
     blocks: dict[str, list[str]] = {}
-    for line in _iterate_items(lines[:-1], blocks):
-        found = None if line is None else _HEAD.fullmatch(line)
-        if found is None:
+    for line in lines[:-1]:
+        bare = line.removesuffix(",")
+        found, block = _HEAD.fullmatch(bare), _find_block(kind, bare)
+        if block is not None:
+            blocks.setdefault(block, []).append(bare)
+        elif found is not None and found["value"] in ("[", "[]"):
+            blocks.setdefault(found["name"], [])
+        elif found is not None:
+            shelf = head.setdefault(found["name"], [])
+            shelf += [] if found["value"] in shelf else [found["value"]]
+        # A conflict of whole files, as where both sides have added one, has their braces twice.
+        elif bare not in ("{", "}", "  ]"):
             return None
-        shelf = head.setdefault(found["name"], [])
-        if found["value"] not in shelf:
-            shelf.append(found["value"])
     _agree(kind, file, head, blocks)
     merged: dict[str, Any] = {name: msgspec.Raw(values[0].encode()) for name, values in head.items()}
-    return "".join(lay_out({**merged, **blocks}))
+    return "".join(lay_out({**merged, **{name: map(str.strip, found) for name, found in blocks.items()}}))
 
 
-def _iterate_items(lines: Sequence[str], blocks: dict[str, list[str]]) -> Iterator[str | None]:
-    """Yield the lines of the head, and None for others that are not ours; put items into their blocks."""
-    current: str | None = None
-    began: str | None = None
-    for line, is_turn in _keep_both_sides(lines):
-        if line is None:
-            yield None
-            return
-        if is_turn:
-            # Either side of a conflict begins in the same block.
-            began, current = (current, current) if line[0] == "<" else (began, began)
-            continue
-        bare = line.removesuffix(",")
-        if bare.startswith('  "') and bare.endswith((": [", ": []")):
-            current = bare[3 : bare.index('":')]
-            blocks.setdefault(current, [])
-        elif bare == "  ]":
-            current = None
-        elif current is not None and bare.startswith("    {"):
-            blocks[current].append(bare[4:])
-        # A conflict of whole files, as where both sides have added one, has their braces twice.
-        elif bare not in ("{", "}"):
-            yield bare
-
-
-def _keep_both_sides(lines: Iterable[str]) -> Iterator[tuple[str | None, bool]]:
-    """Yield the lines of both sides of every conflict, and its markers; None if markers don't pair."""
-    expected, width, is_base = "<", 0, False
+def _keep_both_sides(lines: Iterable[str]) -> tuple[list[str], str]:
+    """Return the lines of both sides of all conflicts, and the first characters of the markers."""
+    kept, markers, base = list[str](), "", 0
     for line in lines:
         marker = _MARKER.fullmatch(line)
         # The text of a common ancestor contains the markers of its own conflicts, which are longer.
-        if marker is None or (width and len(marker[1]) != width):
-            if not is_base:
-                yield line, False
+        if base and not (marker and line[0] == "=" and len(marker[1]) == base):
             continue
-        kind = line[0]
-        if kind not in expected:
-            yield None, False
-            return
-        width = len(marker[1]) if kind != ">" else 0
-        is_base = kind == "|"
-        expected = {"<": "|=", "|": "=", "=": ">", ">": "<"}[kind]
-        if kind in "<=":
-            yield line, True
-    if width:
-        yield None, False
+        if marker is None:
+            kept.append(line)
+            continue
+        markers += line[0]
+        base = len(marker[1]) if line[0] == "|" else 0
+    return kept, markers
+
+
+def _find_block(kind: FileKind, line: str) -> str | None:
+    """Return the block that a line is of, by its fields; None for other lines."""
+    for field in msgspec.structs.fields(kind.document) if line.startswith("    {") else ():
+        if field.name in kind.blocks:
+            with suppress(msgspec.DecodeError):
+                msgspec.json.decode(f"[{line}]", type=field.type)
+                return field.name
+    return None
 
 
 def _agree(

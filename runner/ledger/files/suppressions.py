@@ -7,9 +7,8 @@ cautious. An export of opt-outs is such a file, too.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -41,7 +40,7 @@ Source = Literal["reply", "launch", "import", "person", "forgotten"]
 """`reply`: reconciling found it; `launch`: a reply to a launch, of whose people the author is one; `import`:
 a list; `person`: by hand; `forgotten`: their data was removed."""
 State = Literal["confirmed", "doubtful", "dismissed"]
-_DIGEST_SIZE = 16
+_Kind = TypeVar("_Kind")
 _RANKS = {"dismissed": 0, "doubtful": 1, "confirmed": 2, "resumed": 0, "paused": 1}
 """The ranks of decisions of the same moment: the most cautious one counts."""
 
@@ -173,7 +172,6 @@ def _describe(_block: str, line: Any) -> str:
 BOOK = FileKind(
     "",
     _Document,
-    ("entries",),
     ("suppressions_version", SUPPRESSIONS_VERSION),
     SuppressionsError,
     "restore it with git",
@@ -192,17 +190,9 @@ class Book(NamedTuple):
     key_fingerprint: str
     entries: tuple[Entry, ...]
 
-    def list_opt_outs(self) -> list[OptOut]:
-        """Return the opt-outs."""
-        return [one for one in self.entries if isinstance(one, OptOut)]
-
-    def list_pauses(self) -> list[PauseLine]:
-        """Return the decisions about pauses."""
-        return [one for one in self.entries if isinstance(one, PauseLine)]
-
-    def list_holds(self) -> list[HoldLine]:
-        """Return the holds."""
-        return [one for one in self.entries if isinstance(one, HoldLine)]
+    def pick(self, kind: type[_Kind]) -> list[_Kind]:
+        """Return the entries of a kind."""
+        return [one for one in self.entries if isinstance(one, kind)]
 
 
 def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
@@ -221,12 +211,8 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
 
 
 def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approval, ...], int]:
-    """Return a file's approvals with a seal of the key, and the number of others, which count for nothing.
-
-    Raises:
-        SuppressionsError: it is damaged.
-    """
-    lines = [line for line in parse_book(file, text).entries if isinstance(line, Approval)] if text else []
+    """Return a file's approvals with a seal of the key, and the number of others, which count for nothing."""
+    lines = parse_book(file, text).pick(Approval) if text else []
     believed = tuple(line for line in lines if is_sealed(key, "entry", [""], line))
     return believed, len(lines) - len(believed)
 
@@ -241,16 +227,12 @@ def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) ->
     return lay_out({**head, "entries": lines})
 
 
-def write_book(stream: IO[str], key: TargetKey, entries: Iterable[Entry]) -> str:
-    """Write a file of suppressions, and return the digest of its text.
+def seal_book(key: TargetKey, entries: Iterable[Entry]) -> Iterable[str]:
+    """Yield the text of a file of decisions in pieces.
 
     The entries are streamed: without seals, sorted by their identities.
     """
-    digest = hashlib.blake2b(digest_size=_DIGEST_SIZE)
-    for piece in dump_book(key.target, key.name, sign(key, "entry", "", entries)):
-        digest.update(piece.encode())
-        stream.write(piece)
-    return digest.hexdigest()
+    return dump_book(key.target, key.name, sign(key, "entry", "", entries))
 
 
 def settle(entries: Iterable[Entry]) -> list[Entry]:

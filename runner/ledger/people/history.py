@@ -26,8 +26,8 @@ from sqlalchemy import (
 )
 
 from runner.ledger.bulk import iterate_people, iterate_rows
+from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import ENDED
-from runner.ledger.people.known_people import KnownPeople, OpenSession
 from runner.ledger.record.unsettled import OPEN, REACHED, UNEXPLAINED
 from runner.ledger.results.differences import DIFFERS, KNOWN_AT, read_differences
 from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, of_target, results, sessions

@@ -27,8 +27,8 @@ from runner.audience.renumbering import list_forms
 from runner.ledger.bulk import BulkStatement, divide, iterate_people, iterate_rows
 from runner.ledger.database import insert_into
 from runner.ledger.files.suppressions import OptOut
+from runner.ledger.fingerprint import KnownPeople
 from runner.ledger.model import find_later_moment
-from runner.ledger.people.known_people import KnownPeople
 from runner.ledger.tables import campaigns, opt_outs
 
 if TYPE_CHECKING:

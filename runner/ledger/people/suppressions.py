@@ -11,20 +11,26 @@ from typing import TYPE_CHECKING, Literal
 
 from sqlalchemy import Connection, bindparam, delete, exists, select
 
-from runner.atomic_write import save_text
-from runner.errors import SuppressionsError
 from runner.ledger.database import insert_or_update, note_absorbed
-from runner.ledger.files.lockfile import digest_text
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import PauseLine, dump_book, settle
+from runner.ledger.files.suppressions import BOOK, HoldLine, OptOut, PauseLine, seal_book, settle
 from runner.ledger.model import find_later_moment
 from runner.ledger.people.opt_outs import enter_later, iterate_opt_outs
-from runner.ledger.record.unexplained import absorb_hold, iterate_holds
-from runner.ledger.tables import campaign_pauses, opt_outs
+from runner.ledger.record.deliveries import enter_campaign, find_record
+from runner.ledger.record.entry import (
+    CLAIM,
+    UnexplainedLaunch,
+    hold_people,
+    list_deliveries,
+    list_unexplained,
+    read_dismissed,
+)
+from runner.ledger.record.unsettled import UNEXPLAINED, find_owner, list_claimed
+from runner.ledger.tables import campaign_pauses, campaigns, launches, of_target, opt_outs
 from runner.ledger.target_key import enter_key
+from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator
     from pathlib import Path
 
     from runner.ledger.files.suppressions import Book, Entry
@@ -61,11 +67,11 @@ class Pause:
 def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
     """Enter the entries of a file that the ledger lacks."""
     enter_key(connection, key)
-    enter_later(connection, key.target, book.list_opt_outs())
+    enter_later(connection, key.target, book.pick(OptOut))
     _remove_replaced(connection, key.target)
-    for pause in book.list_pauses():
+    for pause in book.pick(PauseLine):
         _enter_pause(connection, key.target, pause)
-    for hold in book.list_holds():
+    for hold in book.pick(HoldLine):
         absorb_hold(connection, key.target, hold)
 
 
@@ -74,28 +80,20 @@ def save_suppressions(connection: Connection, file: Path, key: TargetKey) -> boo
 
     The connection's transaction must keep others from writing.
     """
-    text = compose_suppressions(connection, key, is_needed=file.exists())
-    if text is None:
+    entries = list(iterate_entries(connection, key.target))
+    if not entries and not file.exists():
         return False
     enter_key(connection, key)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        changed = save_text(file, text)
-    except OSError as error:
-        raise SuppressionsError(
-            f"{file} cannot be written: {error.strerror}",
-            hint="the ledger has everything: run the same command again when this is mended",
-        ) from None
-    note_absorbed(connection, [digest_text(text)])
+    changed, digest = BOOK.save(file, seal_book(key, entries))
+    note_absorbed(connection, [digest])
     return changed
 
 
-def compose_suppressions(connection: Connection, key: TargetKey, *, is_needed: bool = False) -> str | None:
-    """Return the text of a target's file of suppressions; None if that is empty, unless `is_needed`."""
+def compose_suppressions(connection: Connection, key: TargetKey) -> str | None:
+    """Return the text of a target's file of suppressions; None if that is empty."""
     entries = list(iterate_entries(connection, key.target))
-    if not entries and not is_needed:
-        return None
-    return "".join(dump_book(key.target, key.name, sign(key, "entry", "", entries)))
+    entries = list(iterate_entries(connection, key.target))
+    return "".join(seal_book(key, entries)) if entries else None
 
 
 def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:
@@ -103,6 +101,49 @@ def iterate_entries(connection: Connection, target: str) -> Generator[Entry]:
     yield from iterate_holds(connection, target)
     yield from iterate_opt_outs(connection, target)
     yield from _read_pauses(connection, target).values()
+
+
+def absorb_hold(connection: Connection, target: str, hold: HoldLine, campaign_id: int | None = None) -> None:
+    """Hold the people that a file names, unless the ledger knows the launch: then it decides about them.
+
+    `campaign_id` is None for the campaign that it names.
+    """
+    if campaign_id is None:
+        row = find_record(connection, target, [hold.campaign], takes_heirs=True)
+        campaign_id = enter_campaign(connection, target, hold.campaign) if row is None else row.id
+    guid = normalize_guid(hold.launch)
+    dismissed = set(map(normalize_guid, read_dismissed(connection, campaign_id)))
+    if guid in dismissed | list_claimed(connection, target):
+        return
+    known = find_owner(connection, campaign_id, hold.launch)
+    if known is None:
+        held = {hold.message: hold.fingerprints}
+        launch = UnexplainedLaunch(hold.launch, hold.tag, hold.at, {}, held, hold.whole)
+        hold_people(connection, campaign_id, launch)
+    else:
+        rows = list_deliveries(campaign_id, hold.message, known.id, hold.fingerprints)
+        CLAIM.run(connection, list(rows))
+
+
+def iterate_holds(connection: Connection, target: str) -> Iterator[HoldLine]:
+    """Yield the holds of a target, in the order of the file."""
+    holding = of_target(select(campaigns.c.id, campaigns.c.name).select_from(launches), target)
+    holding = holding.where(launches.c.state == UNEXPLAINED).distinct()
+    found = [
+        HoldLine(
+            row.name,
+            launch.project_launch_guid,
+            message,
+            launch.tag,
+            tuple(sorted(people)),
+            launch.is_whole,
+            launch.started_at,
+        )
+        for row in connection.execute(holding).all()
+        for launch in list_unexplained(connection, row.id)
+        for message, people in launch.held.items()
+    ]
+    yield from sorted(found, key=lambda one: one.identity)
 
 
 def set_pause(connection: Connection, key: TargetKey, campaign: str, reason: str | None, at: str) -> bool:

@@ -22,19 +22,26 @@ from runner.ledger.files.lockfile import (
     LOCKFILE,
     CountedLaunches,
     LockfileContents,
-    digest_text,
     dump_lockfile,
     lockfile_path,
     parse_lockfile,
     save_lockfile,
 )
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import digest_people
 from runner.ledger.model import RecordedDeliveries
 from runner.ledger.people.forgotten import remove_lingering
 from runner.ledger.people.history import EarlierMessage, read_earlier
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.record.deliveries import find_record, iterate_accepted, read_known
-from runner.ledger.record.entry import absorb_launches, absorb_reservations, add_reserved, list_unknown
+from runner.ledger.record.entry import (
+    absorb_launches,
+    absorb_reservations,
+    add_reserved,
+    dismiss_launches,
+    list_unknown,
+    read_dismissed,
+)
 from runner.ledger.record.renaming import (
     enter_under_names,
     list_former_names,
@@ -42,7 +49,6 @@ from runner.ledger.record.renaming import (
     rename_messages,
     require_current_ids,
 )
-from runner.ledger.record.unexplained import dismiss_launches, read_dismissed
 from runner.ledger.record.unsettled import reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
@@ -137,8 +143,16 @@ class Record(CampaignRecord):
 
     @property
     def digest(self) -> str:
-        """The digest of the people that the campaign has texted, or may have; the same on every machine."""
-        return self.deliveries.digest
+        """The digest of the people who got each message, or may have: machines may differ in which it is."""
+        known = self.deliveries
+        if isinstance(known, RecordSummary):
+            return known.digest
+        nobody = set[str]()
+        return digest_people(
+            (message, person)
+            for message in sorted(known.messages)
+            for person in sorted(known.sent.get(message, nobody) | known.unresolved.get(message, nobody))
+        )
 
     def is_empty(self) -> bool:
         """Return whether nobody is recorded as texted."""

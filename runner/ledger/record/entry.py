@@ -7,6 +7,7 @@ run, and settled like those.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,11 +29,16 @@ from sqlalchemy import (
 
 from runner.errors import RunLockedError, RunnerError
 from runner.ledger.bulk import BulkStatement, divide
-from runner.ledger.database import find_absorbed, insert_into, note_absorbed
+from runner.ledger.database import find_absorbed, insert_into, insert_missing, note_absorbed
 from runner.ledger.fingerprint import launch_key
-from runner.ledger.model import ReservedLaunch
+from runner.ledger.model import LaunchEntry, ReservedLaunch
 from runner.ledger.people.opt_outs import read_forgotten
-from runner.ledger.record.deliveries import LOCKFILE_COLUMNS, asks_something, describe_entry, read_guids
+from runner.ledger.record.deliveries import (
+    LOCKFILE_COLUMNS,
+    asks_something,
+    describe_entry,
+    read_guids,
+)
 from runner.ledger.record.unsettled import (
     ADOPTED,
     OPEN,
@@ -43,7 +49,7 @@ from runner.ledger.record.unsettled import (
     iterate_launches,
 )
 from runner.ledger.results.runs import enter_runs, fill_in_runs
-from runner.ledger.tables import deliveries, launches
+from runner.ledger.tables import deliveries, dismissed_launches, launches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +58,6 @@ if TYPE_CHECKING:
 
     from runner.ledger.model import (
         Intent,
-        LaunchEntry,
         LaunchRecord,
         RecordedDeliveries,
         Reservation,
@@ -70,6 +75,7 @@ _Item = TypeVar("_Item", bound="LaunchEntry")
 _ADD_LAUNCHES = BulkStatement(
     lambda connection: insert_into(connection, launches), [column.name for column in launches.c]
 )
+_IN_PART = "it was listed without all of its recipients"
 BARE = "other launches have its recipients"
 _NEXT_IDS = select(func.nextval(func.pg_get_serial_sequence(launches.name, launches.c.id.name))).select_from(
     func.generate_series(1, bindparam("b_count", type_=Integer))
@@ -168,27 +174,6 @@ def _add_further(connection: Connection, campaign_id: int, told: Iterable[Launch
         if row is not None and (row.message, row.launch_key) != (record.message, record.key):
             people = list_deliveries(campaign_id, record.message, row.id, record.recipients)
             _adopt_people(connection, campaign_id, people)
-
-
-def enter_reserved_launches(
-    connection: Connection, campaign_id: int, reserved: Sequence[ReservedLaunch]
-) -> None:
-    """Enter launches that another machine was about to send, as intents without an outcome.
-
-    Recipients recorded as reached stay with the launch that reached them.
-    """
-    for portion in divide(reserved):
-        _, rows = enter_launches(
-            connection,
-            campaign_id,
-            portion,
-            lambda one: {
-                "definition_digest": one.definition_digest,
-                "asks": one.asks,
-                "intent_at": one.reserved_at,
-            },
-        )
-        _adopt_people(connection, campaign_id, rows)
 
 
 def enter_adopted(
@@ -345,7 +330,18 @@ def absorb_reservations(
             for one in reservation.launches
         ]
         enter_runs(connection, reservation.runs)
-        enter_reserved_launches(connection, campaign_id, current)
+        for portion in divide(current):
+            _, rows = enter_launches(
+                connection,
+                campaign_id,
+                portion,
+                lambda one: {
+                    "definition_digest": one.definition_digest,
+                    "asks": one.asks,
+                    "intent_at": one.reserved_at,
+                },
+            )
+            _adopt_people(connection, campaign_id, rows)
         note_absorbed(connection, [reservation.id])
     if not unknown:
         return
@@ -381,3 +377,91 @@ def list_open(
                 entry["definition_digest"] = written or row.definition_digest or ""
                 found.append(ReservedLaunch(**entry))
     return sorted(found, key=attrgetter("message", "key"))
+
+
+@dataclass(frozen=True, slots=True)
+class UnexplainedLaunch:
+    """A launch that the service lists under a campaign's tags and no record explains.
+
+    A lost run may have sent it: its people count as unresolved for each message that it may have been
+    (`held`: fingerprints by message) until a person decides, also where a later list lacks it. `tag`,
+    `started_at` (UTC, ISO 8601) and `definition` are as listed. Unless it `is_whole`, recipients were missing
+    from the list, and all that it may have reached are held.
+    """
+
+    project_launch_guid: str
+    tag: str
+    started_at: str
+    definition: dict[str, Any] = field(repr=False)
+    held: Mapping[str, Collection[str]] = field(repr=False)
+    is_whole: bool = True
+
+    @property
+    def people(self) -> set[str]:
+        """The fingerprints of all people that it holds."""
+        return {fingerprint for people in self.held.values() for fingerprint in people}
+
+
+def hold_people(connection: Connection, campaign_id: int, launch: UnexplainedLaunch) -> None:
+    """Enter an unexplained launch, and hold its people who have no other delivery on record."""
+    # In ASCII: JSON can hold half a surrogate pair, and no database can.
+    definition = json.dumps(launch.definition)
+    # It has no key or payload of ours: the service's guid stands for both.
+    message, guid = next(iter(launch.held), ""), launch.project_launch_guid
+    entry = LaunchEntry(message, guid, launch.tag, guid, tuple(launch.people))
+    (launch_id,), _ = enter_launches(
+        connection,
+        campaign_id,
+        [entry],
+        lambda _: {
+            "definition": definition,
+            "asks": asks_something(definition),
+            "state": UNEXPLAINED,
+            "project_launch_guid": guid,
+            "intent_at": launch.started_at,
+            "detail": None if launch.is_whole else _IN_PART,
+        },
+    )
+    rows = [
+        row
+        for message, people in launch.held.items()
+        for row in list_deliveries(campaign_id, message, launch_id, sorted(people))
+    ]
+    if rows:
+        CLAIM.run(connection, rows)
+
+
+def list_unexplained(
+    connection: Connection, campaign_id: int, message_ids: Mapping[str, str] | None = None
+) -> list[UnexplainedLaunch]:
+    """Return a campaign's unexplained launches, the earliest first."""
+    current = message_ids or {}
+    are_theirs = launches.c.campaign_id == campaign_id, launches.c.state == UNEXPLAINED
+    columns = "project_launch_guid", "tag", "intent_at", "definition", "detail"
+    found = []
+    for row, held in iterate_launches(
+        connection, columns, *are_theirs, order=(launches.c.intent_at, launches.c.id)
+    ):
+        people: dict[str, set[str]] = {}
+        for message, person in held:
+            people.setdefault(current.get(message, message), set()).add(person)
+        definition, is_whole = json.loads(row.definition or "{}"), row.detail != _IN_PART
+        found.append(
+            UnexplainedLaunch(row.project_launch_guid, row.tag, row.intent_at, definition, people, is_whole)
+        )
+    return found
+
+
+def dismiss_launches(connection: Connection, campaign_id: int, guids: Iterable[str]) -> None:
+    """Record that launches are not the campaign's, and release their people."""
+    dismissed = sorted(set(guids))
+    if dismissed:
+        rows = [{"campaign_id": campaign_id, "project_launch_guid": guid} for guid in dismissed]
+        insert_missing(connection, dismissed_launches, rows)
+        drop_unexplained(connection, campaign_id, dismissed)
+
+
+def read_dismissed(connection: Connection, campaign_id: int) -> set[str]:
+    """Return the `project_launch_guid`s of launches that a person has dismissed."""
+    query = select(dismissed_launches.c.project_launch_guid)
+    return set(connection.execute(query.where(dismissed_launches.c.campaign_id == campaign_id)).scalars())

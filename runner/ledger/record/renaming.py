@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
 from runner.errors import LockfileError
+from runner.ledger.bulk import iterate_rows
 from runner.ledger.database import insert_missing
 from runner.ledger.fingerprint import launch_key
+from runner.ledger.people.suppressions import absorb_hold, iterate_holds
 from runner.ledger.record.deliveries import enter_campaign, find_campaign, iterate_held
-from runner.ledger.record.unexplained import absorb_hold, dismiss_launches, iterate_holds, read_dismissed
+from runner.ledger.record.entry import dismiss_launches, read_dismissed
 from runner.ledger.record.unsettled import REACHED, drop_unexplained
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
@@ -28,14 +30,14 @@ from runner.ledger.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement
 
     from runner.ledger.model import CampaignRow
 
 
-_PORTION = 10_000
+_REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
 
 
 def enter_under_names(
@@ -192,15 +194,21 @@ def list_unclaimed(
     return [(name, tag, int(count)) for name, tag, count in connection.execute(query)]
 
 
-def iterate_reached(connection: Connection, target: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yield the people whom a campaign has reached, or may have, each with a launch's payload digest."""
+def find_reached(
+    connection: Connection, target: str, name: str, people: Iterable[str]
+) -> list[tuple[str, str, str]]:
+    """Return what a campaign has sent to some people, or may have: person, message and payload digest."""
+    own = select(campaigns.c.id).where(campaigns.c.target == target, campaigns.c.name == name)
+    is_own = deliveries.c.campaign_id == own.scalar_subquery()
+    messages = select(launches.c.message).distinct().where(launches.c.campaign_id == own.scalar_subquery())
     query = (
-        of_target(select(launches.c.payload_digest, deliveries.c.fingerprint).select_from(launches), target)
-        .join(deliveries, deliveries.c.launch_id == launches.c.id)
-        .where(campaigns.c.name == name, deliveries.c.released.is_(False))
-        .execution_options(yield_per=_PORTION)
+        select(deliveries.c.fingerprint, deliveries.c.message, launches.c.payload_digest)
+        .join(launches, launches.c.id == deliveries.c.launch_id)
+        # By the whole primary key.
+        .where(is_own, deliveries.c.message.in_(messages), deliveries.c.released.is_(False))
     )
-    yield from map(tuple, connection.execute(query))
+    found = iterate_rows(connection, query, deliveries.c.fingerprint, list(people))
+    return [(row.fingerprint, row.message, row.payload_digest) for row in found]
 
 
 def has_own_launches(connection: Connection, campaign_id: int) -> bool:

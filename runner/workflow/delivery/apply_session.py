@@ -16,7 +16,7 @@ from runner.delivery.campaign_ref import ListedCampaign
 from runner.delivery.recovery import LostLaunches, Recovery, SettleSummary
 from runner.errors import UnusableListError
 from runner.ledger.files.lockfile import require_writable
-from runner.ledger.record.unexplained import has_unexplained
+from runner.ledger.record.entry import list_unexplained
 from runner.ledger.record.unsettled import count_unsettled, list_tags, list_unsettled
 from runner.ledger.results.sendings import is_behind, note_behind, was_planned
 from runner.plan.planner import find_payloads
@@ -155,12 +155,7 @@ class ApplySession:
         return self._records[campaign.name]
 
     def judge(self, campaign: Campaign) -> list[Verdict]:
-        """Lock a campaign, and compare its unresolved launches with the service's list.
-
-        Raises:
-            RunLockedError: another run holds the lock.
-            ServiceError: there are such launches, and the service cannot be asked.
-        """
+        """Lock a campaign, and compare its unresolved launches with the service's list."""
         self._lock(campaign)
         record = self.enter(campaign)
         return self.recover(campaign, record).judge() if record.is_unclear() else []
@@ -193,7 +188,7 @@ class ApplySession:
             UnusableListError: the lists cannot show launches of a lost run.
         """
         campaign = item.campaign
-        has_reason = item.plan.recipients_to_send or self._ask(item.record, has_unexplained)
+        has_reason = item.plan.recipients_to_send or self._ask(item.record, list_unexplained)
         if self.is_idle or not has_reason:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
@@ -302,12 +297,7 @@ class ApplySession:
             self.rewrite_lockfile(campaign)
 
     def rewrite_lockfile(self, campaign: Campaign) -> None:
-        """Write the lockfile of an imported campaign, also to the state remote.
-
-        Raises:
-            LedgerError: the campaign's lock was lost, so the lockfile belongs to another run.
-            LockfileError: it cannot be written.
-        """
+        """Write the lockfile of an imported campaign, also to the state remote."""
         self.lock_of(campaign.name).require_held_now()
         self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
         self.remote_intents.keep(campaign, self._records[campaign.name])

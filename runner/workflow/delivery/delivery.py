@@ -1,6 +1,6 @@
 """The steps of a run: lock, settle, plan, check, send and settle in rounds, write lockfiles.
 
-This process sends. Only planning may be done on a cluster (`cluster_planning`).
+This process sends. Only planning may be done on a cluster.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from runner.delivery.intent_log import EligibilityCheck
 from runner.delivery.order import MessageOrder, OnRecord
 from runner.delivery.recovery import SettleSummary
 from runner.delivery.run import Delivery
 from runner.errors import PlanChangedError, RunnerError, ServiceError, UnknownOutcomesError
+from runner.plan.planner import find_overdue
 from runner.service.client import AccessRefusedError
 from runner.source.diagnostic import Problems
 from runner.telemetry import measure, span
@@ -25,12 +26,15 @@ from runner.workflow.delivery.gone import find_gone
 from runner.workflow.observer import note, show_progress, stop_on_interrupt, warn
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.planning import plan_campaign, plan_campaigns
+from runner.workflow.workspace.clustering import open_chosen_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from runner.campaign.model import Campaign
+    from runner.cluster.dask_engine import Cluster
+    from runner.cluster.folder import SharedFolder
     from runner.delivery.campaign_ref import ListedCampaign
     from runner.delivery.delivery_summary import SendingReport
     from runner.delivery.pace import Pace
@@ -40,37 +44,87 @@ if TYPE_CHECKING:
     from runner.service.model import PlanUsage
     from runner.workflow.delivery.apply_session import ApplySession
     from runner.workflow.failures import Failures
-    from runner.workflow.plans.planning import NameCheck, PlanResult
+    from runner.workflow.plans.planning import BeginPlanning, NameCheck, PlanResult
     from runner.workflow.scope import Scope
+    from runner.workflow.workspace.clustering import ClusterSettings
 
 
 _REFUSALS = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _ROUNDS = 10
 """The most rounds of a run; the rest is left to the next run."""
+_MOST_LISTED = 10_000
+"""The most launches of a cluster's plan that a result lists."""
 _AGAIN = "then run the same command again: whoever was texted is not texted again"
 
 
-class Planning(Protocol):
-    """Planning of the campaigns of a run, in this process or on a cluster."""
+@dataclass(slots=True)
+class RunPlanning:
+    """Plans the campaigns of a run, in this process or on the cluster of `settings`.
 
-    @property
-    def most_listed(self) -> int | None:
-        """The most launches that a summary lists; None for any number."""
+    With `names`, campaigns that may have been renamed are refused.
+    """
+
+    session: ApplySession
+    failures: Failures
+    names: NameCheck | None = None
+    settings: ClusterSettings | None = None
+    _opened: tuple[Cluster, SharedFolder] | None = field(default=None, init=False)
 
     def plan(
         self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
     ) -> Sequence[PlanResult]:
-        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
-
-    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
-        """Return saved plans as of now.
+        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`.
 
         Raises:
-            PlanChangedError: the campaigns have changed since.
+            RunnerError: as for `plan_campaigns`, or the cluster cannot be used.
         """
+        find_record = self.session.enter if is_held else self.session.enter_settled
+        return plan_campaigns(
+            self.session.workspace,
+            scope,
+            options,
+            partial(find_record, counts_only=self.settings is not None),
+            reader,
+            self.failures,
+            begin=self._begin_on_cluster(self.settings, reader) if self.settings is not None else None,
+            names=self.names,
+        )
 
-    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
-        """Yield the launches of a plan."""
+    def _begin_on_cluster(self, settings: ClusterSettings, reader: PlanContextReader) -> BeginPlanning:
+        # Imported here: optional, and slow to import.
+        from runner.workflow.plans.cluster_planning import ClusterPlanning
+
+        workspace, ledger = self.session.workspace, self.session.ledger
+        if self._opened is None:
+            self._opened = self.session.keep_open(open_chosen_cluster(settings, workspace))
+        return ClusterPlanning(workspace, ledger, reader, *self._opened, keeps_launches=True).begin
+
+    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
+        """Return saved plans as of now, without launches that may no longer be sent.
+
+        Raises:
+            PlanChangedError: a campaign's files have changed since.
+        """
+        now = self.session.workspace.now()
+        return [self._plan_again(item, options, now) for item in planned]
+
+    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
+        workspace = self.session.workspace
+        if item.own_planner is None:
+            # A cluster's launches wait in files, each with its deadline.
+            unread = PlanContextReader(workspace, self.session.ledger, now).find_unread()
+            overdue = find_overdue(item.campaign, unread, now, options)
+            return item if overdue is None else replace(item, plan=replace(item.plan, unread=overdue))
+        then, record = item.context, self.session.enter(item.campaign)
+        known = replace(then, now=now, planned_at=then.now)
+        stamps = item.planner.stamps
+        again = plan_campaign(workspace, item.campaign, record, options, known, Problems(), stamps)
+        if again is None:
+            item.planner.require_unchanged()
+            raise PlanChangedError(
+                f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
+            )
+        return again
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +136,11 @@ class DeliveryRun:
 
     session: ApplySession
     failures: Failures
-    planning: Planning
+    planning: RunPlanning
     pace: Pace
 
     def plan(self, scope: Scope, options: PlanOptions, reader: PlanContextReader) -> Sequence[PlanResult]:
-        """Lock, settle and plan campaigns, and look for launches missing from the ledger.
-
-        Raises:
-            RunnerError: campaigns are invalid, another run holds the lock, or the service cannot be asked; of
-                several campaigns, only those affected are left out.
-        """
+        """Lock, settle and plan campaigns, and look for launches missing from the ledger."""
         with span("plan"):
             planned = self.planning.plan(scope, options, reader, is_held=False)
         # Left-out campaigns no longer limit the others, and adopted launches change the plan.
@@ -137,9 +186,6 @@ class DeliveryRun:
 
         An interrupt ends the run early, but after the lockfiles are written. `provenance` is None if there
         are no launches.
-
-        Raises:
-            RunnerError: the ledger or a lockfile cannot be written.
         """
         runs = self._begin(planned)
         with stop_on_interrupt(self.session.stop):
@@ -169,11 +215,7 @@ class DeliveryRun:
         self.session.rewrite_lockfile(run.planned.campaign)
 
     def conclude(self, planned: Sequence[PlanResult]) -> list[CampaignRun]:
-        """Write the lockfiles without having sent anything.
-
-        Raises:
-            RunnerError: the ledger or a lockfile cannot be written.
-        """
+        """Write the lockfiles without having sent anything."""
         runs = self._begin(planned)
         for run in runs:
             campaign = run.planned.campaign
@@ -189,8 +231,7 @@ class DeliveryRun:
 
     def _deliver(self, run: CampaignRun, provenance: Run) -> None:
         item = run.planned
-        launches = self.planning.iterate_launches(item)
-        sender = Sender(self.session, self.pace, item, provenance, launches, run.summary)
+        sender = Sender(self.session, self.pace, item, provenance, item.iterate_launches(), run.summary)
         try:
             self._send_and_settle(run, sender, provenance)
         finally:
@@ -198,9 +239,8 @@ class DeliveryRun:
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
                 self._refresh(run, provenance)
-                run.summary.list_launches(
-                    self.session.ledger, campaign_id, provenance.id, self.planning.most_listed
-                )
+                most = None if item.own_planner is not None else _MOST_LISTED
+                run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply
         if final is not None and final.status in _REFUSALS:
             client, _ = self.session.open_service()
@@ -244,11 +284,7 @@ class DeliveryRun:
         run.summary.refresh(self.session.ledger, campaign_id, provenance.id)
 
     def _settle(self, item: PlanResult) -> SettleSummary:
-        """Settle unresolved launches, and return the findings.
-
-        Raises:
-            LedgerError: the campaign's lock was lost, so another run may be sending these launches.
-        """
+        """Settle unresolved launches, and return the findings."""
         self.session.lock_of(item.campaign.name).require_held_now()
         try:
             with span("settle", campaign=item.campaign.name):
@@ -258,59 +294,6 @@ class DeliveryRun:
         if found.failure is not None:
             warn(f"{item.campaign.name}: what is unclear cannot be settled now: {found.failure.message}")
         return found
-
-
-class LocalPlanning:
-    """Plans campaigns in this process; with `names`, those that may have been renamed are refused."""
-
-    most_listed = None
-
-    def __init__(self, session: ApplySession, failures: Failures, names: NameCheck | None) -> None:
-        self._session = session
-        self._failures = failures
-        self._names = names
-
-    def plan(
-        self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
-    ) -> Sequence[PlanResult]:
-        """Load and plan campaigns, and show problems found."""
-        find_record = self._session.enter if is_held else self._session.enter_settled
-        return plan_campaigns(
-            self._session.workspace,
-            scope,
-            options,
-            find_record,
-            reader,
-            self._failures,
-            names=self._names,
-        )
-
-    def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
-        """Return saved plans as of now, without launches that may no longer be sent.
-
-        Raises:
-            PlanChangedError: a campaign's files have changed since.
-        """
-        now = self._session.workspace.now()
-        return [self._plan_again(item, options, now) for item in planned]
-
-    def _plan_again(self, item: PlanResult, options: PlanOptions, now: datetime) -> PlanResult:
-        then, record = item.context, self._session.enter(item.campaign)
-        known = replace(then, now=now, planned_at=then.now)
-        stamps = item.planner.stamps
-        again = plan_campaign(
-            self._session.workspace, item.campaign, record, options, known, Problems(), stamps
-        )
-        if again is None:
-            item.planner.require_unchanged()
-            raise PlanChangedError(
-                f"{item.campaign.name} can no longer be planned", hint="`runner validate` says why"
-            )
-        return again
-
-    def iterate_launches(self, item: PlanResult) -> Iterable[PlannedLaunch]:
-        """Yield the launches of a plan."""
-        return item.planner.iterate_launches()
 
 
 @dataclass(slots=True)
@@ -335,11 +318,7 @@ class Sender:
         self.left = sum(message.to_send for message in self.item.plan.messages)
 
     def send_round(self, advance: Callable[[int], None]) -> None:
-        """Send the plan's launches, or in later rounds those found not to have been sent.
-
-        Raises:
-            RunnerError: the ledger cannot be written, the lock was lost, or the plan's files have changed.
-        """
+        """Send the plan's launches, or in later rounds those found not to have been sent."""
         item, order = self.item, MessageOrder()
         ref = self.session.describe(item.campaign, item.record)
         launches, self.launches = self.launches, None

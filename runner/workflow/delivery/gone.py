@@ -29,9 +29,6 @@ def find_gone(workspace: Workspace, scope: Scope, ledger: Ledger, claimed: Colle
 
     Only folders are searched, since a campaign file stands for itself. `claimed` has all names, also former
     ones, of existing campaigns.
-
-    Raises:
-        GitError: the state remote cannot be read.
     """
     found: dict[str, Campaign] = {}
     target = workspace.target.name

@@ -63,11 +63,7 @@ class RemoteIntents:
         return self._state is not None and self._state.is_behind
 
     def is_idle(self) -> bool:
-        """Return whether no run on any machine has left launches to settle, as the remote was last read.
-
-        Raises:
-            GitError: the remote cannot be used.
-        """
+        """Return whether no run on any machine has left launches to settle, as the remote was last read."""
         target = self._workspace.target.name
         with self._ledger.reading() as connection:
             is_clear = is_settled(connection, target)
@@ -160,11 +156,7 @@ class RemoteIntents:
         self._keep(self._workspace.identify(campaign), record)
 
     def enter_all(self, key: TargetKey | None = None) -> None:
-        """Enter what the remote has reserved for any campaign; `key` is None for the present one.
-
-        Raises:
-            RunnerError: it cannot be read.
-        """
+        """Enter what the remote has reserved for any campaign; `key` is None for the present one."""
         for name in self._state.list_campaigns() if self._state is not None else ():
             reserved = self._state.list_reservations([name], key) if self._state is not None else []
             enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.people.known_people import KnownPeople, OpenSession
+    from runner.ledger.fingerprint import KnownPeople, OpenSession
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
     from runner.ledger.target_key import LedgerConnection

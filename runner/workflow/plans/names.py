@@ -16,8 +16,8 @@ from runner.campaign.load import NONE, read_names
 from runner.errors import RunnerError, UnclearNameError
 from runner.ledger.model import SUPPRESSIONS_SUFFIX, RecordedDeliveries
 from runner.ledger.record.renaming import (
+    find_reached,
     has_own_launches,
-    iterate_reached,
     list_targets,
     list_unclaimed,
 )
@@ -40,57 +40,55 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.fingerprint import TargetKey
     from runner.ledger.model import LaunchEntry
+    from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
+    from runner.text.outgoing import Definition
     from runner.workflow.failures import Failures
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
+
+    _Planned = dict[str, list[PlannedLaunch]]
+
+_AT_ONCE = 1_000
 
 
 @dataclass(slots=True)
 class _Orphan:
     """A recorded campaign that none of the command's files claims.
 
-    `tags` has the most people that were reached under a tag; `people` has fingerprints by payload digest,
-    from launches of runs that were lost.
+    Attributes:
+        tags: the most people that were reached under each tag.
+        reserved: launches of runs that were lost.
+        same_texts: people who would get the same texts again.
+        same_messages: people who would get a message of the same id.
     """
 
     name: str
     tags: dict[str, int] = field(default_factory=dict)
-    people: dict[str, set[str]] = field(default_factory=dict)
+    reserved: list[LaunchEntry] = field(default_factory=list)
+    same_texts: set[str] = field(default_factory=set)
+    same_messages: set[str] = field(default_factory=set)
 
-    def add_launches(self, launches: Iterable[LaunchEntry]) -> None:
-        """Add launches of a run that was lost."""
-        for launch in launches:
-            self.tags[launch.tag] = max(len(launch.recipients), self.tags.get(launch.tag, 0))
-            self.people.setdefault(launch.payload_digest, set()).update(launch.recipients)
+    def compare(self, connection: LedgerConnection, target: str, people: _Planned) -> None:
+        """Compare what some people would get with what they got."""
+        found = find_reached(connection, target, self.name, people)
+        found += [
+            (person, one.message, one.payload_digest)
+            for one in self.reserved
+            for person in people.keys() & set(one.recipients)
+        ]
+        for person, message, digest in found:
+            for planned in people[person]:
+                if digest in self._digest(planned.payload.definition):
+                    self.same_texts.add(person)
+                if message == planned.message.id:
+                    self.same_messages.add(person)
 
-
-@dataclass(slots=True)
-class _Comparison:
-    """The people whom a campaign would text again with what an orphaned one has sent, by payload digest.
-
-    Only launches in common are kept: audiences may be larger than memory.
-    """
-
-    orphan: _Orphan
-    key: TargetKey
-    digests: set[str]
-    found: dict[str, set[str]] = field(default_factory=dict)
-
-    def add(self, launch: PlannedLaunch) -> None:
-        """Add a launch of the campaign, whatever its tag."""
-        definition = launch.payload.definition
-        digests = {digest_filled({**definition, "tag": tag}) for tag in self.orphan.tags}
-        for digest in digests & self.digests:
-            prints = map(self.key.fingerprint, launch.phones)
-            self.found.setdefault(digest, set()).update(prints)
-
-    def count(self, reached: Iterable[tuple[str, str]]) -> int:
-        """Return the number of people that the orphaned campaign has reached with the same texts."""
-        return len({person for digest, person in reached if person in self.found.get(digest, ())})
+    def _digest(self, definition: Definition) -> set[str]:
+        """Return the digests of a definition under each of the tags."""
+        return {digest_filled({**definition, "tag": tag}) for tag in self.tags}
 
 
 @dataclass
@@ -172,7 +170,7 @@ class RecordNames:
             if same and orphan.name not in self._names_elsewhere:
                 people = count_words(max(orphan.tags[tag] for tag in same), "person", "people")
                 raise _refuse_name(item.campaign, orphan, f"texted {people} under the tag {same[0]!r}")
-        self._require_other_texts(item)
+        self._require_other_people(item)
 
     def _is_new(self, item: PlanResult) -> bool:
         """Return whether no run has sent a campaign by this name: what was found may be another's."""
@@ -181,28 +179,32 @@ class RecordNames:
         with self.ledger.reading() as connection:
             return not has_own_launches(connection, item.record.campaign_id)
 
-    def _require_other_texts(self, item: PlanResult) -> None:
-        """Refuse a campaign that sends the texts of one that is gone to its people, whatever its tag.
+    def _require_other_people(self, item: PlanResult) -> None:
+        """Refuse a campaign that sends what one that is gone has sent to the same people, whatever its tag.
+
+        That is the same texts, or, of a campaign whose record is this repository's, messages of the same ids.
 
         Raises:
             UnclearNameError: it does.
         """
-        found = [
-            _Comparison(one, self.workspace.key, {digest for digest, _ in self._iterate_people(one)})
-            for one in self._orphans
-            if one.name not in self._names_elsewhere
-        ]
-        for launch in self._iterate_launches(item) if found else ():
-            for comparison in found:
-                comparison.add(launch)
-        for comparison in found:
-            orphan = comparison.orphan
-            if count := comparison.count(self._iterate_people(orphan)):
-                people = count_words(count, "person", "people")
-                raise _refuse_name(item.campaign, orphan, f"sent the same texts to {people} of it")
+        orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
+        for people in self._iterate_people(item) if orphans else ():
+            with self.ledger.reading() as connection:
+                for orphan in orphans:
+                    orphan.compare(connection, item.target.name, people)
+        # A ledger outside of the repository may have other repositories' campaigns.
+        is_own = self.workspace.ledger_url == default_ledger_url()
+        names = set(self.workspace.files.campaigns.values())
+        for orphan in orphans:
+            if orphan.same_texts:
+                count = count_words(len(orphan.same_texts), "person", "people")
+                raise _refuse_name(item.campaign, orphan, f"sent the same texts to {count} of it")
+            if orphan.same_messages and (is_own or orphan.name in names):
+                count = count_words(len(orphan.same_messages), "person", "people")
+                raise _refuse_name(item.campaign, orphan, f"sent messages of the same ids to {count} of it")
 
-    def _iterate_launches(self, item: PlanResult) -> Iterator[PlannedLaunch]:
-        """Yield the launches with which a campaign texts its whole audience, sooner or later.
+    def _iterate_people(self, item: PlanResult) -> Iterator[_Planned]:
+        """Yield by fingerprint, some at a time, the people whom a campaign texts sooner or later, and how.
 
         They are planned here, also where a cluster has planned: what it leaves for later is compared, too.
         """
@@ -210,14 +212,15 @@ class RecordNames:
         context = PlanContext(now=self.workspace.now(), law=law)
         options = PlanOptions(recipients_per_send=item.target.recipients_per_send, ignore_time=True)
         planner = Planner(item.campaign, item.target.name, RecordedDeliveries({}, {}), None, options, context)
-        if planner.make_plan(Problems()) is not None:
-            yield from planner.iterate_launches()
-
-    def _iterate_people(self, orphan: _Orphan) -> Iterator[tuple[str, str]]:
-        for digest, people in orphan.people.items():
-            yield from ((digest, person) for person in people)
-        with self.ledger.reading() as connection:
-            yield from iterate_reached(connection, self.workspace.target.name, orphan.name)
+        is_planned = planner.make_plan(Problems()) is not None
+        people: _Planned = {}
+        for launch in planner.iterate_launches() if is_planned else ():
+            for phone in launch.phones:
+                people.setdefault(self.workspace.key.fingerprint(phone), []).append(launch)
+            if len(people) >= _AT_ONCE:
+                yield people
+                people = {}
+        yield people
 
     @cached_property
     def _orphans(self) -> list[_Orphan]:
@@ -234,7 +237,10 @@ class RecordNames:
         state = self.workspace.state
         for name, reservation in state.list_reserved() if state is not None else ():
             if name not in self._claimed:
-                found.setdefault(name, _Orphan(name)).add_launches(reservation.launches)
+                orphan = found.setdefault(name, _Orphan(name))
+                orphan.reserved += reservation.launches
+                for one in reservation.launches:
+                    orphan.tags[one.tag] = max(len(one.recipients), orphan.tags.get(one.tag, 0))
         with self.ledger.reading() as connection:
             for name, tag, count in list_unclaimed(connection, self.workspace.target.name, self._claimed):
                 orphan = found.setdefault(name, _Orphan(name))
@@ -256,11 +262,11 @@ def plan_on_record(
 ) -> list[PlanResult]:
     """Return the plans of what is left to send, as far as they can be made; nothing of it is sent.
 
-    What keeps a campaign from being planned goes to tolerant `failures`, and is shown; what keeps all from it
+    What keeps a campaign from being planned goes to `failures`; if these are tolerant, what keeps all from it
     is warned of, and leaves all out. The decisions on `watched` phones (E.164) are kept.
 
     Raises:
-        RunnerError: there is no campaign.
+        RunnerError: there is no campaign, or `failures` are not tolerant.
     """
     options = PlanOptions(
         recipients_per_send=workspace.target.recipients_per_send, watched=frozenset(watched)
@@ -273,7 +279,7 @@ def plan_on_record(
             workspace, scope, options, find_record, reader, failures, names=RecordNames(workspace, ledger)
         )
     except RunnerError as error:
-        if not failures.campaigns:
+        if not failures.is_tolerant or not failures.campaigns:
             raise
         failures.end(error)
         return []

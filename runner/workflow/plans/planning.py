@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runner.campaign.model import Campaign
-    from runner.plan.model import CampaignPlan
+    from runner.plan.model import CampaignPlan, PlannedLaunch
     from runner.plan.plan_context import PlanContext
     from runner.service.target import Target
     from runner.workflow.scope import Scope
@@ -72,6 +72,15 @@ class PlanResult:
         if self.own_planner is None:
             raise ValueError(f"{self.campaign.name} was planned on a cluster")
         return self.own_planner
+
+    def iterate_launches(self) -> Iterator[PlannedLaunch]:
+        """Return an iterator over the plan's launches, of this process or from a cluster's files."""
+        if self.own_planner is not None:
+            return self.own_planner.iterate_launches()
+        # Imported here: few plans come from a cluster.
+        from runner.cluster.campaign_plan import read_launches
+
+        return read_launches(self.plan.parts)
 
     @property
     def context(self) -> PlanContext:

@@ -24,7 +24,6 @@ from runner.workflow.delivery.remote_intents import RemoteIntents
 from runner.workflow.observer import note
 from runner.workflow.workspace.folders import state_folder
 from runner.workflow.workspace.record_files import RecordFiles
-from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace, describe_this_run
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
             remote_intents.keep_all()
         if not remote_intents.is_behind:
             # A ref without campaigns has it from here.
-            share_decisions(workspace, ledger, is_quiet=scope.quiet or workspace.state is None)
+            workspace.files.share(ledger, is_quiet=scope.quiet or workspace.state is None)
     unreached = [*done.list_unreached(), *_list_other_lockfiles(workspace, done), *_list_states(workspace)]
     return build(
         ForgottenPerson,
@@ -115,7 +114,7 @@ def _opt_out(workspace: Workspace, ledger: Ledger, phone: str) -> None:
     with ledger.writing() as connection:
         enter_key(connection, workspace.key)
         add_opt_outs(connection, workspace.key, [phone], "person", workspace.now_text())
-    share_decisions(workspace, ledger)
+    workspace.files.share(ledger)
     note(
         f"{mask_phone(phone)} is on record as opted out, and gets no more texts. Their data stays until the "
         "run that is under way has ended, and this command can remove it."

@@ -14,7 +14,8 @@ from runner.audience.audience import AudienceTally, iterate_audience
 from runner.audience.renumbering import list_forms
 from runner.errors import ConfigurationError, MissingKeyError, RunnerError
 from runner.ledger.database import find_absorbed
-from runner.ledger.files.lockfile import digest_text, read_key_name
+from runner.ledger.files.lockfile import read_key_name
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import hold_campaign_lock
 from runner.ledger.maintenance import Translation, list_tags_on_record

@@ -41,7 +41,7 @@ def copy_records(scope: Scope, source_url: str) -> LedgerCopy:
         is_there = Ledger.exists(source_url)
         if is_there:
             with Ledger(source_url) as source:
-                source.check_version()
+                is_there = source.is_ready()
     if not is_there:
         raise LedgerError(f"there is no ledger {show_url(source_url)}", hint="check --from")
     if scope.ledger is None:

@@ -10,8 +10,7 @@ from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
 from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
 from runner.errors import RunnerError, SuppressionsError
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import Source, dump_book, parse_book
+from runner.ledger.files.suppressions import OptOut, Source, parse_book, seal_book
 from runner.ledger.people.opt_outs import (
     NOBODY,
     add_opt_outs,
@@ -35,8 +34,7 @@ from runner.ledger.target_key import enter_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
 from runner.workflow.observer import note, show_problems, warn
-from runner.workflow.records.phones import PhoneReading, iterate_phones, parse_phones
-from runner.workflow.workspace.sharing import share_decisions
+from runner.workflow.records.phones import PhoneReading, iterate_phones, read_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -223,13 +221,15 @@ def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
         return replace(view, listed=_list_people(connection, target))
 
 
-def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]:
+def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> tuple[int, OptOutView]:
     """Enter people, by their phones, who opted out; return the number of new entries, and the new state.
+
+    `region` is that of phones in national form, as for `read_phones`.
 
     Raises:
         UsageError: a phone is invalid.
     """
-    phones = parse_phones(written)
+    phones = read_phones(scope, written, region)
 
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
@@ -238,16 +238,17 @@ def enter_people(scope: Scope, written: Sequence[str]) -> tuple[int, OptOutView]
 
 
 def let_people_in(
-    scope: Scope, written: Sequence[str], approve: Callable[[str], None]
+    scope: Scope, written: Sequence[str], region: str | None, approve: Callable[[str], None]
 ) -> tuple[int, OptOutView]:
     """Let people, by their phones, be texted again; return the number of removed entries, and the new state.
 
-    `approve` is asked before the change, and raises to refuse.
+    `region` is that of phones in national form, as for `read_phones`; `approve` is asked before the change,
+    and raises to refuse.
 
     Raises:
         UsageError: a phone is invalid.
     """
-    phones = parse_phones(written)
+    phones = read_phones(scope, written, region)
     workspace = Workspace.open_known(scope)
     masked, forgotten = ", ".join(map(mask_phone, phones)), _count_forgotten(workspace, phones)
     warning = (
@@ -311,7 +312,7 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         nonlocal left_out
         if _is_export(file):
-            said = _read_export(key, file).list_opt_outs()
+            said = _read_export(key, file).pick(OptOut)
             entered, left_out = enter_later(connection, key.target, said, lets_in=False)
             return entered
         problems = Problems()
@@ -367,7 +368,7 @@ def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) 
         if not lines:
             note(f"Nobody is on record on {key.target}{f': {out} was not written' if out else ''}.")
             return
-        pieces = dump_book(key.target, key.name, sign(key, "entry", "", lines))
+        pieces = seal_book(key, lines)
         if out is None:
             for piece in pieces:
                 write(piece)
@@ -393,5 +394,5 @@ def _change(
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
             view = read_view(connection, key.target)
-        share_decisions(workspace, ledger, is_quiet=quiet or not changed)
+        workspace.files.share(ledger, is_quiet=quiet or not changed)
     return changed, view

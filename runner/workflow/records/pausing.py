@@ -11,7 +11,6 @@ from runner.document import Document, Moment, Part
 from runner.errors import UsageError
 from runner.ledger.people.suppressions import Pause, read_pauses, set_pause
 from runner.workflow.campaigns import DEFAULT_FOLDER, ENDINGS, find_campaign_files
-from runner.workflow.workspace.sharing import share_decisions
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
                 done = [set_pause(connection, workspace.key, name, words, at) for name in meant]
                 changed.append(any(done))
             pauses = read_pauses(connection, target.name)
-        share_decisions(workspace, ledger, is_quiet=scope.quiet or not any(changed))
+        workspace.files.share(ledger, is_quiet=scope.quiet or not any(changed))
     items = tuple(
         PausedCampaign.of(
             names[0], next((pauses[name] for name in names if name in pauses), None), is_changed=is_changed

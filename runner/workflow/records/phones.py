@@ -5,32 +5,77 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from runner.audience.phone import PhoneProblem, mask_written, parse_phone
+from runner.audience.phone import PhoneProblem, is_mobile, mask_phone, mask_written, parse_phone
 from runner.audience.rows import PhoneColumn
 from runner.audience.table import TableProblemError, open_table
-from runner.campaign.model import PhoneForm
+from runner.campaign.model import FileRecipients, PhoneForm
 from runner.errors import UsageError
 from runner.source.diagnostic import Diagnostic, Problems
+from runner.workflow.campaigns import DEFAULT_FOLDER, load_campaigns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from runner.audience.table import Table
+    from runner.workflow.scope import Scope
 
 
 def parse_phones(written: Sequence[str]) -> list[str]:
-    """Return phones of a command line in E.164 form, each once.
+    """Return phones of a command line, written with their country codes, in E.164 form, each once.
 
     Raises:
         UsageError: lists the invalid ones.
     """
-    parsed = [(text, parse_phone(text, None)) for text in written]
-    wrong = [(text, found) for text, found in parsed if isinstance(found, PhoneProblem)]
-    if wrong:
-        refused = [f"the phone {mask_written(text)!r} is refused: {found.reason}" for text, found in wrong]
-        raise UsageError("; ".join(refused), hint="write it as in +14155550101")
-    return list(dict.fromkeys(found for _, found in parsed if isinstance(found, str)))
+    return _read_phones(written, [], "write it as in +14155550101")
+
+
+def read_phones(scope: Scope, written: Sequence[str], region: str | None) -> list[str]:
+    """Return phones of a command line in E.164 form, each once.
+
+    Those in national form are of `region` (ISO 3166-1 alpha-2); without one, of the regions of the campaigns'
+    recipients.
+
+    Raises:
+        UsageError: lists the invalid ones, or one has several readings.
+    """
+    regions = [] if region is None else [region]
+    if region is None and not all(map(is_mobile, written)) and (scope.paths or DEFAULT_FOLDER.exists()):
+        regions = _list_regions(scope)
+    return _read_phones(written, regions, "write it as in +14155550101, or name its country with --region")
+
+
+def _read_phones(written: Sequence[str], regions: Sequence[str], hint: str) -> list[str]:
+    phones, refused = list[str](), list[str]()
+    for text in written:
+        found = {region: parse_phone(text, region) for region in (None, *regions)}
+        readings = {phone: region for region, phone in found.items() if isinstance(phone, str)}
+        if len(readings) > 1:
+            listed = " or ".join(f"{mask_phone(phone)} ({region})" for phone, region in readings.items())
+            raise UsageError(
+                f"{mask_written(text)!r} can be {listed}",
+                hint="say which with --region, or write it with its country code",
+            )
+        phones += readings
+        if not readings:
+            reasons = [one.reason for one in found.values() if isinstance(one, PhoneProblem)]
+            refused.append(f"the phone {mask_written(text)!r} is refused: {reasons[-1]}")
+    if refused:
+        raise UsageError("; ".join(refused), hint=hint)
+    return list(dict.fromkeys(phones))
+
+
+def _list_regions(scope: Scope) -> list[str]:
+    """Return the regions of the national numbers in the campaigns' audiences."""
+    loaded = load_campaigns(scope.paths, scope.allowed, Problems())
+    return sorted(
+        {
+            region
+            for campaign in loaded.campaigns
+            for one in campaign.recipients
+            if (region := one.region if isinstance(one, FileRecipients) else one.country) is not None
+        }
+    )
 
 
 PHONE_FORMS: tuple[PhoneForm, ...] = get_args(PhoneForm)

@@ -11,23 +11,24 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
-from runner.errors import CampaignError, SuppressionsError
+from runner.errors import CampaignError, RunnerError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
 from runner.ledger.files.comparison import lacks_lines, unite_files
 from runner.workflow.failures import Failures
 from runner.workflow.records.record_message import COMMIT_TRAILER, RecordedFile, describe_changes, secret_of
+from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
 TRIES = 8
 _BOT = "github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com"
@@ -86,6 +87,11 @@ def taking_turns(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _unstage(clone: Clone, names: Sequence[str]) -> None:
+    if names:
+        clone.git.ask(*_QUIETLY, "reset", "--quiet", *_LISTED, text="\0".join(names))
+
+
 @dataclass(frozen=True, slots=True)
 class Recorder:
     """A recorder of one clone's files.
@@ -133,9 +139,7 @@ class Recorder:
             yield recorder
         finally:
             left = [name for name in new if name not in ignored | recorder._staged]
-            left = [name for name in left if clone.objects.find("HEAD", name) is None]
-            if left:
-                clone.git.ask(*_QUIETLY, "reset", "--quiet", *_LISTED, text="\0".join(left))
+            _unstage(clone, [name for name in left if clone.objects.find("HEAD", name) is None])
 
     def commit(self) -> Recorded:
         """Commit onto the current branch or a detached HEAD, without a push.
@@ -178,6 +182,7 @@ class Recorder:
                 return Recorded(commit, message, is_pushed=True, is_followed=is_followed)
             if self.clone.read_head() == commit:
                 self.clone.git.run("reset", "--quiet", "--soft", parent)
+                _unstage(self.clone, [change.path for change in changes])
             if not answer.is_overtaken:
                 reason = answer.reason
                 break
@@ -245,24 +250,32 @@ class Recorder:
         self, parent: str, changes: Sequence[RecordedFile], message: str, *, is_here: bool
     ) -> str:
         """Return a new commit after another one; `is_here` if that is checked out."""
-        if is_here:
-            # In the middle of a merge, or beside another git command, it is made elsewhere.
-            with suppress(GitError):
-                return self._commit(changes, message)
-        git = self.clone.git
-        with TemporaryDirectory() as folder:
-            tree = Path(folder, "record")
-            git.run(*_QUIETLY, "worktree", "add", "--detach", "--no-checkout", str(tree), parent)
-            try:
-                place = (tree / ".git").read_text(encoding="utf-8").partition(": ")[2].strip()
-                # With the files and attributes of this work tree.
-                settings = {"GIT_DIR": place, "GIT_WORK_TREE": str(self.clone.root)}
-                paths = "\0".join(change.path for change in changes)
-                git.run(*_QUIETLY, "add", "--force", *_LISTED, text=paths, environment=settings)
-                self._commit(changes, message, settings)
-                return git.run("rev-parse", "HEAD", environment=settings)
-            finally:
-                git.ask("worktree", "remove", "--force", str(tree))
+        if not is_here:
+            return self._commit_beside(parent, changes, message)
+        try:
+            return self._commit(changes, message)
+        except GitError as error:
+            # In the middle of a merge, or while another git command holds the index.
+            with suppress(RunnerError):
+                return self._commit_beside(parent, changes, message)
+            raise error from None
+
+    def _commit_beside(self, parent: str, changes: Sequence[RecordedFile], message: str) -> str:
+        """Return a new commit after another one, made in a linked work tree without files."""
+        git, tree = self.clone.git, make_state_folder() / "record"
+        # A run that was killed has left it.
+        shutil.rmtree(tree, ignore_errors=True)
+        git.run(*_QUIETLY, "worktree", "add", "--force", "--detach", "--no-checkout", str(tree), parent)
+        try:
+            place = (tree / ".git").read_text(encoding="utf-8").partition(": ")[2].strip()
+            # With the files and attributes of this work tree.
+            settings = {"GIT_DIR": place, "GIT_WORK_TREE": str(self.clone.root)}
+            paths = "\0".join(change.path for change in changes)
+            git.run(*_QUIETLY, "add", "--force", *_LISTED, text=paths, environment=settings)
+            self._commit(changes, message, settings)
+            return git.run("rev-parse", "HEAD", environment=settings)
+        finally:
+            git.ask("worktree", "remove", "--force", str(tree))
 
     def _commit(
         self, changes: Sequence[RecordedFile], message: str, settings: Mapping[str, str] | None = None

@@ -52,8 +52,8 @@ _RECORDED = "RUNNER_RECORDED"
 """Set once a job has pushed the record, and changes nothing of it any more."""
 _PARTLY, _UNKNOWN, _LIMIT, _PAUSED = 3, 4, 5, 7
 _GO_ON = {_PARTLY, _UNKNOWN, _LIMIT, _PAUSED}
-"""Exit codes that are about some of the campaigns. A pause, which a person has asked for, is no failure."""
-_GRAVEST = (_UNKNOWN, _LIMIT, _PARTLY)
+"""Exit codes that are about some of the campaigns."""
+_GRAVEST = (_UNKNOWN, _LIMIT, _PAUSED, _PARTLY)
 PLAN_FILE = PurePosixPath("plan/plan.json")
 REPORTS = "reports"
 
@@ -348,7 +348,8 @@ class Job:
             code = error.exit_code
         if is_last and code not in {0, *_GO_ON}:
             raise _EndedError(code)
-        if counts and code != _PAUSED:
+        # GitHub knows only red and green, and a pause, which a person has asked for, is no failure.
+        if counts and (code != _PAUSED or not has_outputs()):
             self._codes.add(code)
 
     def _try(self, step: Callable[[], int | None]) -> bool:

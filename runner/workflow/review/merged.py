@@ -17,8 +17,8 @@ from runner.plan.model import MessagePlan
 from runner.wording import count_words, write_table
 from runner.workflow.campaigns import DEFAULT_FOLDER
 from runner.workflow.failures import Failures
+from runner.workflow.plans.names import plan_on_record
 from runner.workflow.review.checklist import write_resolving
-from runner.workflow.review.plan_comment import plan_on_record
 from runner.workflow.review.publishing import (
     CommentText,
     IssuePlace,

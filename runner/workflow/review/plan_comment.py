@@ -12,19 +12,16 @@ from runner.git.command import GitError
 from runner.github.comments import write_marker
 from runner.github.job import NoJobError, is_of_pull_request, read_github_job
 from runner.github.pull_requests import PlanNumbers, write_numbers
-from runner.plan.model import PlanOptions
 from runner.source.diagnostic import Problems
 from runner.wording import hide_phones
 from runner.workflow.campaigns import InvalidCampaignError, load_campaigns
 from runner.workflow.failures import Failures
 from runner.workflow.observer import warn
 from runner.workflow.plans.changes import list_changed
-from runner.workflow.plans.context_reader import PlanContextReader
-from runner.workflow.plans.names import RecordNames
+from runner.workflow.plans.names import plan_on_record
 from runner.workflow.plans.planning import (
     count_texted,
     leave_out_refused,
-    plan_campaigns,
     plan_without_key,
 )
 from runner.workflow.review.publishing import comment, open_repository, publish
@@ -35,7 +32,6 @@ from runner.workflow.workspace.workspace import Workspace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.ledger.database import Ledger
     from runner.service.target import Target
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.review.publishing import CommentText
@@ -128,21 +124,6 @@ def _read_remote(findings: PlanFindings, workspace: Workspace) -> None:
         what = "what the state remote has. People that only it tells of count as not texted yet"
         findings.remarks.append(write_unknown(what, error))
         state.leave_out()
-
-
-def plan_on_record(
-    workspace: Workspace, scope: Scope, ledger: Ledger, failures: Failures
-) -> list[PlanResult]:
-    """Return the plans of what is left to send; failed ones go to `failures`."""
-    return plan_campaigns(
-        workspace,
-        scope,
-        PlanOptions(recipients_per_send=workspace.target.recipients_per_send),
-        lambda campaign: workspace.read_record(ledger, campaign),
-        PlanContextReader(workspace, ledger, workspace.now()),
-        failures,
-        names=RecordNames(workspace, ledger),
-    )
 
 
 def _plan(findings: PlanFindings, workspace: Workspace, scope: Scope) -> None:

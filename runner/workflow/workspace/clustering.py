@@ -11,7 +11,7 @@ from runner.cluster.address import LEDGER, Address, parse_address
 from runner.errors import ConfigurationError, LedgerError, UsageError, write_install_hint
 from runner.service.target import list_variables
 from runner.workflow.observer import note
-from runner.workflow.workspace.folders import make_state_folder, state_folder
+from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +40,6 @@ def choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> Clu
     """Return the cluster that plans, without a limit of recipients; None for a single process.
 
     Options override the environment, which overrides `targets.yaml`.
-
-    Raises:
-        UsageError: the address is invalid, or there is a limit.
-        ConfigurationError: packages for clusters are missing, or the address is unsafe.
-        LedgerError: only this machine can reach the ledger.
     """
     text = scope.cluster or workspace.target.cluster
     if text is None:
@@ -72,30 +67,21 @@ def open_chosen_cluster(
 
     Only workers with the same version, secrets and ledger URL, and access to the folder, are used. It is
     removed at the end, like known folders of killed runs.
-
-    Raises:
-        RunnerError: the cluster cannot be reached, or no worker is fit.
     """
     # Imported here: optional, and slow to import.
     from runner.cluster.dask_connection import check_workers, open_cluster
     from runner.cluster.folder import open_scratch
 
-    if settings.scratch is None:
-        make_state_folder()
-    scratch = settings.scratch or str(state_folder() / "cluster")
+    scratch = settings.scratch or make_state_folder() / "cluster"
     # Workers plan: they need no credentials of the service.
     state_key = list_variables(workspace.target.name, workspace.targets)[-1]
     given = {LEDGER: workspace.ledger_url}
     if secret := workspace.environ.get(state_key):
         given[state_key] = secret
-    tell = _ignore if settings.is_quiet else note
+    tell = (lambda _text: None) if settings.is_quiet else note
     with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
         check_workers(cluster, folder, (LEDGER, state_key), given)
         yield cluster, folder
-
-
-def _ignore(text: str) -> None:
-    """Pass no note on."""
 
 
 def _require_shared(ledger_url: str) -> None:

@@ -27,11 +27,7 @@ def state_folder() -> Path:
 
 
 def refuse_committed_state() -> None:
-    """Check that `.runner` is not from git, since its ledger is trusted.
-
-    Raises:
-        RunnerError: a file of it is in the repository.
-    """
+    """Check that `.runner` is not from git, since its ledger is trusted."""
     folder = state_folder()
     if not folder.exists() and not folder.is_symlink():
         return
@@ -52,9 +48,6 @@ def make_state_folder(option: str = "--ledger") -> Path:
     """Return the `.runner` folder; create it for this user alone, and ignored by git.
 
     `option` names another place for what is to be written there.
-
-    Raises:
-        RunnerError: it cannot be made.
     """
     folder = state_folder()
     try:
@@ -105,10 +98,6 @@ def simulate_answers(target: Target, *, seed: int, response_rate: float) -> Simu
     """Let simulated participants answer on the embedded sandbox, and advance its clock.
 
     The same `seed` gives the same participants; `response_rate` (0 to 1) is the share who reply.
-
-    Raises:
-        UsageError: the target is another service.
-        RunnerError: the sandbox's database cannot be used.
     """
     if target.base_url is not None:
         raise UsageError(
@@ -141,9 +130,6 @@ def require_one_service(
         file: the file that these are from.
         others: the files of other folders, which need not exist.
         environment: as for `read_targets`.
-
-    Raises:
-        ConfigurationError: another file has it for another service: they would share opt-outs and record.
     """
     written = targets["targets"].get(name, {}).get("base_url", "").rstrip("/")
     for other in others if written else ():

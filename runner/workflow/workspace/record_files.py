@@ -22,22 +22,23 @@ from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import (
     LOCKFILE,
     LOCKFILE_SUFFIX,
-    digest_text,
     parse_lockfile,
     read_campaign_name,
     read_key_name,
 )
+from runner.ledger.files.sealed import digest_text
 from runner.ledger.files.suppressions import BOOK, parse_book
 from runner.ledger.model import SUPPRESSIONS_SUFFIX
-from runner.ledger.people.suppressions import absorb_book, save_suppressions
+from runner.ledger.people.suppressions import absorb_book, compose_suppressions, save_suppressions
 from runner.ledger.record.campaign_record import Identity, absorb_lockfile, write_lockfile
 from runner.ledger.target_key import require_key
+from runner.service.target import SANDBOX
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
-from runner.workflow.observer import warn
+from runner.workflow.observer import note, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
@@ -90,11 +91,7 @@ class RecordFiles:
         self.absorb(ledger, self.read_texts(needs_shared=needs_shared))
 
     def absorb(self, ledger: Ledger, texts: Mapping[Path, str]) -> None:
-        """Enter texts of record files, by place, that the ledger lacks.
-
-        Raises:
-            RunnerError: as for `fill`.
-        """
+        """Enter texts of record files, by place, that the ledger lacks."""
         digests = {file: digest_text(text) for file, text in texts.items()}
         with ledger.reading() as connection:
             if not require_key(connection, self.key) and not self._is_kept:
@@ -143,10 +140,6 @@ class RecordFiles:
 
         `file` is None for the target's own. With `replaces_old_key` the ledger has all of a file that was
         written with another key.
-
-        Raises:
-            LedgerError: the ledger cannot be written.
-            SuppressionsError: the file is no longer readable, or cannot be written.
         """
         file = file or self.places[0]
         with ledger.writing() as connection:
@@ -159,11 +152,7 @@ class RecordFiles:
             return save_suppressions(connection, file, self.key)
 
     def rewrite(self, ledger: Ledger, texts: Mapping[Path, str]) -> list[Path]:
-        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed.
-
-        Raises:
-            RunnerError: one cannot be written.
-        """
+        """Write files anew from the ledger, whatever they say now (`texts`); return those that changed."""
         changed = []
         for file, text in texts.items():
             campaign = read_campaign_name(text)
@@ -179,13 +168,33 @@ class RecordFiles:
                 changed.append(file)
         return changed
 
-    def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
-        """Return the texts of all lockfiles and suppressions, by place; unreadable lockfiles are noted.
+    def share(self, ledger: Ledger, *, is_quiet: bool = True) -> None:
+        """Bring the ledger's opt-outs, pauses and holds to the state remote, if there is one.
 
-        Raises:
-            GitError: the state remote cannot be read, and it `needs_shared`.
-            SuppressionsError: a file of suppressions cannot be read.
+        They are in the file of suppressions all the same, and a later run brings them: a failure is a
+        warning. Unless it `is_quiet`, it notes where other machines learn of them.
         """
+        is_shared = False
+        if self.state is not None:
+            with ledger.reading() as connection:
+                text = compose_suppressions(connection, self.key)
+            try:
+                # Without a ref everybody would wait until nobody can be sending: `apply` does.
+                is_shared = text is not None and self.state.append({self.places[0].name: text})
+            except RunnerError as error:
+                warn(f"what was decided here could not be brought to {self.state.ref}: {error.message}")
+                note(
+                    "  the next command that can brings it; until then other machines do not know it, "
+                    "unless `runner ci record` commits it"
+                )
+                return
+        if is_shared and self.state is not None and not is_quiet:
+            note(f"Other machines learn of it from {self.state.ref}.")
+        elif not is_quiet and self.key.target != SANDBOX:
+            note(f"`runner ci record` commits {self.places[0]}: other machines learn of it there.")
+
+    def read_texts(self, *, needs_shared: bool = True) -> dict[Path, str]:
+        """Return the texts of all lockfiles and suppressions, by place; unreadable lockfiles are noted."""
         texts = dict(self._read_files())
         try:
             if self.state is not None:
@@ -211,10 +220,6 @@ class RecordFiles:
             # An empty one is damaged, not absent.
             if text is not None:
                 yield file, text
-
-    def list_named(self, names: Collection[str]) -> list[Path]:
-        """Return the lockfiles of a campaign, by its names."""
-        return [file for file, name in self.campaigns.items() if name in names]
 
     def list_lockfiles(self, *, every_target: bool = False) -> list[Path]:
         """Return the target's lockfiles in the repository, or in `campaigns` or beside campaigns."""
@@ -248,11 +253,7 @@ def _is_lockfile(file: Path) -> bool:
 
 
 def _require_kept(name: str) -> None:
-    """Ensure that no file of suppressions was removed from the work tree while git still has it.
-
-    Raises:
-        SuppressionsError: one was: without it nobody would have opted out.
-    """
+    """Ensure that no file of suppressions was removed from the work tree while git still has it."""
     with suppress(GitError):  # without git there is none to have it
         deleted = Git(Path.cwd()).ask("ls-files", "--deleted", "-z", "--", name, f"*/{name}").output
         if deleted:

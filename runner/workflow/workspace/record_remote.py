@@ -57,11 +57,6 @@ class RecordRemote:
         """Add the remote's suppressions to the ledger; files of the work tree stay as they are.
 
         At first, what the state remote has is in the ledger already.
-
-        Raises:
-            GitError: the remote cannot be asked.
-            LedgerError: the ledger cannot be written, or its key is missing.
-            SuppressionsError: a file's signature is invalid.
         """
         with self._explaining():
             is_shared = self._state is not None and not is_first

@@ -125,11 +125,7 @@ class StateRemote:
         return self._seen
 
     def read(self, *endings: str, is_new: bool = False) -> dict[Path, str]:
-        """Return the texts of files with these endings, by place; with `is_new`, look at the remote again.
-
-        Raises:
-            GitError: as for `texts`.
-        """
+        """Return the texts of files with these endings, by place; with `is_new`, look at the remote again."""
         texts = self.ref.read().record if is_new else self.texts
         return {self.place / name: text for name, text in texts.items() if name.endswith(endings)}
 
@@ -201,11 +197,7 @@ class StateRemote:
         self._require_lease().require_held()
 
     def start(self) -> bool:
-        """Make the ref, free, for somebody who knows that nothing is being sent; return False if it is there.
-
-        Raises:
-            GitError: the remote cannot be used.
-        """
+        """Make the ref for somebody who knows that nothing is being sent; return False if it is there."""
         if self.ref.find() is not None:
             return False
         self.ref.swap(None, self.ref.compose({STATE_FILE: State().dump()}))
@@ -223,9 +215,6 @@ class StateRemote:
         """Replace all files of a campaign on the ref, and the suppressions unless they are None.
 
         What is not urgent goes with the next push, at the latest when the ref is let go.
-
-        Raises:
-            RunnerError: the ref is lost, or cannot be moved.
         """
         lease = self._require_lease()
         with lease.turn:
@@ -240,11 +229,7 @@ class StateRemote:
                 (lease.write if is_urgent else lease.stage)(texts)
 
     def add_reserved(self, campaign: str, reserved: str) -> None:
-        """Put a further reservation on the ref.
-
-        Raises:
-            RunnerError: the ref is lost, or cannot be moved.
-        """
+        """Put a further reservation on the ref."""
         lease = self._require_lease()
         with lease.turn:
             number = sum(name_reserved(file) == campaign for file in lease.texts)
@@ -254,10 +239,6 @@ class StateRemote:
         """Return the groups of launches of a campaign that a run was about to send.
 
         `key` is None for the present one.
-
-        Raises:
-            GitError: as for `texts`.
-            LockfileError: one is damaged, or has a wrong seal.
         """
         files = sorted(file for file in self.texts if name_reserved(file) in names)
         return [self._parse_reservation(file, key or self._key) for file in files]
@@ -276,11 +257,7 @@ class StateRemote:
         return [(name, one) for name in self.list_campaigns() for one in self.list_reservations([name])]
 
     def find_holder(self) -> str | None:
-        """Return, in words, the run that holds the ref, and sends what is reserved; None if it is free.
-
-        Raises:
-            GitError: as for `texts`.
-        """
+        """Return, in words, the run that holds the ref, and sends what is reserved; None if it is free."""
         holder = self.ref.read_state(self._look()).holder
         return None if holder is None else holder.who
 
@@ -288,37 +265,22 @@ class StateRemote:
         """Return whether nobody sends, or was stopped while sending, as the remote was last read.
 
         It has the record of all `campaigns`, then: otherwise a ref with more may have been lost.
-
-        Raises:
-            GitError: as for `texts`.
         """
         is_reserved = any(map(name_reserved, self.texts))
         is_free = self.exists() and self.find_holder() is None and not is_reserved
         return is_free and set(campaigns).issubset(self.list_campaigns())
 
     def exists(self) -> bool:
-        """Return whether the remote had the ref when it was last read.
-
-        Raises:
-            GitError: as for `texts`.
-        """
+        """Return whether the remote had the ref when it was last read."""
         return self.is_held or self._look().commit is not None
 
     def list_campaigns(self) -> list[str]:
-        """Return the names of the campaigns with state on the remote.
-
-        Raises:
-            GitError: as for `texts`.
-        """
+        """Return the names of the campaigns with state on the remote."""
         names = (name_reserved(file) or _name_lockfile(file) for file in self.texts)
         return sorted({name for name in names if name is not None})
 
     def find_targets(self, known: Collection[str]) -> set[str]:
-        """Return the targets with a record on the remote, besides `known`; none where it was left out.
-
-        Raises:
-            GitError: the remote cannot be asked, or a target's state cannot be read.
-        """
+        """Return the targets with a record on the remote, besides `known`; none where it was left out."""
         if self._is_left_out:
             return set()
         self._look()

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -64,7 +64,6 @@ from runner.workflow.workspace.state_remote import NO_REMOTE, StateRemote, name_
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from runner.campaign.model import Campaign
     from runner.ledger.locks.campaign_lock import CampaignLock
@@ -139,11 +138,7 @@ class Workspace:
 
     @classmethod
     def open_known(cls, scope: Scope) -> Workspace:
-        """Build a workspace where there are campaigns, or a ledger: elsewhere nobody would heed its records.
-
-        Raises:
-            RunnerError: there are neither; or as `open`.
-        """
+        """Build a workspace where there are campaigns, or a ledger: elsewhere nobody heeds its records."""
         workspace = cls.open(scope)
         if scope.ledger is None and not Ledger.exists(workspace.ledger_url):
             find_campaign_files(scope.paths)
@@ -153,19 +148,12 @@ class Workspace:
         """Return the present moment in UTC, by the sandbox's clock if that is the target.
 
         `runner sandbox clock advance` thus rehearses a campaign's days in a minute.
-
-        Raises:
-            RunnerError: the sandbox's database cannot be read.
         """
         return datetime.now(UTC) + self.ahead
 
     @cached_property
     def ahead(self) -> timedelta:
-        """The difference between the clock of `now` (a sandbox has its own) and this machine's.
-
-        Raises:
-            RunnerError: the sandbox's database cannot be read.
-        """
+        """The difference between the clock of `now` (a sandbox has its own) and this machine's."""
         if self.target.base_url is not None:
             # By no other name: a service must not move the clock of those who text real people.
             return self._ask_sandbox() if self.target.name == SANDBOX else timedelta()
@@ -227,7 +215,7 @@ class Workspace:
 
     @contextmanager
     def open_ledger(self, *, needs_shared: bool = True) -> Iterator[Ledger]:
-        """Open the ledger for writing, filled from all record files; create it if missing.
+        """Open the ledger for writing, filled from all stores of the record; create it if missing.
 
         Unless it `needs_shared`, as for a person's decision, the state remote may be out of reach.
         """
@@ -244,39 +232,18 @@ class Workspace:
 
     @contextmanager
     def open_ledger_for_reading(self) -> Iterator[Ledger]:
-        """Open the ledger, filled from all record files; a temporary one if there is none yet.
+        """Open the ledger, filled from all stores of the record; a temporary one if there is none yet.
 
         A state remote that cannot be reached is named and left out: nothing is sent by what is read here.
-
-        Raises:
-            LedgerError: it cannot be read, or has to be filled and cannot be written.
         """
-        with self.open_ledger_if_present() as present:
-            if present is not None:
-                self.files.fill(present, needs_shared=False)
-                yield present
-                return
-        with self.open_temporary_ledger() as ledger:
-            yield ledger
-
-    @contextmanager
-    def open_temporary_ledger(self) -> Iterator[Ledger]:
-        """Open a ledger of what record files have, which is removed at the end."""
-        with (
-            TemporaryDirectory(prefix="runner-") as folder,
-            Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger,
-        ):
-            ledger.prepare()
+        with self.open_ledger_if_present() as present, ExitStack() as stack:
+            ledger = present or stack.enter_context(_open_temporary_ledger())
             self.files.fill(ledger, needs_shared=False)
             yield ledger
 
     @contextmanager
     def open_bare_ledger(self) -> Iterator[Ledger]:
-        """Open the ledger for writing without filling it.
-
-        Raises:
-            LedgerError: it cannot be used.
-        """
+        """Open the ledger for writing without filling it."""
         if self.ledger_url == default_ledger_url():
             make_state_folder()
         with Ledger(self.ledger_url) as ledger:
@@ -285,20 +252,12 @@ class Workspace:
 
     @contextmanager
     def open_ledger_if_present(self) -> Iterator[Ledger | None]:
-        """Open the ledger for reading; None if there is none yet.
-
-        Raises:
-            LedgerError: it cannot be read.
-        """
+        """Open the ledger for reading without filling it; None if there is none yet."""
         if not Ledger.exists(self.ledger_url):
             yield None
             return
         with Ledger(self.ledger_url) as ledger:
-            if ledger.is_blank():
-                yield None
-                return
-            ledger.check_version()
-            yield ledger
+            yield ledger if ledger.is_ready() else None
 
     def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
         """Return a campaign's record; write nothing.
@@ -306,20 +265,13 @@ class Workspace:
         Raises:
             RunnerError: a lockfile of it cannot be read, or is another campaign's.
         """
-        identity = self.identify(campaign)
-        self._check(identity)
+        identity = self._identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
         return read_record(ledger, identity, reserved, counts_only=counts_only)
 
     def read_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
-        """Return a campaign's record without its deliveries; write nothing.
-
-        Raises:
-            RunnerError: as for `read_record`.
-        """
-        identity = self.identify(campaign)
-        self._check(identity)
-        campaign_id = find_campaign_id(ledger, identity)
+        """Return a campaign's record without its deliveries; write nothing."""
+        campaign_id = find_campaign_id(ledger, self._identify_safely(campaign))
         return CampaignRecord(campaign_id=campaign_id, key=None if campaign_id is None else self.key)
 
     def enter_record(
@@ -331,8 +283,7 @@ class Workspace:
         reopens_rejected: bool = False,
     ) -> Record:
         """Return a campaign's record, entered under its present names."""
-        identity = self.identify(campaign)
-        self._check(identity)
+        identity = self._identify_safely(campaign)
         is_held = self.state is not None and self.state.is_held
         reserved = self.state.list_reservations(identity.names) if self.state and is_held else []
         return enter_record(
@@ -341,8 +292,7 @@ class Workspace:
 
     def enter_head(self, ledger: Ledger, campaign: Campaign) -> CampaignRecord:
         """Return the head of a campaign's record, entered under its present names."""
-        self._check(identity := self.identify(campaign))
-        return enter_head(ledger, identity)
+        return enter_head(ledger, self._identify_safely(campaign))
 
     def hold_lock(
         self, ledger: Ledger, campaign: Campaign, *, timeout_s: float = 0
@@ -359,24 +309,16 @@ class Workspace:
         return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
 
     def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: CampaignRecord) -> None:
-        """Rewrite a campaign's lockfile from the ledger, under the campaign's lock.
-
-        Raises:
-            LockfileError: it cannot be written, or is no longer readable.
-        """
+        """Rewrite a campaign's lockfile from the ledger, under the campaign's lock."""
         rewrite_lockfile(ledger, self.identify(campaign), record)
 
-    def _check(self, identity: Identity) -> None:
-        """Ensure that all lockfiles of a campaign could be read, and that its own is its own.
-
-        Raises:
-            RunnerError: one could not, or it isn't.
-        """
-        for file, (name, error) in self.files.unread.items():
-            if name in identity.names or file.absolute() == identity.lockfile.absolute():
-                raise error
+    def _identify_safely(self, campaign: Campaign) -> Identity:
+        """Identify a campaign, all of whose lockfiles could be read, and whose own is its own."""
+        identity = self.identify(campaign)
         own = identity.lockfile.absolute()
-        known = {own.with_name(lockfile_name(name, identity.target)) for name in identity.names} | {own}
+        for file, (name, error) in self.files.unread.items():
+            if name in identity.names or file.absolute() == own:
+                raise error
         name = self.files.campaigns.get(own)
         if name is not None and name not in identity.names:
             raise LockfileError(
@@ -384,17 +326,17 @@ class Workspace:
                 hint="with a new name everyone would be texted again: put the old one back, or, if the "
                 f"campaign was renamed, add `renamed_from: [{name}]` to it",
             )
-        for file in self.files.list_named(identity.names):
-            if file.absolute() not in known and file.exists():
-                rival = find_named(file.parent, identity.name)
-                if rival is not None:
-                    raise LockfileError(
-                        f"{show_path(file)} is the record of {show_path(rival)}, which is called "
-                        f"{identity.name!r}, too",
-                        hint="on a target, a name has one record: name one of the two otherwise, or have "
-                        "them on two targets",
-                    )
-                self._say_once(warn, _say_left_behind(identity, file))
+        known = {own.with_name(lockfile_name(name, identity.target)) for name in identity.names} | {own}
+        for file, name in self.files.campaigns.items():
+            is_rival = name in identity.names and file not in known and file.exists()
+            if is_rival and (rival := find_named(file.parent, identity.name)) is not None:
+                raise LockfileError(
+                    f"{show_path(file)} is the record of {show_path(rival)}, which is called "
+                    f"{identity.name!r}, too",
+                    hint="on a target, a name has one record: name one of the two otherwise, or have "
+                    "them on two targets",
+                )
+        return identity
 
     def say_risks(self, ledger: Ledger, *, quiet: bool) -> None:
         """Say what a target lacks: a certain address and, elsewhere, a secret key and a shared record."""
@@ -438,9 +380,6 @@ class Workspace:
 
         The target has the settings that the sandbox was started with. `wait` sleeps between attempts when the
         service asks for it, and returns True to stop; `concurrency` None means the target's own.
-
-        Raises:
-            RunnerError: the sandbox cannot be started.
         """
         # Imported here: the HTTP libraries are slow to import.
         from runner.service.client import ServiceClient
@@ -470,17 +409,19 @@ def utc_now() -> str:
     return format_moment(datetime.now(UTC))
 
 
-def _say_left_behind(identity: Identity, file: Path) -> str:
-    own = identity.lockfile
-    said = f"{show_path(file)} is a record of {identity.name}, which has moved, and counts: "
-    if own.exists():
-        return f"{said}remove it once {show_path(own)} is committed, which has all of it after `runner apply`"
-    return f"{said}`git mv` it along, to {show_path(own)}"
-
-
 def ca_bundle(environment: Mapping[str, str]) -> bool | str:
     """Return the CA bundle that the environment names, or True for the default."""
     return environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or True
+
+
+@contextmanager
+def _open_temporary_ledger() -> Iterator[Ledger]:
+    with (
+        TemporaryDirectory(prefix="runner-") as folder,
+        Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger,
+    ):
+        ledger.prepare()
+        yield ledger
 
 
 @contextmanager

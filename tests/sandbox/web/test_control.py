@@ -86,7 +86,7 @@ def test_mistakes_are_explained(call: Call) -> None:
         ("-1d", "The clock moves forward only"),
         ("long", "The clock cannot be moved to 'long'"),
         ("99999d", "The clock cannot be moved to '99999d'"),
-        ("4000d", "The clock is 0s ahead of this machine's; ten years are the most"),
+        ("4000d", "The clock cannot go to "),
     ):
         answer = call("POST", "/_sandbox/clock", {"advance": advance})
         assert (answer.status_code, answer.json()["error"]["message"][: len(message)]) == (400, message)

@@ -127,7 +127,7 @@ def plan(scope: Scope, out: Path, campaign: str | None, settle_window_s: float |
     and `reports` (whether there are any), and writes the job's summary. Elsewhere it exits with 5 until the
     plan is approved: `runner ci approve`.
 
-    Exits with 3, 4 or 5 if some campaigns were left out. A paused campaign is no failure.
+    Exits with 3, 4, 5 or 7 if some campaigns were left out. In a GitHub job a paused campaign is no failure.
     """
     return Job(scope, _View(), settle_window_s).plan(out, campaign)
 
