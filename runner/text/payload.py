@@ -121,9 +121,13 @@ class MessageRenderer:
         if not all(texts):
             raise _empty(prepared.personal[texts.index("")])
         definition = prepared.draft.fill(texts)
-        for number, responses in prepared.choices.items():
-            _require_distinct(definition["questions"][number]["responses"], responses)
-        return Payload._make((definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts)))
+        if prepared.choices:
+            for number, responses in prepared.choices.items():
+                _require_distinct(definition["questions"][number]["responses"], responses)
+        # As `_make` does, but for its check of the length.
+        return tuple.__new__(
+            Payload, (definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts))
+        )
 
     def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
         missing: dict[str, TemplateText] = {}

@@ -124,7 +124,7 @@ def _hold_locks(workspace: Workspace, ledger: Ledger, timeout_s: float) -> Itera
     with ledger.reading() as connection:
         for target, name in list_recorded_campaigns(connection):
             names.setdefault(target, set()).add(name)
-    holder = describe_this_run(workspace.now_text(), workspace.environ)
+    holder = describe_this_run(workspace.environ)
     with ExitStack() as stack:
         for target in sorted(names):
             lock = hold_campaign_lock(ledger, target, names[target], holder, timeout_s=timeout_s)

@@ -108,7 +108,7 @@ def _hold_locks(
     with ledger.reading() as connection:
         names.update(name for recorded, name in list_recorded_campaigns(connection) if recorded == target)
     if names:
-        holder = describe_this_run(workspace.now_text(), workspace.environ)
+        holder = describe_this_run(workspace.environ)
         stack.enter_context(hold_campaign_lock(ledger, target, names, holder, timeout_s=timeout_s))
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.document import Count, Document
 from runner.errors import LedgerError
-from runner.ledger.database import Ledger
-from runner.ledger.engine import show_url
+from runner.ledger.database import Ledger, show_url
 from runner.ledger.maintenance import copy_ledger, naming_source
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import default_ledger_url
