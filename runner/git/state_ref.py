@@ -49,13 +49,7 @@ class RefMovedError(StateRefError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a ref.
-
-    Attributes:
-        who: host, process, CI run and start, in words.
-        run: a unique id of the run.
-        lease_s: length of its lease from its last push, in seconds.
-    """
+    """The holder of a ref: in words, by a unique id, and the length of its lease from its last push."""
 
     who: str
     run: str
@@ -64,12 +58,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The content of `state.json`.
-
-    Attributes:
-        holder: None if the ref is free.
-        moves: number of moves of the ref: makes each of its commits unique.
-    """
+    """The content of `state.json`: who holds the ref, if anybody. `moves` makes each commit unique."""
 
     holder: Holder | None = None
     moves: int = 0
@@ -111,15 +100,10 @@ def read_target(ref: str) -> str:
 
 
 class StateRef:
-    """A ref on a remote of a repository.
+    """A ref on a remote of a repository, by its full name.
 
-    Attributes:
-        git: commands in the repository.
-        remote: the remote's name.
-        name: the ref's full name.
-        objects: reads what was fetched.
-        tips: the commits of the remote's default branch (`HEAD`), and of all targets' refs, when the ref was
-            last looked for.
+    `tips` has the commits of the remote's default branch (`HEAD`), and of all targets' refs, when the ref was
+    last looked for.
     """
 
     def __init__(self, git: Git, remote: str, target: str, objects: ObjectReader | None = None) -> None:
@@ -138,9 +122,6 @@ class StateRef:
         """Return the ref of a target on a remote of the repository at `folder`.
 
         `settings` are git's variables beside this process's own.
-
-        Raises:
-            GitError: there is no git, no repository, or no such remote.
         """
         git, shown = Git(folder, timeout_s=TIMEOUT_S, settings=settings), hide_credentials(remote)
         if git.ask("remote", "get-url", "--", remote).status:
@@ -202,11 +183,7 @@ class StateRef:
         return {name: self._texts[blob] for name, (blob, _) in entries.items()}
 
     def read_state(self, snapshot: Snapshot) -> State:
-        """Return who holds the ref in a snapshot.
-
-        Raises:
-            StateRefError: the ref is damaged, or another version of the program has written it.
-        """
+        """Return who holds the ref in a snapshot."""
         if snapshot.commit is None:
             return State()
         try:
@@ -282,9 +259,8 @@ class StateRef:
     def append(self, add: Callable[[Snapshot], Mapping[str, str]], seen: Snapshot | None = None) -> bool:
         """Put files on the ref, whoever holds it; return False if there is no ref.
 
-        `add` returns the texts of all files, given the ref as it is; a holder unites them with its own.
-        It may be called again, if somebody else moves the ref at the same moment. `seen` is a state that was
-        read a moment ago.
+        `add` returns the texts of all files, given the ref as it is, once or more often; a holder unites them
+        with its own. `seen` is the ref as it was a moment ago.
 
         Raises:
             GitError: the ref cannot be read or moved.

@@ -127,9 +127,6 @@ class ApprovalStore:
         """Return the approvals with a valid seal in a file and its version on the state remote.
 
         Of the number of others it is warned.
-
-        Raises:
-            RunnerError: it cannot be read, unless the store is tolerant.
         """
         if file not in self._read:
             try:
@@ -183,11 +180,7 @@ def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
 def require_sealed(
     entry: Mapping[str, Any], saved: SavedPlan, store: ApprovalStore
 ) -> ApprovalRequest | None:
-    """Return a saved plan's request for approval of a campaign; None without a state key.
-
-    Raises:
-        RunnerError: the plan was made with another key or none, by an older version, or was edited.
-    """
+    """Return a saved plan's request for approval of a campaign; None without a state key."""
     asked, key = entry.get("approval"), store.key
     if asked is None:
         raise RunnerError(f"the plan {saved.file} was saved by an older version of runner", hint=_PLAN_ANEW)

@@ -103,9 +103,6 @@ class Workspace:
         """Build a workspace from options, environment and the `targets.yaml` beside the scope's paths.
 
         With `asks_service`, the target's credentials must be set: others read and change records alone.
-
-        Raises:
-            RunnerError: the target is missing or ambiguous, or its credentials are missing.
         """
         file = find_targets_file(scope.paths)
         stamps = {str(file): stamp_file(str(file))}
@@ -254,11 +251,7 @@ class Workspace:
             yield ledger if ledger.is_ready() else None
 
     def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
-        """Return a campaign's record; write nothing.
-
-        Raises:
-            RunnerError: a lockfile of it cannot be read, or is another campaign's.
-        """
+        """Return a campaign's record; write nothing."""
         identity = self._identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
         return read_record(ledger, identity, reserved, counts_only=counts_only)
