@@ -282,16 +282,10 @@ def hold_lease(
     seen: Snapshot | None = None,
     unite: Callable[[str, str | None, str], str | None] = lambda _name, _ours, theirs: theirs,
 ) -> Iterator[Lease]:
-    """Hold a ref while the block lasts.
+    """Hold a ref while the block lasts; `terms` are None for those of the holder's lease.
 
-    Args:
-        ref: the ref.
-        holder: this run.
-        clocks: the clocks to use.
-        patience: the longest waits.
-        terms: those of the holder's lease.
-        seen: the ref as it was known to be; if it was free, it is taken without another look.
-        unite: returns the text of a file, by name, given this run's and that of others; None for no file.
+    `seen` is the ref as it was known to be: if it was free, it is taken without another look. `unite` returns
+    the text of a file, by name, given this run's text and that of others; None for no file.
 
     Raises:
         StateLockedError: another run still holds it.

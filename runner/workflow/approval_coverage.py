@@ -209,10 +209,7 @@ def find_status(coverages: Iterable[Coverage]) -> ApprovalStatus:
 
 
 def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanDocument:
-    """Return a plan's document with requests for approval, and how far they are covered.
-
-    `coverages` are in the order of its campaigns.
-    """
+    """Return a plan's document with requests for approval, and how far they are covered, in order."""
     covered = zip(document.campaigns, coverages, strict=True)
     campaigns = tuple(_add_approval(campaign, one, document.plan_digest) for campaign, one in covered)
     return document.replace(approval=find_status(coverages), campaigns=campaigns)

@@ -85,7 +85,7 @@ def describe_this_run(environment: Mapping[str, str]) -> LockHolder:
 class Workspace:
     """The target of a command, with its service, ledger, record files and state remote.
 
-    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; `is_alone` is True if a
+    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; if it `is_alone`, a
     person has said that no other machine sends.
     """
 
@@ -185,7 +185,7 @@ class Workspace:
 
     @property
     def state(self) -> StateRemote | None:
-        """The state remote; None if there is none."""
+        """The state remote, if there is one."""
         return self.files.state
 
     @property
@@ -365,8 +365,8 @@ class Workspace:
     ) -> Iterator[tuple[ServiceClient, Target]]:
         """Yield a client of the target's service, and the target; start the sandbox if it is the target.
 
-        The target has the settings that the sandbox was started with. `wait` sleeps between attempts when the
-        service asks for it, and returns True to stop; `concurrency` None means the target's own.
+        `wait` sleeps when the service asks for it, and returns True to stop; `concurrency` None means the
+        target's own.
         """
         # Imported here: the HTTP libraries are slow to import.
         from runner.service.client import ServiceClient
