@@ -241,9 +241,6 @@ def apply_campaigns(
     """Send plans, and write the lockfiles.
 
     Without a saved plan, `approve` gets the plans that would be sent, and raises to refuse.
-
-    Raises:
-        RunnerError: nothing can be sent, or the run could not go on; what was sent is recorded.
     """
     saved = options.saved
     scope, workspace, plan_options = prepare_run(scope, options)
@@ -306,12 +303,7 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
 
 
 def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
-    """Return the cluster that plans; None to plan in this process.
-
-    Raises:
-        UsageError: the state remote cannot be used with it.
-        RunnerError: it cannot be used.
-    """
+    """Return the cluster that plans; None to plan in this process."""
     cluster = choose_cluster(scope, workspace, limit)
     if cluster is not None and workspace.state is not None:
         raise UsageError(
@@ -353,9 +345,6 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     """Return the plans that can be sent by this machine's clock; others go to the run's failures.
 
     The sandbox's clock is moved on purpose.
-
-    Raises:
-        LimitError: the only campaign goes by the clock, and the service's is far from it.
     """
     timed = [item for item in planned if item.campaign.goes_by_clock and item.plan.recipients_to_send]
     if not timed or run.session.workspace.target.name == SANDBOX:

@@ -216,7 +216,6 @@ class DeliveryRun:
             campaign_id, _ = item.record.require_entered()
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
-                self._refresh(run, provenance)
                 most = None if item.own_planner is not None else _MOST_LISTED
                 run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply

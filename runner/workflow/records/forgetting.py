@@ -60,10 +60,6 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
 
     All lockfiles of the target are rewritten; `phone` is E.164; `lock_timeout_s` limits the wait for active
     runs; `approve` asks before removal, and raises to refuse.
-
-    Raises:
-        RunnerError: the ledger, a lockfile or the state remote cannot be read or written, or there are
-            neither campaigns nor a ledger here.
     """
     workspace = Workspace.open_known(scope)
     files = workspace.files

@@ -74,9 +74,6 @@ def rotate_key(
 
     `listed` has phones of recorded people; `lock_timeout_s` limits the wait for active runs; `approve` asks
     before changes, and raises to refuse. After an interruption this can be repeated.
-
-    Raises:
-        RunnerError: a key is missing, a record is unmerged, or one cannot be read or written.
     """
     workspace = Workspace.open(scope)
     old = _find_old_key(workspace)

@@ -26,7 +26,7 @@ from runner.git.command import GitError
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
 from runner.git.state_ref import STATE_FILE, Holder, Snapshot, State, StateRef, read_target
 from runner.github.job import find_git_settings
-from runner.ledger.engine import find_sqlite_file
+from runner.ledger.database import find_sqlite_file
 from runner.ledger.files.comparison import unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
