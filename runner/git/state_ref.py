@@ -114,8 +114,9 @@ class StateRef:
         self.tips: dict[str, str] = {}
         # An object of the repository: others are named as it is.
         self._like: str | None = None
-        # Texts that the repository has, by blob.
+        # Texts that the repository has, by blob, and the other way round.
         self._texts: dict[str, str] = {}
+        self._blobs: dict[str, str] = {}
 
     @classmethod
     def open(cls, folder: Path, remote: str, target: str, settings: Mapping[str, str] | None = None) -> Self:
@@ -179,7 +180,7 @@ class StateRef:
             text = self._texts.get(blob) or self.objects.load(blob)
             if text is None:
                 return None
-            self._texts[blob] = text
+            self._texts[blob], self._blobs[text] = text, blob
         return {name: self._texts[blob] for name, (blob, _) in entries.items()}
 
     def read_state(self, snapshot: Snapshot) -> State:
@@ -207,12 +208,14 @@ class StateRef:
 
     def compose(self, texts: Mapping[str, str], parent: str | None = None) -> str:
         """Return a new local commit of texts by file name; without a parent it drops the history."""
-        blobs = {name: self._name_blob(text) for name, text in texts.items()}
+        # A lockfile can be large, and is on the ref as it was most of the time.
+        blobs = {name: self._blobs.get(text) or self._name_blob(text) for name, text in texts.items()}
         new = {blob: texts[name] for name, blob in blobs.items() if blob not in self._texts}
         commit = write_commit(
             self.git, blobs, parent, tuple(new.values()), f"State of {self.name}", is_whole=True
         )
         self._texts |= new
+        self._blobs |= {text: blob for blob, text in new.items()}
         return commit
 
     def _name_blob(self, text: str) -> str:
