@@ -30,11 +30,7 @@ class LedgerCopy(Document, frozen=True):
 
 
 def copy_records(scope: Scope, source_url: str) -> LedgerCopy:
-    """Fill the empty ledger of a scope from another one, all or nothing.
-
-    Raises:
-        LedgerError: there is no other ledger, it has another schema, or this one is not empty.
-    """
+    """Fill the empty ledger of a scope from another one, all or nothing."""
     url = scope.ledger or default_ledger_url()
     with naming_source():
         is_there = Ledger.exists(source_url)

@@ -75,12 +75,9 @@ _CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
 
 
-def describe_this_run(since: str, environment: Mapping[str, str]) -> LockHolder:
-    """Return host, process and, in CI, the address of the job's page.
-
-    `since` is when the lock was taken (UTC, ISO 8601).
-    """
-    return LockHolder(socket.gethostname(), os.getpid(), find_run_url(environment), since)
+def describe_this_run(environment: Mapping[str, str]) -> LockHolder:
+    """Return host, process and, in CI, the address of the job's page, with the present time."""
+    return LockHolder(socket.gethostname(), os.getpid(), find_run_url(environment), utc_now())
 
 
 @dataclass(frozen=True)
@@ -144,10 +141,7 @@ class Workspace:
         return workspace
 
     def now(self) -> datetime:
-        """Return the present moment in UTC, by the sandbox's clock if that is the target.
-
-        `runner sandbox clock advance` thus rehearses a campaign's days in a minute.
-        """
+        """Return the present moment in UTC, by the sandbox's clock if that is the target."""
         return datetime.now(UTC) + self.ahead
 
     @cached_property
@@ -304,7 +298,7 @@ class Workspace:
             RunLockedError: another run still holds it.
         """
         identity = self.identify(campaign)
-        holder = describe_this_run(utc_now(), self.environ)
+        holder = describe_this_run(self.environ)
         return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
 
     def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: CampaignRecord) -> None:
