@@ -50,7 +50,7 @@ from runner.workflow.plans.planning import (
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
 from runner.workflow.workspace.clustering import choose_cluster
-from runner.workflow.workspace.record_remote import RecordRemote
+from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote(workspace, scope.record_remote)
+        remote = RecordRemote(workspace.files, scope.record_remote, workspace.environ)
         remote.absorb(opened)
         sends = not options.settle_only and (saved is None or saved.sends)
         session.is_idle = not sends and session.remote_intents.is_idle()
@@ -263,7 +263,7 @@ def apply_campaigns(
         # Unknown outcomes are an error of sending, not of settling.
         run.settle_gone(scope, may_be_unknown=options.settle_only)
         if options.settle_only:
-            runs = run.conclude(planned)
+            runs = run.deliver(planned, None)
         else:
             planned = _choose_sound(planned, run, options, plan_options)
             if saved is None and count_to_send(planned):

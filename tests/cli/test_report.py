@@ -349,7 +349,7 @@ def test_what_only_the_lockfile_knows_is_no_zero(folder: Path) -> None:
     (folder / ".runner/ledger.sqlite").unlink()
     report = run("report", cwd=folder)
     assert (report.returncode, report.stderr) == (0, "")
-    assert "| Answered | not known |  |" in report.stdout
+    assert "- **Answered**: not known" in report.stdout
     done = run("status", "--format", "json", cwd=folder)
     (message,) = json.loads(done.stdout)["campaigns"][0]["messages"]
     assert (message["sent"], message["launches"] > 0) == (PEOPLE + 1, True)

@@ -25,10 +25,7 @@ _LIBRARIES = ("distributed", "fsspec")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The address of a command's cluster, and its folder for intermediate files.
-
-    `scratch` is `--scratch` or RUNNER_SCRATCH, if given.
-    """
+    """The address of a command's cluster, and its folder for intermediate files, if given."""
 
     address: Address
     scratch: str | None
@@ -83,7 +80,7 @@ def open_chosen_cluster(
 
 def _require_shared(ledger_url: str) -> None:
     # Imported here: `validate` opens no ledger, and starts twice as fast without it.
-    from runner.ledger.engine import find_sqlite_file, show_url
+    from runner.ledger.database import find_sqlite_file, show_url
 
     if find_sqlite_file(ledger_url) is not None:
         raise LedgerError(
