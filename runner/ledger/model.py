@@ -160,7 +160,7 @@ class StoredSession(NamedTuple):
     """A session to be stored.
 
     `status` is the service's, in capitals, or empty. `stopped`: an opt-out ended or prevented it; `blocked`:
-    it was prevented, and nothing was rendered.
+    it was prevented, and nothing was rendered. `replaced`: a later send of the same account ended it.
     """
 
     launch_id: int
@@ -168,6 +168,7 @@ class StoredSession(NamedTuple):
     status: str
     stopped: bool
     blocked: bool = False
+    replaced: bool = False
 
 
 class StoredResult(NamedTuple):

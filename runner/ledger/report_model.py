@@ -212,33 +212,11 @@ class AudienceRow:
 
 @dataclass(frozen=True, slots=True)
 class SentRow:
-    """Recipients of accepted launches on one day (UTC); `arm` is empty for a message without arms."""
+    """Recipients of accepted launches that began in one minute: UTC, ISO 8601."""
 
     message: str
-    arm: str
-    date: str
+    minute: str
     recipients: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """A count of sessions of accepted launches in the same state.
-
-    Attributes:
-        message: the message's id.
-        status: the service's status, in capitals; empty if it gives none.
-        stopped: whether an opt-out ended or prevented them.
-        replied: whether their participants have any result, including an opt-out.
-        count: the number of sessions.
-        blocked: whether an earlier opt-out prevented them, so that nothing was rendered.
-    """
-
-    message: str
-    status: str
-    stopped: bool
-    replied: bool
-    count: int
-    blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,22 +272,34 @@ ORDER_UNKNOWN = -1
 """The value of an unknown `question_display_order`."""
 
 
-class AskedRow(NamedTuple):
-    """A recipient of a message.
+class ContactRow(NamedTuple):
+    """A recipient of a launch that has reached people, or may have. The last six are `1` or `0`.
 
     Attributes:
-        message: the message's id.
+        message: the message's id in the ledger.
         participant: the recipient's pseudonym.
         arm: the experiment's arm; empty for a message without arms.
-        asked_at: when the service began the launch, or, if unknown, accepted it.
-        is_read: whether the launch's answers were ever read: `1` or `0`.
+        began: when the service began the launch, or, if unknown, accepted it.
+        status: of the session, the service's word in capitals; empty if it gives none.
+        is_sent: whether the launch was accepted; else its outcome is not known.
+        is_read: whether the launch's answers were ever read.
+        is_listed: whether the service lists the session.
+        stopped: whether an opt-out ended or prevented the session.
+        blocked: whether an earlier opt-out prevented it, so that nothing was rendered.
+        replaced: whether a later send of the same account ended it.
     """
 
     message: str
     participant: str
     arm: str
-    asked_at: str
+    began: str
+    status: str
+    is_sent: str
     is_read: str
+    is_listed: str
+    stopped: str
+    blocked: str
+    replaced: str
 
 
 class FeedRow(NamedTuple):

@@ -215,6 +215,7 @@ sessions = _table(
     _text("status"),  # the service's, in capitals
     Column("stopped", Boolean, nullable=False),  # an opt-out ended or prevented it
     Column("blocked", Boolean, nullable=False),  # an opt-out prevented it
+    Column("replaced", Boolean, nullable=False),  # a later send of the same account ended it
 )
 
 # The audience of a message in the last `apply` that planned it.

@@ -152,7 +152,8 @@ class LaunchReader:
         people = {phone: key.fingerprint(phone) for phone in phones - forgotten}
         rows, replies = dict[tuple[int, str], StoredSession](), list[OptOut]()
         for number, (_, stat) in ours.items():
-            stopped, blocked = frozenset(stat.stopped), frozenset(stat.blocked)
+            blocked = frozenset(stat.blocked)
+            ended = frozenset(stat.stopped), blocked, frozenset(stat.replaced)
             for phone in filter(people.__contains__, stat.stopped):
                 source: Source = "import" if phone in blocked else "reply"
                 replies.append(OptOut(people[phone], stat.project_launch_guid, source, "confirmed", at))
@@ -160,7 +161,7 @@ class LaunchReader:
                 known = rows.get((number, phone))
                 if phone in people and (known is None or known.status == ENDED):
                     rows[number, phone] = StoredSession(
-                        number, people[phone], status, phone in stopped, phone in blocked
+                        number, people[phone], status, *(phone in them for them in ended)
                     )
         if replies:
             enter_key(connection, key)

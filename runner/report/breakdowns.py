@@ -1,17 +1,19 @@
-"""A report's questions, experiments and breakdowns, from counted answers and groups of recipients."""
+"""A report's questions, and its groups of people, from counted answers."""
 
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
-from runner.report.comparison import analyse
 from runner.report.facts import GroupTally
-from runner.report.funnel import count_completed
-from runner.report.model import Breakdown, Experiment, Turnout
+from runner.report.people_model import ColumnReport, GroupReport
 from runner.report.question_model import PartialAnswers, QuestionReport, ResponseCount
 from runner.report.scores import (
+    Z_95,
     divide,
     net_promoter_score,
     satisfaction_score,
@@ -23,22 +25,21 @@ from runner.wording import hide_phones
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-    from fractions import Fraction
 
-    from runner.ledger.report_model import SentRow
     from runner.report.facts import (
         AnswerReading,
         MessageOutline,
-        MessageTally,
+        PooledOutline,
         QuestionOutline,
         QuestionTally,
     )
     from runner.report.funnel import FunnelStep
+    from runner.report.question_model import Score
 
 
 OWN_WORDS_LABEL = "(in the participant's own words)"
 """The label of texts that were not offered: their number is shown, never the texts."""
+_WORDED = ("nps", "csat", "ces")
 NO_VALUE = "(empty)"
 """The name of the group of recipients whose cell is blank, or who have left the audience."""
 
@@ -64,9 +65,13 @@ def summarise_questions(
 
 
 def list_unread(outline: MessageOutline) -> Iterator[QuestionReport]:
-    """Yield a message's questions without answers, as none were read."""
-    for question in outline.questions:
-        yield QuestionReport(question.tag, hide_phones(question.text), question.scale, is_unread=True)
+    """Return a message's questions without answers, as none were read."""
+    return map(summarise_unread, outline.questions)
+
+
+def summarise_unread(question: QuestionOutline) -> QuestionReport:
+    """Return the report of a question without answers, as not all were read."""
+    return QuestionReport(question.tag, hide_phones(question.text), question.scale, is_unread=True)
 
 
 def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int) -> Iterator[QuestionReport]:
@@ -80,14 +85,16 @@ def list_partly_read(questions: Iterable[QuestionReport], launches: int, of: int
 def summarise_question(question: QuestionOutline, tally: QuestionTally) -> QuestionReport:
     """Return the report of a question from its answers, without the number of those who were asked."""
     readings, answers = tally.count_readings(), tally.answers
-    return _score_question(question, readings).replace(
+    return score_question(question, readings).replace(
         answers=answers,
         distribution=() if question.scale == "text" else tuple(_distribute(question, readings, answers)),
     )
 
 
-def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, int]) -> QuestionReport:
-    """Return the report of a question with nothing but its scores."""
+def score_question(
+    question: QuestionOutline, readings: Mapping[AnswerReading, int], z: float = Z_95
+) -> QuestionReport:
+    """Return the report of a question with nothing but its scores; `z` is the reach of their intervals."""
     numbers = _count_numbers(readings)
     points = read_points(question.scale, question.responses, question.values)
     scored = QuestionReport(
@@ -95,18 +102,19 @@ def _score_question(question: QuestionOutline, readings: Mapping[AnswerReading, 
         # Reports name nobody, whatever a campaign's own texts hold.
         text=hide_phones(question.text),
         scale=question.scale,
-        nps=net_promoter_score(numbers) if question.scale == "nps" else None,
-        csat=satisfaction_score(numbers, points, tuple(map(hide_phones, question.responses)))
+        nps=net_promoter_score(numbers, z) if question.scale == "nps" else None,
+        csat=satisfaction_score(numbers, points, tuple(map(hide_phones, question.responses)), z)
         if question.scale == "csat"
         else None,
     )
     if question.scale not in ("csat", "ces", "number"):
         return scored
-    summary = summarise_numbers(numbers)
+    summary = summarise_numbers(numbers, z)
     return scored.replace(
         mean=summary.mean,
         median=summary.median,
         mean_interval=summary.interval,
+        mean_standard_error=summary.standard_error,
         numeric_answers=summary.counted,
     )
 
@@ -119,11 +127,15 @@ def _distribute(
     places: dict[str, int] = {}
     for place, response in enumerate(question.responses):
         places.setdefault(fold_answer(response), place)
+    points = read_points(question.scale, question.responses, question.values)
     by_place: Counter[int] = Counter()
     strangers: Counter[tuple[str, str]] = Counter()
     is_freeform = not question.responses and all(reading.label is None for reading in readings)
     for reading, count in readings.items():
         place_of = None if reading.label is None else places.get(fold_answer(reading.label))
+        if place_of is None and reading.number is not None and question.scale in _WORDED:
+            # A message may offer the same points in other words.
+            place_of = next((place for place, point in enumerate(points) if point == reading.number), None)
         if place_of is not None:
             by_place[place_of] += count
         elif not is_freeform:
@@ -150,93 +162,83 @@ def _count_numbers(readings: Mapping[AnswerReading, int]) -> Counter[Fraction]:
     return numbers
 
 
-def describe_experiment(
-    outline: MessageOutline,
-    tally: MessageTally,
-    sent: Sequence[SentRow],
-    as_of: datetime | None,
-    *,
-    is_read: bool = True,
-) -> Experiment | None:
-    """Return the results of a message's arms; None for a message that goes out in one way.
-
-    `as_of` is the oldest reading of its reconciled launches. Unless every launch's answers `is_read`, turnout
-    is left out.
-    """
-    arms = [way.arm for way in outline.ways if way.arm]
-    if not arms:
-        return None
-    recipients: Counter[str] = Counter()
-    for row in sent:
-        recipients[row.arm] += row.recipients
-    groups = {
-        arm: GroupTally(
-            recipients[arm],
-            {key: count for key, count in tally.paths.items() if key[0] == arm},
-            {tag: question.count_readings(arm) for tag, question in tally.questions.items()},
-        )
-        for arm in arms
-    }
-    turnouts = tuple(_describe_group(outline, arm, group, is_read=is_read) for arm, group in groups.items())
-    if not is_read or not outline.questions:
-        return Experiment(turnouts, ())
-    analysis, differences = analyse(outline.analysis, arms, sent, tally.arm_days, as_of)
-    return Experiment(turnouts, differences, analysis)
-
-
 def break_down(
-    outline: MessageOutline,
+    questions: Sequence[PooledOutline],
     column: str,
     groups: Mapping[str, GroupTally],
     least: int,
-    *,
-    is_read: bool = True,
-) -> Breakdown:
-    """Return the turnout by the values of a column, without groups in which people could be identified.
+    main: int | None = None,
+) -> ColumnReport:
+    """Return the people by the values of a column, without groups in which people could be identified.
 
-    A group of fewer than `least` recipients is left out, and so is the next larger one if the total would
+    A group of fewer than `least` people is left out, and so is the next larger one if the total would
     otherwise reveal the small ones (primary and secondary suppression: L. Willenborg, T. de Waal, "Elements
     of Statistical Disclosure Control", 2001, chapter 6). Scores of fewer answers are left out by the same
     rule, since the score of everybody would reveal them.
+    `main` is the number of the question by whose score groups are sorted; None for their response.
     """
-    hidden = _choose_small({name: group.sent for name, group in groups.items()}, least)
-    scoreless = _choose_scoreless(outline, groups, hidden, least)
-    hidden_sent = sum(groups[name].sent for name in hidden)
-    return Breakdown(
+    hidden = _choose_small({name: group.texted for name, group in groups.items()}, least)
+    scoreless = _choose_scoreless(questions, groups, hidden, least)
+    hidden_texted = sum(groups[name].texted for name in hidden)
+    shown = {name: group for name, group in groups.items() if name not in hidden}
+    ranks = {
+        name: _rank(group, None if main is None or name in scoreless[main] else questions[main], main)
+        for name, group in shown.items()
+    }
+    return ColumnReport(
         column=column,
         groups=tuple(
-            _describe_group(
-                outline,
+            describe_group(
+                questions,
                 # Reports name nobody, whatever the column holds.
                 hide_phones(name) or NO_VALUE,
-                group,
-                {tag for tag in scoreless if name in scoreless[tag]},
-                is_read=is_read,
+                shown[name],
+                {number for number in scoreless if name in scoreless[number]},
             )
-            for name, group in groups.items()
-            if name not in hidden
+            for name in sorted(shown, key=lambda name: (*ranks[name], name))
         ),
+        everybody=describe_group(questions, "", _add_up(groups.values())),
         suppressed=len(hidden),
-        suppressed_sent=hidden_sent if hidden_sent >= least else None,
+        suppressed_texted=hidden_texted if hidden_texted >= least else None,
         least=least,
     )
 
 
+def _rank(group: GroupTally, pooled: PooledOutline | None, number: int | None) -> tuple[bool, Fraction]:
+    """Return what to sort a group by: its score or response, the highest first, those without one last."""
+    value = divide(group.answered, group.texted) if number is None else None
+    if pooled is not None and number is not None:
+        score = score_question(pooled.question, group.readings.get(number, {})).score
+        value = None if score is None else score.value
+    return value is None, -(value or Fraction())
+
+
+def _add_up(groups: Iterable[GroupTally]) -> GroupTally:
+    texted = answered = completed = 0
+    readings: dict[int, Counter[AnswerReading]] = {}
+    for group in groups:
+        texted, answered = texted + group.texted, answered + group.answered
+        completed += group.completed
+        for number, counts in group.readings.items():
+            readings.setdefault(number, Counter()).update(counts)
+    return GroupTally(texted, answered, completed, readings)
+
+
 def _choose_scoreless(
-    outline: MessageOutline, groups: Mapping[str, GroupTally], hidden: Collection[str], least: int
-) -> dict[str, set[str]]:
-    """Return the groups whose score of a question is left out, by its tag, with the hidden groups."""
+    questions: Sequence[PooledOutline], groups: Mapping[str, GroupTally], hidden: Collection[str], least: int
+) -> dict[int, set[str]]:
+    """Return the groups whose score of a question is left out, by its number, with the hidden groups."""
     chosen = {}
-    for question in outline.questions:
+    for number, pooled in enumerate(questions):
         scores = {
-            name: _score_question(question, group.readings.get(question.tag, {})).score
+            name: score_question(pooled.question, group.readings.get(number, {})).score
             for name, group in groups.items()
         }
         # Groups without an answer have no score, and reveal nothing.
         counted = {
             name: score.counted for name, score in scores.items() if score is not None and score.counted
         }
-        chosen[question.tag] = _choose_small(counted, least, hidden)
+        chosen[number] = _choose_small(counted, least, hidden)
     return chosen
 
 
@@ -252,33 +254,36 @@ def _choose_small(sizes: Mapping[str, int], least: int, hidden: Collection[str] 
     return chosen
 
 
-def _describe_group(
-    outline: MessageOutline,
+def describe_group(
+    questions: Sequence[PooledOutline],
     name: str,
     group: GroupTally,
-    scoreless: Collection[str] = (),
-    *,
-    is_read: bool,
-) -> Turnout:
-    """Return a group's turnout; without answers and scores if not all answers were read."""
-    if not is_read:
-        return Turnout(name, group.sent, None, None, None, None)
-    answered = sum(group.paths.values())
-    has_rate = bool(outline.questions) and 0 < group.sent >= answered
-    scores = (
-        (question.tag, _score_question(question, group.readings.get(question.tag, {})).score)
-        for question in outline.questions
-    )
-    return Turnout(
+    scoreless: Collection[int] = (),
+    reach: float | None = Z_95,
+    score_reaches: Mapping[int, float | None] = MappingProxyType({}),
+) -> GroupReport:
+    """Return the response of a group, and its scores but those of `scoreless` questions.
+
+    `reach` is that of its intervals in standard errors, `score_reaches` of those of the scores of some
+    questions; None for no intervals.
+    """
+    has_rate = 0 < group.texted >= group.answered
+    scores: list[Score] = []
+    for number, pooled in enumerate(questions):
+        own = score_reaches.get(number, reach)
+        score = score_question(pooled.question, group.readings.get(number, {}), own or Z_95).score
+        if score is None or pooled.question.scale not in SCORED:
+            continue
+        if number in scoreless:
+            score = score.replace(value=None, interval=None, standard_error=None)
+        scores.append(score if own else score.replace(interval=None))
+    interval = wilson_interval(group.answered, group.texted, reach) if has_rate and reach else None
+    return GroupReport(
         name=name,
-        sent=group.sent,
-        answered=answered,
-        response_rate=divide(answered, group.sent) if has_rate else None,
-        response_interval=wilson_interval(answered, group.sent) if has_rate else None,
-        completed=sum(count_completed(outline, group.paths).values()),
-        scores=tuple(
-            score.replace(value=None, interval=None) if tag in scoreless else score
-            for tag, score in scores
-            if score is not None
-        ),
+        texted=group.texted,
+        answered=group.answered,
+        response_rate=divide(group.answered, group.texted) if has_rate else None,
+        response_rate_interval=interval,
+        completed=group.completed,
+        scores=tuple(scores),
     )

@@ -20,28 +20,29 @@ Annals of Statistics 49 (2021), 1055-1080 (the two-sided normal mixture). The no
 who are asked while answers come in, are simulated: see docs/statistics.md.
 
 A one-look test repeated for each of many reports finds false differences: of 100 experiments without one, 14
-daily reports call some 15 different. So `analyse` uses only people and answers before one fixed day: every
+daily reports call some 15 different. So a fixed analysis uses only people and answers before one day: every
 later report makes the same test of the same data.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from fractions import Fraction
-from itertools import chain
+from itertools import accumulate, chain
 from math import exp, fsum, hypot, inf, isfinite, log, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.model import ArmDifference, CountedArm, VariantAnalysis
-from runner.report.scores import Z_95, wilson_interval
+from runner.report.comparison_model import Change, PairComparison
+from runner.report.facts import Deadline
+from runner.report.scores import Z_95, divide, wilson_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from zoneinfo import ZoneInfo
 
-    from runner.ledger.report_model import SentRow
-    from runner.report.comparison_model import Verdict
+    from runner.report.comparison_model import Compared
     from runner.report.facts import AnalysisPlan
     from runner.report.question_model import Interval
 
@@ -49,26 +50,6 @@ if TYPE_CHECKING:
 # As in R's fisher.test: rounding must not tell apart tables that are equally likely.
 _TIE = 1 + 1e-7
 _NEGLIGIBLE = 1e-300
-
-
-def difference_interval(
-    successes_a: int, trials_a: int, successes_b: int, trials_b: int, z: float = Z_95
-) -> tuple[float, float]:
-    """Return the interval, by default of 95 %, of a difference of two independent proportions, a less b.
-
-    It is `subtract_interval` of the two Wilson intervals: R. G. Newcombe, "Interval estimation for the
-    difference between independent proportions: comparison of eleven methods", Statistics in Medicine 17
-    (1998), 873-890, method 10. Unlike the textbook's interval it stays within -1 and 1, and keeps its level
-    for small samples and rates near the ends. `z` is its reach in standard errors.
-
-    Raises:
-        ValueError: if a count of successes is not from 0 to its trials, or trials are below 1.
-    """
-    interval_a = wilson_interval(successes_a, trials_a, z)
-    interval_b = wilson_interval(successes_b, trials_b, z)
-    rates = successes_a / trials_a, successes_b / trials_b
-    low, high = subtract_interval(rates[0], interval_a, rates[1], interval_b)
-    return max(-1.0, low), min(1.0, high)
 
 
 def subtract_interval(
@@ -79,7 +60,10 @@ def subtract_interval(
     With the estimates p, q and their intervals (l, u) and (m, v), of one level, the ends are p - q - √((p -
     l)² + (v - q)²) and p - q + √((u - p)² + (q - m)²).
     Source: G. Y. Zou, A. Donner, "Construction of confidence limits about effect measures: a general
-    approach", Statistics in Medicine 27 (2008), 1693-1702 (MOVER), which generalises Newcombe's method 10.
+    approach", Statistics in Medicine 27 (2008), 1693-1702 (MOVER). Of two proportions with Wilson's intervals
+    it is method 10 of R. G. Newcombe, "Interval estimation for the difference between independent
+    proportions: comparison of eleven methods", Statistics in Medicine 17 (1998), 873-890, which stays within
+    -1 and 1.
     """
     (low_a, high_a), (low_b, high_b) = interval_a, interval_b
     difference = value_a - value_b
@@ -151,6 +135,11 @@ def always_valid_p_value(successes_a: int, trials_a: int, successes_b: int, tria
     information = _measure_information(trials_a, trials_b, successes)
     distance = successes_a * trials_b - successes_b * trials_a
     square = distance**2 * (people - 1) / (trials_a * trials_b * successes * (people - successes))
+    return _weigh(square, information)
+
+
+def _weigh(square: float, information: float) -> float:
+    """Return 1/E for z² and V, and 1 at most."""
     total = information + MIXTURE
     return min(1.0, exp(log(total / MIXTURE) / 2 - square * information / (2 * total)))
 
@@ -163,7 +152,10 @@ def always_valid_reach(trials_a: int, trials_b: int, successes: int, error: floa
     """
     if not 0 < successes < trials_a + trials_b:
         return inf
-    information = _measure_information(trials_a, trials_b, successes)
+    return _reach(_measure_information(trials_a, trials_b, successes), error)
+
+
+def _reach(information: float, error: float) -> float:
     total = information + MIXTURE
     return sqrt(total / information * log(total / (MIXTURE * error**2)))
 
@@ -184,16 +176,57 @@ LEAST_EXPECTED = 5
 """Arms with fewer expected successes or failures are too small, too."""
 
 
-def compare_arms(
-    counts: Sequence[tuple[str, int, int]], *, at_every_look: bool = False
-) -> tuple[ArmDifference, ...]:
-    """Compare each arm on a proportion with the first: the arm's proportion less the first one's.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A share of people, or the mean of their answers, of one arm or wave.
 
-    The methods are Fisher's exact test and Newcombe's interval; at every look, the always-valid p-value, and
-    Newcombe's interval with its reach. With m comparisons p-values are multiplied by m, and each interval
-    misses in 5/m of 100 experiments at most: O. J. Dunn, "Multiple comparisons among means", Journal of the
-    American Statistical Association 56 (1961), 52-64, after Bonferroni. Holm's method would find somewhat
-    more, but has no matching intervals. Arms of too few people count as comparisons, empty ones do not.
+    Attributes:
+        name: of the arm or wave.
+        counted: people, or answers.
+        value: in its unit; None if nothing was counted.
+        find_interval: returns the value's interval, given its reach in standard errors.
+        successes: of `counted`; None for a mean.
+        standard_error: of a mean, None where it is not known.
+    """
+
+    name: str
+    counted: int
+    value: Fraction | None
+    find_interval: Callable[[float], Interval | None]
+    successes: int | None = None
+    standard_error: float | None = None
+
+
+def share(name: str, successes: int, trials: int) -> Sample:
+    """Return the sample of a proportion.
+
+    Raises:
+        ValueError: if successes are not from 0 to trials.
+    """
+    if not 0 <= successes <= trials:
+        raise ValueError(f"{successes} of {trials} is no proportion")
+    return Sample(
+        name,
+        trials,
+        divide(successes, trials),
+        lambda z: wilson_interval(successes, trials, z) if isfinite(z) else (0.0, 1.0),
+        successes,
+    )
+
+
+def compare_arms(
+    measure: Compared, samples: Sequence[Sample], *, at_every_look: bool = False
+) -> tuple[PairComparison, ...]:
+    """Compare each arm with those before it: the arm's value less the earlier one's.
+
+    Of shares the methods are Fisher's exact test and Newcombe's interval; at every look, the always-valid
+    p-value, and Newcombe's interval with its reach. Of means they are the z test of two independent means,
+    and the interval of Zou and Donner; at every look the same mixture with V = n_a n_b/(n_a + n_b), the
+    information on a difference in standard deviations (Johari et al. 2022). With m pairs p-values are
+    multiplied by m, and each interval misses in 5/m of 100 experiments at most: O. J. Dunn, "Multiple
+    comparisons among means", Journal of the American Statistical Association 56 (1961), 52-64, after
+    Bonferroni. Holm's method would find somewhat more, but has no matching intervals. Arms of too few people
+    count as comparisons, empty ones do not.
 
     The verdict is "too_few" if an arm has fewer than 30 people (our choice), or if some cell of the table of
     successes and failures has an expected count below 5 (W. G. Cochran, "Some methods for strengthening the
@@ -201,116 +234,119 @@ def compare_arms(
     arms so small show only large, exaggerated differences (A. Gelman and J. Carlin, "Beyond power
     calculations", Perspectives on Psychological Science 9 (2014), 641-651). Otherwise it is "differs" for a
     p-value below 0.05, and "no_difference_shown" for any other.
-
-    Each count is name, successes and trials of an arm. The result has one comparison for each arm after the
-    first.
-
-    Raises:
-        ValueError: if a count of successes is not from 0 to its trials.
     """
-    if not counts:
-        return ()
-    baseline, *others = counts
-    comparisons = sum(bool(trials and baseline[2]) for _, _, trials in others)
-    return tuple(_compare(arm, baseline, comparisons, at_every_look=at_every_look) for arm in others)
-
-
-def postpone_comparison(counts: Sequence[tuple[str, int, int]]) -> tuple[ArmDifference, ...]:
-    """Return each arm's difference from the first, without intervals and verdicts, before these are due."""
+    pairs = [(arm, before) for number, arm in enumerate(samples) for before in samples[:number]]
+    comparisons = sum(bool(arm.counted and before.counted) for arm, before in pairs)
     return tuple(
-        one.replace(interval=None, p_value=None, verdict="too_early") for one in compare_arms(counts)
+        _compare(measure, arm, before, comparisons, at_every_look=at_every_look) for arm, before in pairs
     )
+
+
+def find_reach(samples: Sequence[Sample], *, at_every_look: bool = False) -> float:
+    """Return the reach, in standard errors, of the longest interval of `compare_arms`."""
+    pairs = [(arm, before) for number, arm in enumerate(samples) for before in samples[:number]]
+    counted = [pair for pair in pairs if pair[0].counted and pair[1].counted]
+    error = SIGNIFICANCE / max(len(counted), 1)
+    return max((_judge(*pair, error, at_every_look=at_every_look)[1] for pair in counted), default=Z_95)
 
 
 def _compare(
-    arm: tuple[str, int, int], baseline: tuple[str, int, int], comparisons: int, *, at_every_look: bool
-) -> ArmDifference:
-    (name_a, successes_a, trials_a), (name_b, successes_b, trials_b) = arm, baseline
-    table = successes_a, trials_a, successes_b, trials_b
-    if not trials_a or not trials_b:
-        return ArmDifference(name_a, name_b, None, None, None, "too_few")
-    successes, error = successes_a + successes_b, SIGNIFICANCE / comparisons
-    if at_every_look:
-        plain = always_valid_p_value(*table)
-        reach = always_valid_reach(trials_a, trials_b, successes, error)
-    else:
-        plain = fisher_p_value(*table)
-        reach = NormalDist().inv_cdf(1 - error / 2)
-    p_value = min(1.0, comparisons * plain)
-    verdict: Verdict = "differs" if p_value < SIGNIFICANCE else "no_difference_shown"
-    return ArmDifference(
-        arm=name_a,
-        against=name_b,
-        difference=Fraction(successes_a, trials_a) - Fraction(successes_b, trials_b),
-        interval=difference_interval(*table, reach) if isfinite(reach) else (-1.0, 1.0),
+    measure: Compared, arm: Sample, against: Sample, comparisons: int, *, at_every_look: bool
+) -> PairComparison:
+    if arm.value is None or against.value is None:
+        return PairComparison(measure, arm.name, against.name, None, None, None, "too_few")
+    plain, reach = _judge(arm, against, SIGNIFICANCE / comparisons, at_every_look=at_every_look)
+    p_value = None if plain is None else min(1.0, comparisons * plain)
+    is_enough = p_value is not None and _are_enough(arm, against)
+    differs = p_value is not None and p_value < SIGNIFICANCE
+    return PairComparison(
+        measure=measure,
+        arm=arm.name,
+        against=against.name,
+        difference=arm.value - against.value,
+        interval=_subtract(arm, against, reach),
         p_value=p_value,
-        verdict=verdict if _are_enough(trials_a, trials_b, successes) else "too_few",
+        verdict=("differs" if differs else "no_difference_shown") if is_enough else "too_few",
     )
 
 
-def _are_enough(trials_a: int, trials_b: int, successes: int) -> bool:
-    """Return whether two arms are large enough, given the successes of both."""
-    people = trials_a + trials_b
-    fewest = min(trials_a, trials_b)
+def compare_waves(measure: Compared, wave: Sample, last: Sample) -> Change | None:
+    """Return what has changed since the last wave, as one pair of `compare_arms`; None without values."""
+    (found,) = compare_arms(measure, (last, wave))
+    if found.difference is None:
+        return None
+    return Change(measure, last.name, found.difference, found.interval, found.p_value, found.verdict)
+
+
+def _judge(arm: Sample, against: Sample, error: float, *, at_every_look: bool) -> tuple[float | None, float]:
+    """Return the p-value of one pair, None if it is not defined, and the reach of its interval."""
+    fixed = NormalDist().inv_cdf(1 - error / 2)
+    counted = arm.counted, against.counted
+    if arm.successes is not None and against.successes is not None:
+        table = arm.successes, counted[0], against.successes, counted[1]
+        if not at_every_look:
+            return fisher_p_value(*table), fixed
+        return always_valid_p_value(*table), always_valid_reach(*counted, table[0] + table[2], error)
+    information = counted[0] * counted[1] / sum(counted)
+    reach = _reach(information, error) if at_every_look else fixed
+    errors = arm.standard_error, against.standard_error
+    if errors[0] is None or errors[1] is None or arm.value is None or against.value is None:
+        return None, reach
+    z = float(arm.value - against.value) / hypot(errors[0], errors[1])
+    return (_weigh(z**2, information) if at_every_look else 2 * NormalDist().cdf(-abs(z))), reach
+
+
+def _subtract(arm: Sample, against: Sample, reach: float) -> Interval | None:
+    intervals = arm.find_interval(reach), against.find_interval(reach)
+    if intervals[0] is None or intervals[1] is None or arm.value is None or against.value is None:
+        return None
+    if arm.successes is not None and not isfinite(reach):
+        return -1.0, 1.0
+    return subtract_interval(float(arm.value), intervals[0], float(against.value), intervals[1])
+
+
+def _are_enough(arm: Sample, against: Sample) -> bool:
+    """Return whether two samples are large enough."""
+    fewest, people = min(arm.counted, against.counted), arm.counted + against.counted
+    if arm.successes is None or against.successes is None:
+        return fewest >= LEAST_PEOPLE
+    successes = arm.successes + against.successes
     # The rarer outcome in the smaller arm is the smallest of the four expected counts.
     rarer = min(successes, people - successes)
     return fewest >= LEAST_PEOPLE and Fraction(fewest * rarer, people) >= LEAST_EXPECTED
 
 
 DAYS_TO_ANSWER = 7
-"""Days between the day on which enough people had been asked and the verdict: our choice."""
+"""Days between the day on which enough people had been texted and the verdict: our choice."""
 
 
-def analyse(
-    plan: AnalysisPlan,
-    arms: Sequence[str],
-    sent: Iterable[SentRow],
-    answered: Mapping[tuple[str, date], int],
-    as_of: datetime | None,
-) -> tuple[VariantAnalysis, tuple[ArmDifference, ...]]:
-    """Return the plan and the results of the comparison of arms' response rates.
+def fix_deadline(
+    plan: AnalysisPlan, sent: Mapping[str, Mapping[date, int]], as_of: datetime | None, zone: ZoneInfo
+) -> Deadline:
+    """Return the time of the verdict, given the people sent to by arm and day.
 
-    With `at` a one-look test is made of the people asked, and of the first answers, before that day (UTC),
-    once every launch was reconciled on it or later. With `per_arm` that day is the seventh after the one on
-    which the last arm had so many people asked. With neither, a test that holds at every look uses all data.
-    `as_of` is the oldest reading of the launches, None if some was not reconciled; `answered` counts
-    participants by arm and day of their first answer.
+    With `at` a one-look test is made of the people texted, and of the first answers, before that day, once
+    every launch was reconciled on it or later. With `per_arm` that day is the seventh after the one on which
+    the last arm had so many people sent to. With neither, a test that holds at every look uses all data.
+    `as_of` is the oldest reading of the launches, None if some was not reconciled.
     """
-    rows = [(row.arm, date.fromisoformat(row.date), row.recipients) for row in sent]
-    firsts = [(arm, day, count) for (arm, day), count in answered.items()]
-    due = plan.at if plan.per_arm is None else _find_due_day(plan.per_arm, arms, rows)
-    is_sequential = plan.at is None and plan.per_arm is None
-    has_come = due is not None and as_of is not None and as_of >= datetime.combine(due, time(), UTC)
-    is_due = is_sequential or has_come
-    counted = _count_before(due if due is not None and has_come else date.max, arms, rows, firsts)
-    analysis = VariantAnalysis("sequential" if is_sequential else "fixed", due, plan.per_arm, is_due, counted)
-    counts = [(arm.name, arm.answered, arm.sent) for arm in counted]
-    if not is_due:
-        return analysis, postpone_comparison(counts)
-    return analysis, compare_arms(counts, at_every_look=is_sequential)
+    if plan.at is None and plan.per_arm is None:
+        return Deadline()
+    due = plan.at if plan.per_arm is None else _find_due_day(plan.per_arm, sent)
+    begins = None if due is None else datetime.combine(due, time(), zone)
+    has_come = begins is not None and as_of is not None and as_of >= begins
+    cutoff = (begins - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) if begins else None
+    return Deadline(due, has_come, cutoff if has_come else None)
 
 
-def _find_due_day(per_arm: int, arms: Sequence[str], rows: Iterable[tuple[str, date, int]]) -> date | None:
-    """Return the day of the verdict; None until each arm has enough people asked."""
-    asked: Counter[str] = Counter()
-    for arm, day, recipients in sorted(rows, key=lambda row: row[1]):
-        asked[arm] += recipients
-        if all(asked[one] >= per_arm for one in arms):
-            return day + timedelta(days=DAYS_TO_ANSWER)
-    return None
-
-
-def _count_before(
-    day: date,
-    arms: Sequence[str],
-    sent: Iterable[tuple[str, date, int]],
-    answered: Iterable[tuple[str, date, int]],
-) -> tuple[CountedArm, ...]:
-    """Return the people of each arm who were asked, and who answered, before a day."""
-    asked, responded = Counter[str](), Counter[str]()
-    for counter, rows in ((asked, sent), (responded, answered)):
-        for arm, one, count in rows:
-            if one < day:
-                counter[arm] += count
-    # More answers than sends are a discrepancy, for which a test makes no sense.
-    return tuple(CountedArm(arm, asked[arm], min(responded[arm], asked[arm])) for arm in arms)
+def _find_due_day(per_arm: int, sent: Mapping[str, Mapping[date, int]]) -> date | None:
+    """Return the day of the verdict; None until each arm has enough people sent to."""
+    last = date.min
+    for days in sent.values():
+        reached = accumulate(days[day] for day in sorted(days))
+        whole = (day for day, count in zip(sorted(days), reached, strict=True) if count >= per_arm)
+        found = next(whole, None)
+        if found is None:
+            return None
+        last = max(last, found)
+    return last + timedelta(days=DAYS_TO_ANSWER)

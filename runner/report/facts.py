@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+from zoneinfo import ZoneInfo
 
 if TYPE_CHECKING:
-    from datetime import date
+    from datetime import date, datetime
     from fractions import Fraction
 
     from runner.campaign.model import ResponseValue
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 
+UTC_ZONE = ZoneInfo("UTC")
 Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
 """Scales of a question's answers, by their names in the campaign file."""
 
@@ -55,7 +57,7 @@ class WayOutline:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisPlan:
-    """The time of an experiment's verdict: a day (UTC), or the people asked in each arm, which fix one.
+    """The time of an experiment's verdict: a day, or the people texted in each arm, which fix one.
 
     With neither, a test that allows it is made at every look.
     """
@@ -75,7 +77,6 @@ class MessageOutline:
     tag: str
     questions: tuple[QuestionOutline, ...] = ()
     ways: tuple[WayOutline, ...] = ()
-    analysis: AnalysisPlan = AnalysisPlan()
 
     @property
     def all_ways(self) -> tuple[WayOutline, ...]:
@@ -84,44 +85,51 @@ class MessageOutline:
 
 
 @dataclass(frozen=True, slots=True)
-class ScoreOutline:
-    """The question whose score is the campaign's, as its first message asks it, and all their ids."""
+class PooledOutline:
+    """A question as the first message asks it, and the ids of all messages that ask it on the same scale."""
 
     question: QuestionOutline
     messages: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class OptOutFacts:
-    """The opt-outs of a message: results that opt out, and session ends that the service itself reports.
+class ExperimentOutline:
+    """An experiment: the id of its message, the arms' weights, and the time of its verdict."""
 
-    `doubtful` counts further results that wait for a decision.
-    """
-
-    replied: int = 0
-    reported: int = 0
-    doubtful: int = 0
+    message: str
+    weights: Mapping[str, float]
+    analysis: AnalysisPlan = AnalysisPlan()
 
 
 @dataclass(frozen=True, slots=True)
-class SessionFacts:
-    """The sessions of a message, as the service lists them one by one.
+class CampaignOutline:
+    """A campaign as its file has it.
 
     Attributes:
-        listed: sessions.
-        ended: of people without any result, whose session has ended, and not by an opt-out.
-        stopped: of people without any result, whose session an opt-out ended, or kept from beginning.
-        open: of people without any result, sessions that are queued or active, or of no known status.
-        refused: people whose only results opt out.
-        blocked: of `listed`, those that an earlier opt-out kept from beginning: nothing was rendered.
+        messages: in its order.
+        questions: of all messages, each once.
+        score: the number of the question whose score is the campaign's, in `questions`; None for none.
+        experiment: None without arms.
+        has_control_group: whether some people are drawn to get nothing.
+        time_zone: in which days are counted.
+        not_before: when it may be sent at the earliest, if it says so.
+        title: what people call it, if it says so.
+        description: what it is about, if it says so.
+        owner: whom to ask, if it says so.
+        goal: what its score is to reach, in its unit.
     """
 
-    listed: int = 0
-    ended: int = 0
-    stopped: int = 0
-    open: int = 0
-    refused: int = 0
-    blocked: int = 0
+    messages: tuple[MessageOutline, ...]
+    questions: tuple[PooledOutline, ...] = ()
+    score: int | None = None
+    experiment: ExperimentOutline | None = None
+    has_control_group: bool = False
+    time_zone: ZoneInfo = UTC_ZONE
+    not_before: datetime | None = None
+    title: str | None = None
+    description: str | None = None
+    owner: str | None = None
+    goal: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +137,10 @@ class CampaignFacts:
     """A campaign, its target, and the outcome of each of its messages.
 
     Attributes:
-        sent: recipients by day and way.
+        outline: the campaign as its file has it.
+        sent: recipients by minute.
         audiences: by message id; none for messages that no `apply` has planned.
-        sessions: by message id; none for messages whose sessions the service never listed.
+        doubtful: results that may opt out and wait for a decision, by message id.
         forgotten: people whom the service may still count, and the ledger does not.
         price: None if the service was never asked.
         differences: by message id, launches about whose answers the service contradicts itself.
@@ -139,16 +148,15 @@ class CampaignFacts:
 
     name: str
     target: str
-    messages: tuple[tuple[MessageOutline, MessageTotals], ...]
+    outline: CampaignOutline
+    totals: Mapping[str, MessageTotals] = field(default_factory=dict)
     sent: tuple[SentRow, ...] = ()
     audiences: Mapping[str, AudienceRow] = field(default_factory=dict)
-    opt_outs: Mapping[str, OptOutFacts] = field(default_factory=dict)
-    sessions: Mapping[str, SessionFacts] = field(default_factory=dict)
+    doubtful: Mapping[str, int] = field(default_factory=dict)
     forgotten: int = 0
     price: ServicePlan | None = None
     runs: tuple[RunRow, ...] = ()
     differences: Mapping[str, OpenDifferences] = field(default_factory=dict)
-    score: ScoreOutline | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,52 +203,61 @@ class QuestionTally:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupTally:
-    """Recipients of accepted launches in one group of the audience, and their paths and readings.
-
-    Paths are as in `MessageTally`; readings are by question tag, as in `QuestionTally`.
-    """
-
-    sent: int = 0
-    paths: Paths = field(default_factory=dict)
-    readings: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class DayTally:
-    """The results of one day, UTC."""
+    """The results of one day."""
 
     first_answers: int = 0
     answers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
+class ContactTally:
+    """The recipients of one message's accepted launches, by what the service says of their sessions.
+
+    Attributes:
+        sent: all of them.
+        listed: those whose session it lists.
+        queued: those whose session waits for an earlier one.
+        blocked: those whom an earlier opt-out kept from the text.
+        opted_out: those who opted out by a reply, or whose session an opt-out ended.
+        texted: those who are neither queued nor blocked, by arm.
+    """
+
+    sent: int = 0
+    listed: int = 0
+    queued: int = 0
+    blocked: int = 0
+    opted_out: int = 0
+    texted: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class MessageTally:
-    """The answers to one message.
+    """The answers to one message, and its recipients.
 
     Attributes:
         results: all of them, with earlier answers of the same participant.
         refusals: those of them that are no answers: they opt out, or answer nothing.
         non_answers: those that answer nothing.
         paths: participants by arm and path.
+        open_paths: those of them whose session has not ended.
         questions: by tag, in the campaign's order.
         unknown: answers to questions that the campaign does not have, by tag.
         first_s: participants by the whole seconds from the start of the launch to their first answer.
-        groups: by the value of the requested column, by column.
-        arm_days: participants by arm and the day of their first answer, UTC; of a message with arms. Answers
-            without a readable time are on the first day of 1970.
+        days: in the campaign's time zone.
+        contacts: its recipients.
     """
 
     results: int = 0
     refusals: int = 0
     non_answers: int = 0
     paths: Paths = field(default_factory=dict)
+    open_paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
     first_s: Mapping[int, int] = field(default_factory=dict)
     days: Mapping[date, DayTally] = field(default_factory=dict)
-    groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
-    arm_days: Mapping[tuple[str, date], int] = field(default_factory=dict)
+    contacts: ContactTally = ContactTally()
 
     @property
     def participants(self) -> int:
@@ -248,15 +265,121 @@ class MessageTally:
         return sum(self.paths.values())
 
 
+Readings = Mapping[int, Mapping[AnswerReading, int]]
+"""People by the reading of their latest answer, by the question's number in `CampaignOutline.questions`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTally:
+    """The people in one group of the audience, in one arm, or all: each once.
+
+    Attributes:
+        texted: people who got a text.
+        answered: people with at least one answer.
+        completed: people who reached the end of a survey.
+        readings: of the campaign's scored questions.
+    """
+
+    texted: int = 0
+    answered: int = 0
+    completed: int = 0
+    readings: Readings = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleTally:
+    """Everybody who was sent something, or may have been: each once, over all messages.
+
+    Attributes:
+        sent: people of accepted launches.
+        unresolved: people only of launches whose outcome is not known.
+        queued: people of `sent` whose texts all wait.
+        blocked: people of `sent` whom an earlier opt-out kept from every text.
+        texted: the others of `sent`.
+        answered: people with at least one answer.
+        completed: people who reached the end of a survey.
+        opted_out: people who opted out after a text of the campaign.
+        open: people with a session in a survey that has not ended.
+        dispositions: people of surveys by the names of `Dispositions`.
+    """
+
+    sent: int = 0
+    unresolved: int = 0
+    queued: int = 0
+    blocked: int = 0
+    texted: int = 0
+    answered: int = 0
+    completed: int = 0
+    opted_out: int = 0
+    open: int = 0
+    dispositions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The time of an experiment's verdict.
+
+    Attributes:
+        due: its day; None for a test at every look, and as long as that is not known.
+        is_due: whether every launch was reconciled on that day or later; always for a test at every look.
+        cutoff_us: the start of that day, once it is due, in microseconds since 1970: what came later does not
+            count. None if everything does.
+    """
+
+    due: date | None = None
+    is_due: bool = True
+    cutoff_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmTally:
+    """The people in the arms of the experiment.
+
+    Attributes:
+        assigned: people sent the message that has the arms, by arm.
+        groups: by arm.
+        counted: people texted, and of these people who answered, before the day of the verdict, or all if
+            there is none, by arm.
+        counted_readings: of the campaign's score, from answers before that day, by arm.
+        deadline: the time of the verdict.
+    """
+
+    assigned: Mapping[str, int] = field(default_factory=dict)
+    groups: Mapping[str, GroupTally] = field(default_factory=dict)
+    counted: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    counted_readings: Mapping[str, Mapping[AnswerReading, int]] = field(default_factory=dict)
+    deadline: Deadline = Deadline()
+
+
+@dataclass(frozen=True, slots=True)
+class PooledTally:
+    """The latest answers to a question of several messages.
+
+    Attributes:
+        readings: people by the id of the message that has their latest answer, and its reading.
+        asked: people who were asked it in some message.
+    """
+
+    readings: Mapping[tuple[str, AnswerReading], int] = field(default_factory=dict)
+    asked: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class CampaignTally:
-    """The answers to a campaign; `participants` have at least one result, over all messages.
+    """The answers to a campaign, and everybody who was sent something.
 
-    `strays` are results of unknown messages. `pooled` has participants by the message of their latest answer
-    to the score's question, and its reading.
+    Attributes:
+        messages: by id.
+        strays: results of unknown messages.
+        people: over all messages.
+        questions: those that several messages ask, by their number in `CampaignFacts.questions`.
+        groups: by column of the audience, and its value.
+        arms: None without an experiment.
     """
 
     messages: Mapping[str, MessageTally] = field(default_factory=dict)
-    participants: int = 0
     strays: int = 0
-    pooled: Mapping[tuple[str, AnswerReading], int] = field(default_factory=dict)
+    people: PeopleTally = PeopleTally()
+    questions: Mapping[int, PooledTally] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[str, GroupTally]] = field(default_factory=dict)
+    arms: ArmTally | None = None

@@ -4,18 +4,20 @@ Source: The American Association for Public Opinion Research, "Standard Definiti
 Case Codes and Outcome Rates for Surveys", 10th edition, 2023; its letters are I, P, R, NC, O, UH and UO. The
 standard knows interviews; a survey by text message maps to it like this:
 
-- complete (I): reached the end of the survey;
+- complete (I): reached the end of a survey;
 - partial (P): answered at least one question, and has not reached the end. The standard asks every survey to
   define a partial interview: here it starts with the first answer;
 - refusal (R): opted out without an answer: by a reply that opts out, or because the service says that an
   opt-out ended the session or kept it from beginning;
-- non-contact (NC): the session ended without an answer, as it expired or another one took its place;
+- non-contact (NC): every session ended without an answer: the last one as it expired, or because a later
+  text of the same account took its place (`replaced`, counted apart);
 - other (O): does not occur in text messages, so it is 0 unless a caller sets it;
-- unknown eligibility (UH + UO): the session is still queued or active without an answer, no session of the
-  recipient is listed, or the outcome of the send is not known.
+- unknown eligibility (UH + UO): some session is still queued or active without an answer, or is not listed,
+  or the outcome of the send is not known.
 
-Each person counts once, by the first of these that holds: one who answered and then opted out is a partial,
-or a complete. Each person's own session is looked at (`sessions[].status`), never totals.
+Each person counts once over all surveys of the campaign, by the first of these that holds: one who answered
+and then opted out is a partial, or a complete. Each person's own sessions are looked at
+(`sessions[].status`), never totals. While sessions are open, dispositions are interim.
 Recipients of refused launches are no cases: nobody tried to reach them, and the refusal is about the request.
 So nobody is known to be ineligible, and e is 1 as soon as anybody is known to be eligible.
 """
@@ -27,7 +29,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.model import ResponseRates
+from runner.report.people_model import OutcomeRates
 from runner.report.scores import divide
 
 if TYPE_CHECKING:
@@ -45,8 +47,8 @@ class FunnelStep:
         asked: participants who were asked it.
         answered: of these, those who answered.
         unaccounted: participants of `asked` who answered although nothing in the ledger led them there.
-        broke_off: participants who answered it, no later one, and did not end the survey by it; None for a
-            last question.
+        broke_off: participants who answered it, no later one, did not end the survey by it, and whose session
+            has ended; None for a last question.
     """
 
     tag: str
@@ -57,18 +59,18 @@ class FunnelStep:
 
 
 def follow_questions(
-    outline: MessageOutline, paths: Paths, reached: Mapping[str, int]
+    outline: MessageOutline, paths: Paths, open_paths: Paths, reached: Mapping[str, int]
 ) -> Iterator[FunnelStep]:
     """Yield the step of each question, in the message's order.
 
-    The first question reaches all whose session is not queued (`reached`, by its tag); each further one,
-    those who answered the one before without ending the survey. A participant who answered counts as asked,
-    so no rate exceeds 1.
+    The first question reaches all who were texted (`reached`, by its tag); each further one, those who
+    answered the one before without ending the survey. A participant who answered counts as asked, so no rate
+    exceeds 1. Those of `open_paths` may still go on.
     """
     asked, answered, strays, firsts = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     # Of a question that is the last of every way it is not known who broke off.
     breaks = {question.tag: 0 for way in outline.all_ways for question in way.questions[:-1]}
-    for arm, path, count in _list_paths(outline, paths):
+    for arm, path, count, is_open in _list_paths(outline, paths, open_paths):
         tags = [question.tag for question in _find_way(outline, arm).questions]
         for index, (tag, step) in enumerate(zip(tags, path, strict=True)):
             has_answered = step != "-"
@@ -80,14 +82,13 @@ def follow_questions(
                 asked[tag] += (was_led or has_answered) * count
                 strays[tag] += (has_answered and not was_led) * count
             if step == "a" and index < len(tags) - 1 and not path[index + 1 :].strip("-"):
-                breaks[tag] += count
+                breaks[tag] += count - is_open
     for tag in (question.tag for question in outline.questions):
-        begun = reached.get(tag)
         yield FunnelStep(
             tag,
-            asked=asked[tag] + (0 if begun is None else max(begun, firsts[tag])),
+            asked=asked[tag] + max(reached.get(tag, 0), firsts[tag]),
             answered=answered[tag],
-            unaccounted=strays[tag] + (0 if begun is None else max(firsts[tag] - begun, 0)),
+            unaccounted=strays[tag] + max(firsts[tag] - reached.get(tag, 0), 0),
             broke_off=breaks.get(tag),
         )
 
@@ -95,17 +96,23 @@ def follow_questions(
 def count_completed(outline: MessageOutline, paths: Paths) -> dict[str, int]:
     """Return the participants who reached the end, by arm: answered the last question, or ended it early."""
     completed: Counter[str] = Counter()
-    for arm, path, count in _list_paths(outline, paths):
+    for arm, path, count, _ in _list_paths(outline, paths, {}):
         completed[arm] += count if path[-1:] not in ("", "-") or "c" in path else 0
     return dict(completed)
 
 
-def _list_paths(outline: MessageOutline, paths: Paths) -> Iterator[tuple[str, str, int]]:
-    """Yield arms and paths with their participants; of a path only the questions of its way, in its order."""
+def _list_paths(
+    outline: MessageOutline, paths: Paths, open_paths: Paths
+) -> Iterator[tuple[str, str, int, int]]:
+    """Yield arms and paths with all their participants, and the open ones.
+
+    Of a path only the questions of its way, in its order.
+    """
     places = {question.tag: place for place, question in enumerate(outline.questions)}
     for (arm, path), count in paths.items():
         way = _find_way(outline, arm)
-        yield arm, "".join(path[places[question.tag]] for question in way.questions), count
+        own = "".join(path[places[question.tag]] for question in way.questions)
+        yield arm, own, count, open_paths.get((arm, path), 0)
 
 
 def _find_way(outline: MessageOutline, arm: str) -> WayOutline:
@@ -114,8 +121,8 @@ def _find_way(outline: MessageOutline, arm: str) -> WayOutline:
     return next((way for way in ways if way.arm == arm), ways[0])
 
 
-def response_rates(dispositions: Dispositions, eligibility: Fraction | None) -> ResponseRates:
-    """Return AAPOR's response rates 1 to 6.
+def outcome_rates(dispositions: Dispositions, eligibility: Fraction | None) -> OutcomeRates:
+    """Return AAPOR's response rates 1 to 6, and its cooperation, refusal and contact rates.
 
     With e for `eligibility`, the estimated share of the eligible among the unknown; None leaves RR3 and RR4
     undefined:
@@ -123,8 +130,11 @@ def response_rates(dispositions: Dispositions, eligibility: Fraction | None) -> 
         RR1 = I / ((I + P) + (R + NC + O) + (UH + UO))      RR2 = (I + P) / the same
         RR3 = I / ((I + P) + (R + NC + O) + e (UH + UO))    RR4 = (I + P) / the same
         RR5 = I / ((I + P) + (R + NC + O))                  RR6 = (I + P) / the same
+        COOP1 = I / ((I + P) + R + O)                       COOP2 = (I + P) / the same
+        REF1 = R / the whole of RR1                         CON1 = ((I + P) + R + O) / the whole of RR1
 
-    Source: Standard Definitions (see the module), "Response rates". RR1 ≤ RR3 ≤ RR5, and RR2 ≤ RR4 ≤ RR6.
+    RR5 and RR6 assume that e is 0, or that nobody's eligibility is unknown: they are given only then.
+    Source: Standard Definitions (see the module), "Response rates" to "Contact rates".
 
     Raises:
         ValueError: if the eligibility is not from 0 to 1.
@@ -132,16 +142,21 @@ def response_rates(dispositions: Dispositions, eligibility: Fraction | None) -> 
     if eligibility is not None and not 0 <= eligibility <= 1:
         raise ValueError(f"an eligibility of {eligibility} is not a share")
     complete, interviews = dispositions.complete, dispositions.interviews
-    known = dispositions.eligible
-    possible = known + dispositions.unknown_eligibility
-    estimated = None if eligibility is None else known + eligibility * dispositions.unknown_eligibility
-    return ResponseRates(
-        rr1=divide(complete, possible),
-        rr2=divide(interviews, possible),
+    known, unknown = dispositions.eligible, dispositions.unknown_eligibility
+    contacts = interviews + dispositions.refusal + dispositions.other
+    estimated = None if eligibility is None else known + eligibility * unknown
+    return OutcomeRates(
+        e=eligibility,
+        rr1=divide(complete, known + unknown),
+        rr2=divide(interviews, known + unknown),
         rr3=Fraction(complete) / estimated if estimated else None,
         rr4=Fraction(interviews) / estimated if estimated else None,
-        rr5=divide(complete, known),
-        rr6=divide(interviews, known),
+        rr5=None if unknown else divide(complete, known),
+        rr6=None if unknown else divide(interviews, known),
+        coop1=divide(complete, contacts),
+        coop2=divide(interviews, contacts),
+        ref1=divide(dispositions.refusal, known + unknown),
+        con1=divide(contacts, known + unknown),
     )
 
 

@@ -8,10 +8,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from runner.campaign.model import SCORED
-from runner.ledger.model import ENDED
 from runner.ledger.people.opt_outs import read_forgotten
 from runner.ledger.people.replies import count_waiting
-from runner.ledger.report_model import MessageTotals
 from runner.ledger.results import sendings
 from runner.ledger.results.differences import read_differences
 from runner.ledger.results.reconciled import read_totals
@@ -21,74 +19,106 @@ from runner.optout.reply import classify
 from runner.report.facts import (
     AnalysisPlan,
     CampaignFacts,
+    CampaignOutline,
+    ExperimentOutline,
     MessageOutline,
-    OptOutFacts,
+    PooledOutline,
     QuestionOutline,
-    ScoreOutline,
-    SessionFacts,
     WayOutline,
 )
+from runner.source.normalize import fold_answer
 from runner.text.include import include_folder
 from runner.text.template import TextCompiler
+from runner.timing.zone import load_zone
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from runner.campaign.model import Campaign, Message, Question
+    from runner.campaign.model import Analysis, Campaign, Message, Question
     from runner.ledger.report_model import OptOutReply
     from runner.ledger.target_key import LedgerConnection
 
 
-def outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
-    """Yield a campaign's messages, in its order."""
+_PERCENT = 100
+
+
+def outline_campaign(campaign: Campaign) -> CampaignOutline:
+    """Return a campaign as its file has it."""
+    messages = tuple(_outline_messages(campaign))
+    questions = tuple(pool_questions(messages))
+    variants = campaign.variants
+    experiment = None
+    if variants is not None and variants.of is not None and variants.arms:
+        weights = {arm.id: arm.weight for arm in variants.arms}
+        experiment = ExperimentOutline(variants.of, weights, _outline_analysis(variants.analysis))
+    score = _find_score(campaign, questions)
+    goal = campaign.score_target
+    if goal is not None and score is not None and questions[score].question.scale == "csat":
+        goal /= _PERCENT
+    return CampaignOutline(
+        messages=messages,
+        questions=questions,
+        score=score,
+        experiment=experiment,
+        has_control_group=variants is not None and variants.holdout > 0,
+        time_zone=load_zone(campaign.schedule.timezone or "UTC"),
+        not_before=campaign.schedule.not_before,
+        title=campaign.title,
+        description=campaign.description,
+        owner=campaign.owner,
+        goal=goal,
+    )
+
+
+def _outline_messages(campaign: Campaign) -> Iterator[MessageOutline]:
     compiler = TextCompiler(include_folder(campaign))
     for message in campaign.messages:
         arms = campaign.list_arms(message.id) or {"": message}
         ways = tuple(_outline_way(campaign, compiler, arm, varied) for arm, varied in arms.items())
         base = _outline_way(campaign, compiler, "", message)
-        questions = _merge_questions(base, *ways)
-        yield MessageOutline(message.id, message.tag, questions, ways, _outline_analysis(campaign))
+        yield MessageOutline(message.id, message.tag, _merge_questions(base, *ways), ways)
 
 
-def _outline_analysis(campaign: Campaign) -> AnalysisPlan:
-    analysis = None if campaign.variants is None else campaign.variants.analysis
+def _outline_analysis(analysis: Analysis | None) -> AnalysisPlan:
     if analysis is None:
         return AnalysisPlan()
     return AnalysisPlan(date.fromisoformat(analysis.at) if analysis.at else None, analysis.per_arm)
 
 
-def outline_score(campaign: Campaign, outlines: Sequence[MessageOutline]) -> ScoreOutline | None:
-    """Return the question whose score is the campaign's, with the messages that ask it, or None.
+def pool_questions(messages: Sequence[MessageOutline]) -> Iterator[PooledOutline]:
+    """Yield every question, each tag and scale once, with the responses of all messages."""
+    asked: dict[tuple[str, str], dict[str, QuestionOutline]] = {}
+    for message in messages:
+        for question in message.questions:
+            asked.setdefault((question.tag, question.scale), {})[message.id] = question
+    for by_message in asked.values():
+        first = next(iter(by_message.values()))
+        if first.scale not in SCORED and first.responses:
+            offered: dict[str, str] = {}
+            for text in (text for one in by_message.values() for text in one.responses):
+                offered.setdefault(fold_answer(text), text)
+            first = replace(first, responses=tuple(offered.values()), values=())
+        yield PooledOutline(first, tuple(by_message))
 
-    This is the score that the campaign names; otherwise the first scored question that a message and its
-    follow-ups ask on the same scale.
+
+def _find_score(campaign: Campaign, questions: Sequence[PooledOutline]) -> int | None:
+    """Return the number of the question whose score is the campaign's, or None.
+
+    This is the one that the campaign names; otherwise the first scored question that a message and its
+    follow-ups ask on the same scale; otherwise the only scored question.
     """
+    scored = [number for number, one in enumerate(questions) if one.question.scale in SCORED]
     if campaign.score is not None:
-        return next(_list_shared(outlines, campaign.score, least=1), None)
-    families: dict[str, list[MessageOutline]] = {}
+        return next((one for one in scored if questions[one].question.tag == campaign.score), None)
     first: dict[str, str] = {}
-    for message, outline in zip(campaign.messages, outlines, strict=True):
+    for message in campaign.messages:
         first[message.id] = first.get(message.after.message, message.id) if message.after else message.id
-        families.setdefault(first[message.id], []).append(outline)
-    shared = (found for family in families.values() for found in _list_shared(family))
-    return next(shared, None)
-
-
-def _list_shared(
-    outlines: Sequence[MessageOutline], tag: str | None = None, least: int = 2
-) -> Iterator[ScoreOutline]:
-    """Yield scored questions that several messages ask on the same scale, in the messages' order."""
-    questions = [question for outline in outlines for question in outline.questions]
-    for question in questions:
-        if question.scale not in SCORED or tag not in (None, question.tag):
-            continue
-        asking = tuple(
-            outline.id
-            for outline in outlines
-            if any((one.tag, one.scale) == (question.tag, question.scale) for one in outline.questions)
-        )
-        if len(asking) >= least:
-            yield ScoreOutline(question, asking)
+    shared = (
+        number
+        for number in scored
+        if len(questions[number].messages) > len({first[one] for one in questions[number].messages})
+    )
+    return next(shared, scored[0] if len(scored) == 1 else None)
 
 
 def _merge_questions(*ways: WayOutline) -> tuple[QuestionOutline, ...]:
@@ -118,12 +148,7 @@ def _outline_question(campaign: Campaign, compiler: TextCompiler, question: Ques
 
 
 def gather_facts(
-    connection: LedgerConnection,
-    campaign: Campaign,
-    target: str,
-    outlines: Sequence[MessageOutline],
-    campaign_id: int,
-    refusals: Refusals,
+    connection: LedgerConnection, campaign: Campaign, target: str, outline: CampaignOutline, campaign_id: int
 ) -> CampaignFacts:
     """Return the ledger's data on a campaign and its messages."""
     ids = campaign.message_ids
@@ -135,42 +160,19 @@ def gather_facts(
         else replace(counted, results=counted.results - left_out[message])
         for message, counted in read_totals(connection, campaign_id, ids).items()
     }
-    reported = sendings.count_reported_opt_outs(connection, target, campaign_id, ids)
-    doubtful = count_waiting(connection, target, campaign_id, ids)
     return CampaignFacts(
         campaign.name,
         target,
-        messages=tuple((one, totals.get(one.id, MessageTotals(one.id))) for one in outlines),
-        sent=tuple(sendings.count_sent_by_day(connection, campaign_id, ids)),
+        outline,
+        totals=totals,
+        sent=tuple(sendings.count_sent_by_minute(connection, campaign_id, ids)),
         audiences={row.message: row for row in sendings.read_audiences(connection, campaign_id, ids)},
-        opt_outs={
-            one.id: OptOutFacts(refusals.opt_outs[one.id], reported[one.id], doubtful[one.id])
-            for one in outlines
-        },
-        sessions=_gather_sessions(connection, campaign_id, ids, refusals),
+        doubtful=count_waiting(connection, target, campaign_id, ids),
         forgotten=len(read_forgotten(connection, campaign_id)),
         price=sendings.read_service_plan(connection, target),
         runs=tuple(count_by_run(connection, campaign_id)),
         differences=read_differences(connection, campaign_id, ids),
-        score=outline_score(campaign, outlines),
     )
-
-
-def _gather_sessions(
-    connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str], refusals: Refusals
-) -> dict[str, SessionFacts]:
-    found: dict[str, Counter[str]] = {}
-    for row in sendings.count_sessions(connection, campaign_id, message_ids):
-        silent = "stopped" if row.stopped else "ended" if row.status == ENDED else "open"
-        counts = {"listed": row.count, "replied" if row.replied else silent: row.count}
-        found.setdefault(row.message, Counter()).update(counts, blocked=row.count * row.blocked)
-    return {
-        message: SessionFacts(
-            **{name: count for name, count in counts.items() if name != "replied"},
-            refused=refusals.refusing[message],
-        )
-        for message, counts in found.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,38 +181,28 @@ class Refusals:
 
     Attributes:
         results: the ledger's number of the launch and `result_guid` of each.
-        opt_outs: the number of those that are opt-outs on record, by message id.
-        people: the message id and the pseudonym of everybody whose reply to it is one.
+        people: by message id and pseudonym, whether the reply is an opt-out on record.
         refusing: the people who opted out by reply and answered nothing, by message id.
     """
 
     results: Collection[tuple[int, str]]
-    opt_outs: Counter[str]
-    people: Collection[tuple[str, str]]
+    people: Mapping[tuple[str, str], bool]
     refusing: Counter[str]
 
 
 def read_refusals(connection: LedgerConnection, campaign_id: int, message_ids: Mapping[str, str]) -> Refusals:
     """Return a campaign's results that opt out; `message_ids` maps former ids of messages to present ones."""
     refused: set[tuple[int, str]] = set()
-    confirmed: set[tuple[str, int, str]] = set()
-    people: set[tuple[str, str]] = set()
-    answered: dict[tuple[str, str], bool] = {}
+    people: dict[tuple[str, str], bool] = {}
+    answering: set[tuple[str, str]] = set()
     for reply in iterate_opt_out_replies(connection, campaign_id):
-        opts_out = _opts_out(reply)
         person = message_ids.get(reply.message, reply.message), reply.participant
-        answered[person] = answered.get(person, False) or not opts_out
-        if opts_out:
+        if _opts_out(reply):
+            people[person] = people.get(person, False) or reply.state == "confirmed"
             refused.add((reply.launch_id, reply.result_guid))
-        if reply.state == "confirmed":
-            confirmed.add((person[0], reply.launch_id, reply.result_guid))
-            people.add(person)
-    return Refusals(
-        refused,
-        Counter(message for message, _, _ in confirmed),
-        people,
-        Counter(message for (message, _), has_answered in answered.items() if not has_answered),
-    )
+        else:
+            answering.add(person)
+    return Refusals(refused, people, Counter(message for message, _ in people.keys() - answering))
 
 
 def _opts_out(reply: OptOutReply) -> bool:

@@ -9,17 +9,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from runner.document import build
-from runner.ledger.report_model import COUNTED, NamedCount, PartialCount, name_parts
+from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
 from runner.report.breakdowns import (
     break_down,
-    describe_experiment,
     list_partly_read,
     list_unread,
     summarise_question,
     summarise_questions,
+    summarise_unread,
 )
-from runner.report.facts import DayTally, MessageTally, OptOutFacts, QuestionTally, SessionFacts
-from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, response_rates
+from runner.report.comparison_model import ControlGroup
+from runner.report.experiment import describe_experiment
+from runner.report.facts import DayTally, MessageTally, PooledTally, QuestionTally
+from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, outcome_rates
 from runner.report.model import (
     Audience,
     CampaignReport,
@@ -32,27 +34,19 @@ from runner.report.model import (
     Sessions,
     Volume,
 )
-from runner.report.people_model import SMALL_GROUP, Dispositions
+from runner.report.people_model import SMALL_GROUP, Dispositions, PeopleReport
 from runner.report.question_model import UNKNOWN_TIMES
 from runner.report.scores import divide, summarise_times, wilson_interval
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from fractions import Fraction
 
-    from runner.ledger.report_model import (
-        AudienceRow,
-        MessageTotals,
-        OpenDifferences,
-        RunRow,
-        SentRow,
-        ServicePlan,
-    )
-    from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline, ScoreOutline
+    from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
+    from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, PeopleTally
     from runner.report.funnel import FunnelStep
-    from runner.report.model import ResponseRates
     from runner.report.question_model import QuestionReport
 
 _Key = TypeVar("_Key")
@@ -101,10 +95,6 @@ class _Message:
     tally: MessageTally
 
     @property
-    def sessions(self) -> SessionFacts:
-        return self.facts.sessions.get(self.outline.id, SessionFacts())
-
-    @property
     def differences(self) -> OpenDifferences | None:
         return self.facts.differences.get(self.outline.id)
 
@@ -118,40 +108,62 @@ class _Message:
         """True if the answers to every listed launch were read."""
         return not self.totals.unread and not self.hides_answers
 
+    @cached_property
+    def texted(self) -> int | None:
+        """Recipients whose text neither waits nor was kept back; None if that is not known."""
+        contacts, queued = self.tally.contacts, self.totals.queued
+        if not self.is_read:
+            return None
+        if queued is None and contacts.listed < self.totals.sent:
+            return None
+        return self.totals.sent - (contacts.queued if queued is None else queued) - contacts.blocked
+
+    @property
+    def knows_people(self) -> bool:
+        """True if the ledger has everybody whom it counts, but those who were forgotten."""
+        return self.tally.contacts.sent + self.facts.forgotten >= self.totals.sent
+
     @property
     def has_rate(self) -> bool:
         """True if the response rate is defined, and known."""
-        asks = self.is_read and bool(self.outline.questions)
-        return asks and 0 < self.totals.sent >= self.tally.participants
+        return bool(self.outline.questions) and 0 < (self.texted or 0) >= self.tally.participants
 
-    @cached_property
-    def sent(self) -> list[SentRow]:
-        return [row for row in self.facts.sent if row.message == self.outline.id]
+    @property
+    def knows_sessions(self) -> bool:
+        """True if it is known how each session stands, apart from those of forgotten people.
 
-    @cached_property
-    def sent_by_arm(self) -> Counter[str]:
-        return _add_up((row.arm, row.recipients) for row in self.sent)
-
-    @cached_property
-    def reached(self) -> dict[str, int]:
-        """Recipients whose session is not queued or blocked, by the tag of their first question.
-
-        Sessions are not told apart by arm: where arms begin in different ways, or the number of queued
-        sessions is not known, all count.
+        The service may list fewer sessions than it counts.
         """
+        totals = self.totals
+        if totals.queued is None or totals.active is None or totals.complete is None:
+            return False
+        counted = totals.queued + totals.active + totals.complete
+        return self.is_read and self.tally.contacts.listed + self.facts.forgotten >= counted
+
+    @cached_property
+    def reached(self) -> Mapping[str, int]:
+        """Recipients who were texted, by the tag of their first question."""
         firsts = {way.arm: way.questions[0].tag for way in self.outline.all_ways if way.questions}
-        tags = dict.fromkeys(firsts.values())
-        if len(tags) == 1:
-            return dict.fromkeys(tags, self.totals.sent - (self.totals.queued or 0) - self.sessions.blocked)
-        return dict(_add_up((tag, self.sent_by_arm[arm]) for arm, tag in firsts.items()))
+        texted = self.tally.contacts.texted
+        by_arm = _add_up((tag, texted.get(arm, 0)) for arm, tag in firsts.items())
+        # Who was in an arm that is no more is texted, too.
+        return by_arm if len(by_arm) > 1 or self.texted is None else dict.fromkeys(by_arm, self.texted)
 
     @cached_property
     def steps(self) -> tuple[FunnelStep, ...]:
-        return tuple(follow_questions(self.outline, self.tally.paths, self.reached))
+        paths = self.tally.paths, self.tally.open_paths
+        return tuple(follow_questions(self.outline, *paths, self.reached))
 
     @cached_property
     def completed(self) -> dict[str, int]:
         return count_completed(self.outline, self.tally.paths)
+
+    @cached_property
+    def sent_days(self) -> Counter[date]:
+        """Recipients by the day in the campaign's time zone."""
+        zone = self.facts.outline.time_zone
+        rows = ((_read_time(row.minute), row) for row in self.facts.sent if row.message == self.outline.id)
+        return _add_up((at.astimezone(zone).date(), row.recipients) for at, row in rows if at is not None)
 
 
 def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
@@ -163,30 +175,118 @@ def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
 
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
-    """Return a campaign's metrics. Breakdowns show no group of fewer than `least` recipients."""
+    """Return a campaign's metrics. Groups of fewer than `least` people are not shown."""
     messages = {}
-    for outline, totals in facts.messages:
+    for outline in facts.outline.messages:
         counted = tally.messages.get(outline.id, MessageTally())
         blank = {question.tag: QuestionTally() for question in outline.questions}
         whole = replace(counted, questions={**blank, **counted.questions})
+        totals = facts.totals.get(outline.id, MessageTotals(outline.id))
         messages[outline.id] = _Message(facts, outline, totals, whole)
-    times = (_read_time(totals.reconciled_at) for _, totals in facts.messages)
-    pooled = _pool_score(facts.score, tally, messages)
-    launches = sum(totals.launches for _, totals in facts.messages)
     strays = f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
     is_read = all(one.is_read for one in messages.values())
+    reported = tuple(map(_summarise_message, messages.values()))
+    launches = sum(one.launches for one in reported)
+    people = _summarise_people(facts, tally.people, messages)
+    questions = tuple(_pool_questions(facts.outline, tally, messages, reported))
+    first_sent_at = _choose(min, (one.first_sent_at for one in reported))
+    scored = None if facts.outline.score is None else questions[facts.outline.score].question
+    control = (
+        None
+        if people.control_group is None
+        else ControlGroup(people.control_group, None, people.texted, None)
+    )
     return CampaignReport(
         campaign=facts.name,
         target=facts.target,
-        reconciled_at=min((time for time in times if time is not None), default=None),
-        messages=tuple(_summarise_message(one, least) for one in messages.values()),
-        participants_answered=tally.participants if is_read else None,
+        reconciled_at=_choose(min, (one.reconciled_at for one in reported)),
+        messages=reported,
         discrepancies=(strays,) if tally.strays else (),
         runs=tuple(map(_report_run, facts.runs)),
+        time_zone=facts.outline.time_zone.key,
+        title=facts.outline.title,
+        description=facts.outline.description,
+        owner=facts.outline.owner,
+        first_sent_at=first_sent_at,
+        next_send_at=facts.outline.not_before if first_sent_at is None else None,
+        last_sent_at=_choose(max, (one.last_sent_at for one in reported)),
         launches=launches,
-        reconciled_launches=launches - sum(totals.unread for _, totals in facts.messages),
-        score=None if pooled is None else pooled.question.score,
-        questions=() if pooled is None else (pooled,),
+        reconciled_launches=launches - sum(one.unread_launches for one in reported),
+        people=people,
+        score=None if scored is None or scored.is_unread else scored.score,
+        goal=facts.outline.goal,
+        questions=questions,
+        groups=tuple(
+            break_down(facts.outline.questions, column, groups, least, facts.outline.score)
+            for column, groups in tally.groups.items()
+            if people.texted is not None
+        ),
+        experiment=describe_experiment(
+            facts.outline, tally.arms, control, is_read=is_read and people.texted is not None
+        ),
+    )
+
+
+def find_as_of(facts: CampaignFacts) -> datetime | None:
+    """Return the oldest reading of the launches; None if some was not reconciled."""
+    sent = [one for one in facts.totals.values() if one.launches]
+    times = [_read_time(one.reconciled_at) for one in sent]
+    return None if any(one.unread for one in sent) else _choose(min, times)
+
+
+def _choose(choose: Callable[..., datetime], times: Iterable[datetime | None]) -> datetime | None:
+    known = [time for time in times if time is not None]
+    return choose(known) if known else None
+
+
+def _summarise_people(
+    facts: CampaignFacts, tally: PeopleTally, messages: Mapping[str, _Message]
+) -> PeopleReport:
+    """Return the outcome by person."""
+    controls = [row.dispositions.get("control_group", 0) for row in facts.audiences.values()]
+    base = PeopleReport(
+        recipients=tally.sent + tally.unresolved,
+        sent=tally.sent,
+        unresolved=tally.unresolved,
+        control_group=max(controls) if controls and facts.outline.has_control_group else None,
+        is_interim=tally.open > 0 or not all(one.is_read for one in messages.values()),
+    )
+    if not all(one.is_read for one in messages.values()):
+        return base
+    base = base.replace(opted_out=tally.opted_out)
+    if all(one.knows_people and one.texted is not None for one in messages.values()):
+        base = base.replace(queued=tally.queued, blocked=tally.blocked, texted=tally.texted)
+    surveys = [one for one in messages.values() if one.outline.questions]
+    if not surveys:
+        return base
+    base = base.replace(
+        answered=tally.answered,
+        completed=tally.completed,
+        completion_rate=divide(tally.completed, tally.answered),
+    )
+    texted = base.texted or 0
+    if 0 < texted >= tally.answered:
+        base = base.replace(
+            response_rate=divide(tally.answered, texted),
+            response_rate_interval=wilson_interval(tally.answered, texted),
+        )
+    if not all(one.knows_sessions for one in surveys if one.totals.launches):
+        return base
+    return _dispose(base.replace(open=tally.open), tally)
+
+
+def _dispose(base: PeopleReport, tally: PeopleTally) -> PeopleReport:
+    """Return the outcome with its dispositions, as `runner.report.funnel` defines them."""
+    dispositions = Dispositions(**tally.dispositions)
+    replaced, rest = dispositions.replaced, (base.texted or 0) - dispositions.replaced
+    has_rate = base.response_rate is not None and rest > 0
+    return base.replace(
+        replaced=replaced,
+        response_rate_without_replaced=divide(tally.answered, rest) if has_rate else None,
+        response_rate_without_replaced_interval=wilson_interval(tally.answered, rest) if has_rate else None,
+        dispositions=dispositions,
+        # Nobody is known to be ineligible: a refused send says nothing of its recipients.
+        rates=outcome_rates(dispositions, estimate_eligibility(dispositions.eligible, 0)),
     )
 
 
@@ -195,43 +295,58 @@ def _report_run(row: RunRow) -> RunReport:
     return build(RunReport, row.run, started_at=started_at, launches=row.launches, recipients=row.recipients)
 
 
-def _pool_score(
-    score: ScoreOutline | None, tally: CampaignTally, messages: Mapping[str, _Message]
-) -> PooledQuestion | None:
-    if score is None or not all(messages[name].is_read for name in score.messages if name in messages):
-        return None
-    parts = _add_up((message, count) for (message, _), count in tally.pooled.items())
-    readings = _add_up((("", reading), count) for (_, reading), count in tally.pooled.items())
-    return PooledQuestion(
-        summarise_question(score.question, QuestionTally(readings)),
-        tuple(QuestionPart(message, parts[message]) for message in score.messages),
-    )
+def _pool_questions(
+    outline: CampaignOutline,
+    tally: CampaignTally,
+    messages: Mapping[str, _Message],
+    reported: Iterable[MessageReport],
+) -> Iterator[PooledQuestion]:
+    """Yield every question over all messages that ask it."""
+    known = {(message.id, one.tag): one for message in reported for one in message.questions}
+    for number, pooled in enumerate(outline.questions):
+        if len(pooled.messages) == 1:
+            own = known[pooled.messages[0], pooled.question.tag]
+            yield PooledQuestion(own, (QuestionPart(pooled.messages[0], own.answers),))
+        elif not all(messages[name].is_read for name in pooled.messages):
+            unread = summarise_unread(pooled.question)
+            yield PooledQuestion(unread, tuple(QuestionPart(name, None) for name in pooled.messages))
+        else:
+            counted = tally.questions.get(number, PooledTally())
+            parts = _add_up((message, count) for (message, _), count in counted.readings.items())
+            readings = _add_up((("", reading), count) for (_, reading), count in counted.readings.items())
+            question = summarise_question(pooled.question, QuestionTally(readings))
+            asked = counted.asked if all(messages[name].texted is not None for name in parts) else None
+            yield PooledQuestion(
+                question.replace(asked=asked, answer_rate=divide(question.answers, asked)),
+                tuple(QuestionPart(name, parts[name]) for name in pooled.messages),
+            )
 
 
-def _summarise_message(one: _Message, least: int) -> MessageReport:
+def _summarise_message(one: _Message) -> MessageReport:
     outline, totals, tally = one.outline, one.totals, one.tally
     held = _count_people(one)
     known: dict[str, int | None] = dict(held) if one.is_read else dict.fromkeys(held)
+    if not outline.questions:
+        known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
-    answered, has_rate = tally.participants, one.has_rate
-    dispositions = _count_dispositions(one) if has_rate else None
-    reconciled_at = _read_time(totals.reconciled_at)
+    answered, texted = tally.participants, one.texted if one.has_rate else None
     return MessageReport(
         id=outline.id,
         tag=outline.tag,
         first_sent_at=_read_time(totals.first_sent_at),
         last_sent_at=_read_time(totals.last_sent_at),
-        reconciled_at=reconciled_at,
+        reconciled_at=_read_time(totals.reconciled_at),
         launches=totals.launches,
         reconciled_launches=totals.reconciled,
         reconciled_sent=totals.sent_read,
         recipients=totals.sent + totals.unresolved,
         sent=totals.sent,
+        texted=one.texted,
         rejected=_know_rejected(one),
         unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
-        response_rate=divide(answered, totals.sent) if has_rate else None,
-        response_rate_interval=wilson_interval(answered, totals.sent) if has_rate else None,
+        response_rate=divide(answered, texted),
+        response_rate_interval=wilson_interval(answered, texted) if texted else None,
         completion_rate=ended if outline.questions else None,
         renders=totals.renders,
         **known,
@@ -239,14 +354,7 @@ def _summarise_message(one: _Message, least: int) -> MessageReport:
         questions=tuple(_summarise_questions(one)),
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
         volume=measure_volume(totals.renders, one.facts.price),
-        dispositions=dispositions,
-        response_rates=_rate(dispositions) if dispositions else None,
         time_to_first_answer=summarise_times(tally.first_s) if one.is_read else UNKNOWN_TIMES,
-        experiment=describe_experiment(outline, tally, one.sent, reconciled_at, is_read=one.is_read),
-        breakdowns=tuple(
-            break_down(outline, column, groups, least, is_read=one.is_read)
-            for column, groups in tally.groups.items()
-        ),
         days=tuple(_list_days(one)),
         partly_known=_list_parts(one, held),
     )
@@ -254,13 +362,12 @@ def _summarise_message(one: _Message, least: int) -> MessageReport:
 
 def _count_people(one: _Message) -> dict[str, int]:
     """Return the counts that the ledger holds, as far as answers were read."""
-    opt_outs = one.facts.opt_outs.get(one.outline.id, OptOutFacts())
     return {
         "participants_answered": one.tally.participants,
         "participants_completed": sum(one.completed.values()),
         "results": one.tally.results,
-        "opt_outs": opt_outs.replied + opt_outs.reported,
-        "doubtful": opt_outs.doubtful,
+        "opt_outs": one.tally.contacts.opted_out,
+        "doubtful": one.facts.doubtful.get(one.outline.id, 0),
         "non_answers": one.tally.non_answers,
     }
 
@@ -288,38 +395,9 @@ def _summarise_questions(one: _Message) -> Iterator[QuestionReport]:
     totals = one.totals
     if one.hides_answers or (totals.unread and not totals.reconciled):
         return list_unread(one.outline)
-    unread: Collection[str] = one.reached.keys() if totals.queued is None else ()
+    unread: Collection[str] = one.reached.keys() if one.texted is None else ()
     questions = summarise_questions(one.outline, one.tally.questions, one.steps, unread)
     return list_partly_read(questions, totals.reconciled, totals.launches) if totals.unread else questions
-
-
-def _count_dispositions(one: _Message) -> Dispositions | None:
-    """Return the recipients by disposition, as `runner.report.funnel` defines them.
-
-    None where the service lists fewer sessions than it counts, apart from those of forgotten people.
-    Recipients without a listed session are of unknown eligibility.
-    """
-    totals, sessions = one.totals, one.sessions
-    if totals.queued is None or totals.active is None or totals.complete is None:
-        return None
-    if sessions.listed + one.facts.forgotten < totals.queued + totals.active + totals.complete:
-        return None
-    answered, completed = one.tally.participants, sum(one.completed.values())
-    refusal = sessions.refused + sessions.stopped
-    accounted = answered + refusal + sessions.ended
-    return Dispositions(
-        complete=completed,
-        partial=answered - completed,
-        refusal=refusal,
-        non_contact=sessions.ended,
-        other=0,
-        unknown_eligibility=max(totals.sent - accounted, sessions.open) + totals.unresolved,
-    )
-
-
-def _rate(dispositions: Dispositions) -> ResponseRates:
-    # Nobody is known to be ineligible: a refused send says nothing of its recipients.
-    return response_rates(dispositions, estimate_eligibility(dispositions.eligible, 0))
 
 
 def _describe_audience(facts: AudienceRow | None) -> Audience | None:
@@ -336,10 +414,10 @@ def _describe_audience(facts: AudienceRow | None) -> Audience | None:
 
 
 def _list_days(one: _Message) -> Iterator[Day]:
-    sent = _add_up((date.fromisoformat(row.date), row.recipients) for row in one.sent)
+    sent = one.sent_days
     for day in sorted(sent.keys() | one.tally.days.keys()):
         counted = one.tally.days.get(day, DayTally())
-        if one.is_read:
+        if one.is_read and one.outline.questions:
             yield Day(day, sent[day], counted.first_answers, counted.answers)
         elif sent[day]:
             yield Day(day, sent[day], None, None)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Literal
 
 from runner.document import Count, Document, Part
 from runner.ledger.report_model import NamedCount
-from runner.report.comparison_model import ExperimentReport, SeriesReport, Verdict
+from runner.report.comparison_model import ExperimentReport, SeriesReport
 from runner.report.people_model import (
-    SMALL_GROUP,
     ColumnReport,
-    Dispositions,
     PeopleReport,
 )
 from runner.report.question_model import Interval, QuestionReport, Rate, Score, TimeSummary
@@ -60,14 +57,15 @@ class MessageReport(Part, frozen=True):
         unresolved: recipients of launches whose outcome is not known.
         sessions: conversations by state, as the service says.
         participants_answered: distinct participants with at least one result. None unless it is known of
-            every launch.
-        response_rate: `participants_answered` of `sent`. Not defined when nothing was sent, when the message
-            asks nothing, and when more answered than were sent to (then `discrepancies` says so). A fraction
-            from 0 to 1, rounded to four decimal places; None where it is not defined, or not known.
+            every launch, and for a message that asks nothing.
+        response_rate: `participants_answered` of `texted`. Not defined when nobody was texted, when the
+            message asks nothing, and when more answered than were texted (then `discrepancies` says so). A
+            fraction from 0 to 1, rounded to four decimal places; None where it is not defined, or not known.
         response_rate_interval: low and high end of the response rate's 95 % Wilson score interval (Wilson
             1927), as fractions from 0 to 1 rounded to four decimal places; None where the rate is None.
         participants_completed: distinct participants who reached the end: they answered the last question, or
-            ended the survey early by an answer that does so. None unless it is known of every launch.
+            ended the survey early by an answer that does so. None unless it is known of every launch, and
+            for a message that asks nothing.
         completion_rate: `participants_completed` of `participants_answered`: completed over started. Not
             defined when nobody answered, and when the message asks nothing. A fraction from 0 to 1, rounded
             to four decimal places; None where it is not defined, or not known.
@@ -80,16 +78,11 @@ class MessageReport(Part, frozen=True):
         questions: in the order of the campaign.
         audience: the audience as the last `apply` found it; None when no `apply` has left word of it.
         volume: renders, and what they cost.
-        opt_outs: replies to this message that opted out, and those that the service itself reports. None
-            unless it is known of every launch.
+        opt_outs: people who opted out by a reply to this message, or whose session the service reports to
+            have ended by an opt-out. None unless it is known of every launch.
         doubtful: replies to this message that may opt out and wait for a decision: see `runner optouts`. None
             unless it is known of every launch.
-        dispositions: the recipients as the survey field counts them; None for a message without questions,
-            and where the counts or answers of some launch, or how each session stands, are not known.
-        response_rates: of the dispositions; None for a message without questions.
         time_to_first_answer: from the start of the launch to a participant's first answer.
-        experiment: the arms compared; None for a message of one arm.
-        breakdowns: turnout by the values of the audience's columns that were asked for.
         days: from the first on which anything happened to the last; days without anything are left out.
         non_answers: results to this message that answer nothing and count as no answer: blank ones, reactions
             of phones (Liked "…") and automatic replies. None unless it is known of every launch.
@@ -122,11 +115,7 @@ class MessageReport(Part, frozen=True):
     volume: Volume
     opt_outs: Count | None
     doubtful: Count | None
-    dispositions: Dispositions | None
-    response_rates: ResponseRates | None
     time_to_first_answer: TimeSummary
-    experiment: Experiment | None
-    breakdowns: tuple[Breakdown, ...]
     days: tuple[Day, ...]
     non_answers: Count | None = 0
     partly_known: tuple[NamedCount, ...] = ()
@@ -140,26 +129,6 @@ class MessageReport(Part, frozen=True):
     def find_part(self, name: str) -> NamedCount | None:
         """Return a count that is None in total but known of some launches."""
         return next((one for one in self.partly_known if one.name == name), None)
-
-
-class ResponseRates(Part, frozen=True):
-    """AAPOR's six response rates, each from 0 to 1; None for a denominator of 0.
-
-    Attributes:
-        rr1: I / ((I + P) + (R + NC + O) + (UH + UO)).
-        rr2: (I + P) / ((I + P) + (R + NC + O) + (UH + UO)).
-        rr3: I / ((I + P) + (R + NC + O) + e (UH + UO)).
-        rr4: (I + P) / ((I + P) + (R + NC + O) + e (UH + UO)).
-        rr5: I / ((I + P) + (R + NC + O)).
-        rr6: (I + P) / ((I + P) + (R + NC + O)).
-    """
-
-    rr1: Rate | None
-    rr2: Rate | None
-    rr3: Rate | None
-    rr4: Rate | None
-    rr5: Rate | None
-    rr6: Rate | None
 
 
 class RunReport(Part, frozen=True):
@@ -193,11 +162,12 @@ class QuestionPart(Part, frozen=True):
 
     Attributes:
         message: the message's id.
-        answers: people whose latest answer is to this message.
+        answers: people whose latest answer is to this message; None where some launch's answers were not
+            read.
     """
 
     message: str
-    answers: Count
+    answers: Count | None
 
 
 class PooledQuestion(Part, frozen=True):
@@ -213,7 +183,7 @@ class PooledQuestion(Part, frozen=True):
     parts: tuple[QuestionPart, ...]
 
 
-class CampaignReport(Document, frozen=True):
+class CampaignReport(Document, frozen=True, kw_only=True):
     """The results of one SMS survey campaign, from the reconciled record.
 
     It is a function of that record: the same record gives the same document, byte for byte. Answers in
@@ -246,25 +216,19 @@ class CampaignReport(Document, frozen=True):
         groups: the people by the audience's columns that were asked for.
         experiment: the arms compared; None for a campaign without.
         messages: in the order of the campaign.
-        participants_answered: distinct participants with at least one answer, over all messages; a reply that
-            opts out is none. None where some launch's answers were not read.
         discrepancies: what does not add up and belongs to no message, in sentences.
         runs: the runs that sent the campaign, as far as that is on record; the earliest first.
     """
 
     campaign: str
     target: str
-    reconciled_at: datetime | None
-    messages: tuple[MessageReport, ...]
-    participants_answered: Count | None
-    discrepancies: tuple[str, ...]
-    runs: tuple[RunReport, ...] = ()
     title: str | None = None
     description: str | None = None
     owner: str | None = None
     time_zone: str = "UTC"
     first_sent_at: datetime | None = None
     last_sent_at: datetime | None = None
+    reconciled_at: datetime | None
     next_send_at: datetime | None = None
     launches: Count = 0
     reconciled_launches: Count = 0
@@ -275,6 +239,9 @@ class CampaignReport(Document, frozen=True):
     questions: tuple[PooledQuestion, ...] = ()
     groups: tuple[ColumnReport, ...] = ()
     experiment: ExperimentReport | None = None
+    messages: tuple[MessageReport, ...]
+    discrepancies: tuple[str, ...] = ()
+    runs: tuple[RunReport, ...] = ()
 
     @property
     def is_simulated(self) -> bool:
@@ -348,128 +315,8 @@ class Volume(Part, frozen=True):
     cost_usd: Fraction | None = None
 
 
-class Turnout(Part, frozen=True):
-    """The response of a group of recipients.
-
-    Attributes:
-        name: an arm's id, or a value of the audience's column; `(empty)` for blank cells, and for people who
-            have left the audience.
-        sent: recipients of launches that the service accepted.
-        answered: of these, participants with at least one result. None where some launch's answers were not
-            read.
-        response_rate: `answered` of `sent`.
-        response_interval: low and high end of the rate's 95 % Wilson interval, as fractions from 0 to 1; None
-            where the rate is None.
-        completed: participants who reached the end. None where some launch's answers were not read.
-        scores: of the campaign's scored questions, in its order.
-    """
-
-    name: str
-    sent: Count
-    answered: Count | None
-    response_rate: Rate | None
-    response_interval: Interval | None
-    completed: Count | None
-    scores: tuple[Score, ...] = ()
-
-
-class CountedArm(Part, frozen=True):
-    """An arm in the verdict: the people asked, and of these the people who answered.
-
-    Attributes:
-        name: the arm's id.
-        sent: people asked.
-        answered: of these, those who answered.
-    """
-
-    name: str
-    sent: Count
-    answered: Count
-
-
-class ArmDifference(Part, frozen=True):
-    """The comparison of an arm with the first one.
-
-    Attributes:
-        arm: the arm's id.
-        against: the first arm's id.
-        difference: of the response rates, as a fraction of 1 rounded to four decimal places; None when one is
-            not defined.
-        interval: low and high end of the difference's interval (Newcombe 1998, method 10), as fractions of 1,
-            adjusted for the number of comparisons as the p-value is (Bonferroni): together these intervals
-            hold in 95 of 100 experiments. None when a rate is not defined, and as long as it is too early.
-        p_value: two-sided, adjusted for the number of comparisons (Bonferroni), to four significant figures:
-            of Fisher's exact test where the analysis is `fixed`, else the always-valid p-value (mSPRT, Johari
-            et al. 2022). None when a rate is not defined, and as long as it is too early.
-        verdict: what may be said: too early (the analysis is not due), too few people to tell, no difference
-            shown (which does not mean that there is none), or they differ.
-    """
-
-    arm: str
-    against: str
-    difference: Rate | None
-    interval: tuple[float, float] | None
-    p_value: float | None
-    verdict: Verdict
-
-
-class VariantAnalysis(Part, frozen=True):
-    """The time of an experiment's verdict, and the people counted (`runner.report.comparison`).
-
-    Attributes:
-        method: `sequential`: at every look, by a test and intervals that hold however often one looks;
-            `fixed`: once, of the people asked and the answers before the day that `due` names.
-        due: the first day, UTC, on which the verdict may be taken; None for `sequential`, and as long as
-            fewer than `per_arm` people of some arm have been asked.
-        per_arm: people to ask in each arm: the verdict is due on the seventh day after; None where a day was
-            fixed, or nothing.
-        is_due: whether the verdict may be taken: every launch was reconciled on the day or later. Always true
-            for `sequential`.
-        arms: what the verdict counts; before it is due, all there is.
-    """
-
-    method: Literal["sequential", "fixed"]
-    due: date | None
-    per_arm: Count | None
-    is_due: bool
-    arms: tuple[CountedArm, ...]
-
-
-class Experiment(Part, frozen=True):
-    """The arms of a message that has several, and each further arm's difference from the first.
-
-    Attributes:
-        arms: in the campaign's order.
-        differences: each further arm against the first.
-        analysis: the time of the verdicts, and the people that they count; None for a message without
-            questions, and where not all answers were read.
-    """
-
-    arms: tuple[Turnout, ...]
-    differences: tuple[ArmDifference, ...]
-    analysis: VariantAnalysis | None = None
-
-
-class Breakdown(Part, frozen=True):
-    """Turnout by the values of one column of the audience (`--by`).
-
-    Attributes:
-        column: as the audience's files call it.
-        groups: by name.
-        suppressed: groups that are left out, so that no group of fewer than `least` people can be made out.
-        suppressed_sent: recipients of these together; None when even that would tell a small number.
-        least: recipients that a group needs to be shown.
-    """
-
-    column: str
-    groups: tuple[Turnout, ...]
-    suppressed: Count
-    suppressed_sent: Count | None
-    least: Count = SMALL_GROUP
-
-
 class Day(Part, frozen=True):
-    """One day of a message, UTC: recipients sent to, first answers, and all results.
+    """One day of a message, in the campaign's time zone: recipients sent to, first answers, and all results.
 
     Attributes:
         date: the day, ISO 8601.

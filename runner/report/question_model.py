@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import sqrt
 from typing import Annotated, Literal
 
 from runner.document import Count, Meta, Part
 from runner.report.facts import Scale
 
+LEAST_FOR_NPS = 10
+"""Answers that a Net Promoter Score needs for an interval: our choice."""
+NPS_PSEUDO_ANSWERS = 3
 Interval = tuple[float, float]
 """The low and the high end of a 95 % interval, in the unit of its value."""
 Rate = Annotated[Fraction, Meta(extra_json_schema={"minimum": 0, "maximum": 1})]
@@ -54,6 +58,16 @@ class NetPromoterScore(Part, frozen=True):
     counted: Count
     interval: Interval | None = None
 
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of its interval, in points (`runner.report.scores.net_promoter_interval`)."""
+        if self.counted < LEAST_FOR_NPS:
+            return None
+        counted = self.counted + NPS_PSEUDO_ANSWERS
+        added = Fraction(NPS_PSEUDO_ANSWERS, 4)
+        promoters, detractors = (self.promoters + added) / counted, (self.detractors + added) / counted
+        return 100 * sqrt((promoters + detractors - (promoters - detractors) ** 2) / counted)
+
 
 class SatisfactionScore(Part, frozen=True):
     """The top-two-box share of a satisfaction question, among answers that are on the scale.
@@ -85,6 +99,7 @@ class NumberSummary:
     median: Fraction | None
     counted: int
     interval: Interval | None = None
+    standard_error: float | None = None
 
 
 class Score(Part, frozen=True):
@@ -97,7 +112,8 @@ class Score(Part, frozen=True):
         interval: low and high end of the value's 95 % interval, in its unit; None when there are too few
             answers for one.
         counted: answers that it rests on.
-        standard_error: of the value, in its unit, to four significant figures; None where the interval is.
+        standard_error: of the value, in its unit, to four significant figures: of an NPS that of its
+            interval, of a share √(p(1 - p)/n), of a mean s/√n; None of too few answers.
     """
 
     tag: str
@@ -152,10 +168,12 @@ class QuestionReport(Part, frozen=True):
             places.
         mean_interval: low and high end of the mean's 95 % interval, in the unit of the mean; None where there
             is no mean, or too few answers for one.
+        mean_standard_error: of the mean, s/√n, to four significant figures; None of fewer than two answers.
         numeric_answers: for the scales `csat`, `ces` and `number`: how many answers `mean` and `median` rest
             on, else None.
-        broke_off: participants who answered this question, and no later one, without ending the survey. None
-            for the last question, and where some launch's answers were not read.
+        broke_off: participants who answered this question, and no later one, without ending the survey, and
+            whose session has ended. None for the last question, and where some launch's answers were not
+            read.
         is_unread: whether it is not known how many were asked, or answered.
         in_part: what came back to this question of some launches, where only their answers were read;
             else None.
@@ -177,6 +195,7 @@ class QuestionReport(Part, frozen=True):
     broke_off: Count | None = None
     is_unread: bool = False
     in_part: PartialAnswers | None = None
+    mean_standard_error: float | None = None
 
     @property
     def shown(self) -> QuestionReport:
@@ -188,11 +207,15 @@ class QuestionReport(Part, frozen=True):
         """The scores that its scale has, the main one first."""
         found: list[Score] = []
         if self.nps is not None:
-            found.append(Score(self.tag, "nps", self.nps.score, self.nps.interval, self.nps.counted))
+            one = self.nps
+            found.append(Score(self.tag, "nps", one.score, one.interval, one.counted, one.standard_error))
         if self.csat is not None:
-            found.append(Score(self.tag, "csat", self.csat.score, self.csat.interval, self.csat.counted))
+            share, counted = self.csat.score, self.csat.counted
+            error = None if share is None else sqrt(share * (1 - share) / counted)
+            found.append(Score(self.tag, "csat", share, self.csat.interval, counted, error))
         if self.numeric_answers is not None:
-            found.append(Score(self.tag, "mean", self.mean, self.mean_interval, self.numeric_answers))
+            error, counted = self.mean_standard_error, self.numeric_answers
+            found.append(Score(self.tag, "mean", self.mean, self.mean_interval, counted, error))
         return tuple(found)
 
     @property

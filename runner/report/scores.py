@@ -5,11 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from fractions import Fraction
 from itertools import accumulate
-from math import cbrt, sqrt
+from math import cbrt, erfc, exp, gamma, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from runner.report.question_model import NetPromoterScore, NumberSummary, SatisfactionScore, TimeSummary
+from runner.report.question_model import (
+    NPS_PSEUDO_ANSWERS,
+    NetPromoterScore,
+    NumberSummary,
+    SatisfactionScore,
+    TimeSummary,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,8 +27,6 @@ _LOWEST_PASSIVE = 7
 _TOP_BOXES = 2
 Z_95 = NormalDist().inv_cdf(0.975)
 """The normal distribution's quantile of a 95 % interval: 1.95996…"""
-_LEAST_FOR_NPS = 10
-_NPS_PSEUDO_ANSWERS = 3
 _LEAST_FOR_MEAN = 10
 
 
@@ -55,7 +59,7 @@ def wilson_interval(successes: int, trials: int, z: float = Z_95) -> tuple[float
     return low, high
 
 
-def net_promoter_score(numbers: Mapping[Fraction, int]) -> NetPromoterScore:
+def net_promoter_score(numbers: Mapping[Fraction, int], z: float = Z_95) -> NetPromoterScore:
     """Return the Net Promoter Score of answers to "how likely are you to recommend us, from 0 to 10".
 
     `numbers` are counts by answer; answers that are no whole number from 0 to 10 are left out.
@@ -74,11 +78,11 @@ def net_promoter_score(numbers: Mapping[Fraction, int]) -> NetPromoterScore:
         detractors=detractors,
         counted=counted,
     )
-    return nps.replace(interval=net_promoter_interval(nps))
+    return nps.replace(interval=net_promoter_interval(nps, z))
 
 
-def net_promoter_interval(nps: NetPromoterScore) -> tuple[float, float] | None:
-    """Return the 95 % interval of a Net Promoter Score: the adjusted Wald interval of a trinomial.
+def net_promoter_interval(nps: NetPromoterScore, z: float = Z_95) -> tuple[float, float] | None:
+    """Return the interval of a Net Promoter Score, by default of 95 %: the adjusted Wald one of a trinomial.
 
     With n = counted + 3, p = (promoters + ¾)/n, d = (detractors + ¾)/n and z = 1.95996…, the ends are 100 ×
     (p - d ± z √((p + d - (p - d)²)/n)), cut off at the ends of the scale. Three answers are added, ¼, ½ and ¼
@@ -90,18 +94,18 @@ def net_promoter_interval(nps: NetPromoterScore) -> tuple[float, float] | None:
     None below 10 answers, our choice: there the interval may span half the scale and more, and for one answer
     need not hold the score itself.
     """
-    if nps.counted < _LEAST_FOR_NPS:
+    error = nps.standard_error
+    if error is None:
         return None
-    counted = nps.counted + _NPS_PSEUDO_ANSWERS
-    added = Fraction(_NPS_PSEUDO_ANSWERS, 4)
-    promoters, detractors = (nps.promoters + added) / counted, (nps.detractors + added) / counted
-    score = promoters - detractors
-    reach = Z_95 * sqrt((promoters + detractors - score**2) / counted)
-    return max(-100.0, 100 * (float(score) - reach)), min(100.0, 100 * (float(score) + reach))
+    middle = float(Fraction(100 * (nps.promoters - nps.detractors), nps.counted + NPS_PSEUDO_ANSWERS))
+    return max(-100.0, middle - z * error), min(100.0, middle + z * error)
 
 
 def satisfaction_score(
-    numbers: Mapping[Fraction, int], scale: Sequence[Fraction | None], responses: Sequence[str] = ()
+    numbers: Mapping[Fraction, int],
+    scale: Sequence[Fraction | None],
+    responses: Sequence[str] = (),
+    z: float = Z_95,
 ) -> SatisfactionScore | None:
     """Return the top-two-box share: answers that are one of the two highest points of the scale.
 
@@ -117,14 +121,14 @@ def satisfaction_score(
         score=divide(satisfied, counted),
         satisfied=satisfied,
         counted=counted,
-        interval=wilson_interval(satisfied, counted) if counted else None,
+        interval=wilson_interval(satisfied, counted, z) if counted else None,
         top_two=tuple(
             text for text, point in zip(responses, scale, strict=False) if point in points[-_TOP_BOXES:]
         ),
     )
 
 
-def summarise_numbers(numbers: Mapping[Fraction, int]) -> NumberSummary:
+def summarise_numbers(numbers: Mapping[Fraction, int], z: float = Z_95) -> NumberSummary:
     """Return the mean and the median of numbers, given how often each was answered."""
     counted = sum(numbers.values())
     if not counted:
@@ -135,17 +139,25 @@ def summarise_numbers(numbers: Mapping[Fraction, int]) -> NumberSummary:
         mean=total / counted,
         median=sum(middles, Fraction()) / 2,
         counted=counted,
-        interval=mean_interval(numbers),
+        interval=mean_interval(numbers, z),
+        standard_error=_mean_error(numbers, total / counted) if counted > 1 else None,
     )
 
 
-def mean_interval(numbers: Mapping[Fraction, int]) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean: Student's t after Hall's transformation, which removes skewness.
+def _mean_error(numbers: Mapping[Fraction, int], mean: Fraction) -> float:
+    """Return the standard error of a mean, s/√n; there are two numbers or more."""
+    counted = sum(numbers.values())
+    squares = sum((count * (number - mean) ** 2 for number, count in numbers.items()), Fraction())
+    return sqrt(squares / ((counted - 1) * counted))
 
-    With the mean m, the sample variance s² = Σ(x - m)²/(n - 1), the skewness g = (Σ(x - m)³/n) / (Σ(x -
-    m)²/n)^1.5, c = g/√n, and t the 97.5 % quantile of Student's distribution with n - 1 degrees of freedom,
-    the ends are m - h(t) s/√n and m - h(-t) s/√n, where h(y) = (3/c) × (∛(1 + c(y - c/6)) - 1), and h(y) = y
-    for g = 0.
+
+def mean_interval(numbers: Mapping[Fraction, int], z: float = Z_95) -> tuple[float, float] | None:
+    """Return the interval of a mean, by default of 95 %: Student's t after Hall's transformation.
+
+    The transformation removes skewness. With the mean m, the sample variance s² = Σ(x - m)²/(n - 1), the
+    skewness g = (Σ(x - m)³/n) / (Σ(x - m)²/n)^1.5, c = g/√n, and t the 97.5 % quantile of Student's
+    distribution with n - 1 degrees of freedom, the ends are m - h(t) s/√n and m - h(-t) s/√n, where h(y) =
+    (3/c) × (∛(1 + c(y - c/6)) - 1), and h(y) = y for g = 0.
     Source: P. Hall, "On the removal of skewness by transformation", Journal of the Royal Statistical Society
     B 54 (1992), 221-228, the cubic transformation with a = 1/3 and b = 1/6; Student's quantile instead of the
     normal one is our choice. Scales are answered near one end, so the mean's t statistic is skewed, and the
@@ -157,25 +169,22 @@ def mean_interval(numbers: Mapping[Fraction, int]) -> tuple[float, float] | None
     if counted < _LEAST_FOR_MEAN or sum(map(bool, numbers.values())) == 1:
         return None
     mean = sum((number * count for number, count in numbers.items()), Fraction()) / counted
-    squares, cubes = (
-        float(sum((count * (number - mean) ** power for number, count in numbers.items()), Fraction()))
-        for power in (2, 3)
-    )
-    error = sqrt(squares / ((counted - 1) * counted))
-    skew = cubes / counted / (squares / counted) ** 1.5 / sqrt(counted)
-    t = student_quantile(counted - 1)
+    cubes = float(sum((count * (number - mean) ** 3 for number, count in numbers.items()), Fraction()))
+    error = _mean_error(numbers, mean)
+    skew = cubes / counted / (error**2 * (counted - 1)) ** 1.5 / sqrt(counted)
+    t = student_quantile(counted - 1, z)
     low, high = (float(mean) - error * _remove_skewness(end, skew) for end in (t, -t))
     return low, high
 
 
-def student_quantile(freedom: int) -> float:
-    """Return the 97.5 % quantile of Student's t distribution; from 9 degrees on the error is below 0.00002.
+def student_quantile(freedom: int, z: float = Z_95) -> float:
+    """Return the quantile of Student's t distribution that is the normal one's `z`, by default of 97.5 %.
 
-    With z = 1.95996… and v degrees of freedom it is z + (z³ + z)/4v + (5z⁵ + 16z³ + 3z)/96v² + (3z⁷ + 19z⁵ +
-    17z³ - 15z)/384v³ + (79z⁹ + 776z⁷ + 1482z⁵ - 1920z³ - 945z)/92160v⁴.
+    From 9 degrees on the error is below 0.00002. With v degrees of freedom it is z + (z³ + z)/4v + (5z⁵ +
+    16z³ + 3z)/96v² + (3z⁷ + 19z⁵ + 17z³ - 15z)/384v³ + (79z⁹ + 776z⁷ + 1482z⁵ - 1920z³ - 945z)/92160v⁴.
     Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions" (1964), formula 26.7.5.
     """
-    z, v = Z_95, freedom
+    v = freedom
     return (
         z
         + (z**3 + z) / (4 * v)
@@ -237,3 +246,20 @@ def summarise_times(histogram: Mapping[int, int]) -> TimeSummary:
         median_s=quantile(histogram, Fraction(1, 2)),
         p90_s=quantile(histogram, Fraction(9, 10)),
     )
+
+
+def chi_squared_p_value(statistic: float, freedom: int) -> float:
+    """Return the chance that chi-squared with so many degrees of freedom is at least `statistic`.
+
+    With x for half the statistic it is e⁻ˣ Σ xⁱ/i! over i below v/2 for even v, and erfc(√x) + e⁻ˣ Σ xⁱ/Γ(i +
+    1) over i = ½, 1½, … below v/2 for odd v.
+    Source: M. Abramowitz, I. A. Stegun, "Handbook of Mathematical Functions" (1964), formulas 26.4.4 and
+    26.4.5.
+    """
+    half = statistic / 2
+    term, place, total = (1.0, 0.0, 0.0) if freedom % 2 == 0 else (sqrt(half) / gamma(1.5), 0.5, 0.0)
+    while place < freedom / 2 - 0.25:
+        total += term
+        place += 1
+        term *= half / place
+    return min(1.0, exp(-half) * total + (erfc(sqrt(half)) if freedom % 2 else 0.0))

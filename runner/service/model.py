@@ -42,6 +42,9 @@ Stopped: TypeAlias = tuple[Phone, ...]
 Blocked: TypeAlias = tuple[Phone, ...]
 """The phones of those whose sessions an earlier opt-out has kept from beginning."""
 
+Replaced: TypeAlias = tuple[Phone, ...]
+"""The phones of those whose sessions a later send of the same account has ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
@@ -79,6 +82,7 @@ class StatRecord:
         recipients: `sessions[].to`, E.164; empty until the service lists them.
         stopped: recipients who opted out, according to `sessions[].sub_status`.
         blocked: those of `stopped` who had opted out before, so that nothing reached them.
+        replaced: recipients whose session a later send of the same account ended.
         statuses: of the sessions, in the order of `recipients`.
     """
 
@@ -98,6 +102,7 @@ class StatRecord:
     recipients: tuple[Phone, ...] = field(repr=False, metadata={"wire": "sessions"})
     stopped: Stopped = field(default=(), repr=False, metadata={"wire": "sessions"})
     blocked: Blocked = field(default=(), repr=False, metadata={"wire": "sessions"})
+    replaced: Replaced = field(default=(), repr=False, metadata={"wire": "sessions"})
     statuses: Statuses = field(default=(), repr=False, metadata={"wire": "sessions"})
 
     @property

@@ -166,6 +166,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "tuple[Phone, ...]": _read_recipients,
     "Stopped": partial(_read_ended, _STOPPED),
     "Blocked": partial(_read_ended, (_BLOCKED,)),
+    "Replaced": partial(_read_ended, ("REPLACED",)),
     "Statuses": _read_statuses,
 }
 """Readers of fields from their wire form, by type."""

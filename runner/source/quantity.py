@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from datetime import timedelta
 from fractions import Fraction
 
@@ -62,13 +63,13 @@ def parse_rate(text: str) -> float:
 
 
 def read_number(text: str) -> Fraction | None:
-    """Return the number that a whole text is, or None: `7`, `7.5`, `7,5`, `-1`, but not `1e3` or `seven`.
+    """Return the number that a whole text is, or None: `7`, `7.5`, `7,5`, `-1`, `٣`, but not `1e3`.
 
     A comma is a decimal one, as in most of Europe, unless it may separate thousands: `1,500` is no number,
     since it is 1.5 to some and 1500 to others; `0,125` is, since no thousands begin with 0. With two
     different marks the last one is decimal: `1.234,5`, `1,234.5` and `1 234,5` are one number.
     """
-    written = text.strip()
+    written = plain_digits(text.strip())
     if _GROUPED.fullmatch(written):
         *groups, decimals = re.split("[^0-9+-]", written)
         return Fraction(f"{''.join(groups)}.{decimals}")
@@ -76,6 +77,13 @@ def read_number(text: str) -> Fraction | None:
     if found is None or _THOUSANDS.fullmatch(found[0]):
         return None
     return Fraction(found[0].replace(",", "."))
+
+
+def plain_digits(text: str) -> str:
+    """Return a text with decimal digits of any script as those from 0 to 9."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in text)
 
 
 def read_leading_number(text: str) -> int | None:

@@ -46,6 +46,8 @@ _INSIDE = Fraction(6, 100)
 """A smaller part of a stack has no room for its share."""
 _CHARACTERS = 110
 """Characters that the names of a stack have room for on a desktop, from its start to its end."""
+_MOST_TICKS = 4
+"""Values that have room above a column on paper; of more, every second one is written."""
 _LONGEST_LABEL = 44
 """Characters of a label beside a bar, before it takes more lines."""
 
@@ -195,8 +197,10 @@ def _write_table(table: TableBlock) -> str:
     size = f' style="--label:{label}ch"' if table.is_chart else ""
     name = escape(write_line(table.caption or heads[0].name))
     caption = f"<caption>{_escape(table.caption)}</caption>\n" if table.caption else ""
-    box = f'<div class="{f"scroll {kind}".strip()}" role="group" aria-label="{name}" tabindex="0">\n'
     head = f"<thead><tr>{names}</tr></thead>\n"
+    # Drawings fit every screen; other tables may need to scroll, also by keyboard.
+    held = f"scroll {kind}".strip() + f'" role="group" aria-label="{name}" tabindex="0'
+    box = f'<div class="{kind if table.is_chart else held}">\n'
     return f"{box}<table{size}>\n{caption}{head}<tbody>\n{rows}</tbody>\n</table>\n</div>\n"
 
 
@@ -206,9 +210,8 @@ def _write_head(head: Column) -> str:
     if head.axis is None:
         return _isolate(head.name)
     axis = head.axis
-    ticks = "".join(
-        f'<span style="--at:{_place(axis, value)}">{_escape(text)}</span>' for value, text in axis.ticks
-    )
+    shown = axis.ticks[:: 2 if len(axis.ticks) > _MOST_TICKS else 1]
+    ticks = "".join(f'<span style="--at:{_place(axis, at)}">{_escape(text)}</span>' for at, text in shown)
     return f'{_isolate(head.name)}<span class="ticks" aria-hidden="true">{ticks}</span>'
 
 

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import AudienceTally, find_named_column, iterate_audience
 from runner.campaign.model import SCORED
+from runner.campaign.variants import Draw
 from runner.errors import CampaignError, ConfigurationError, UsageError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.results import sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, find_copy, load_asked, load_members, load_reached
+from runner.report.columns.dataset import ResultColumns, find_copy, load_members, load_refusing
 from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
-from runner.report.gathering import gather_facts, outline_messages, outline_score, read_refusals
-from runner.report.metrics import summarise
+from runner.report.experiment import link_series
+from runner.report.gathering import gather_facts, outline_campaign, read_refusals
+from runner.report.metrics import find_as_of, summarise
 from runner.report.people_model import SMALL_GROUP
 from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, Section
@@ -33,6 +35,7 @@ from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from runner.audience.audience import NamedColumn
     from runner.campaign.model import Campaign
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from runner.ledger.target_key import LedgerConnection
     from runner.report.columns.answer_files import FileFormat, Shape
     from runner.report.columns.engine import Engine
-    from runner.report.facts import CampaignFacts, CampaignTally, MessageOutline
+    from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally
     from runner.report.model import CampaignReport
     from runner.workflow.failures import Failure
     from runner.workflow.scope import Scope
@@ -81,7 +84,7 @@ class _Subject:
     campaign: Campaign
     options: ReportOptions
     files: Sequence[AnswerFile]
-    outlines: tuple[MessageOutline, ...]
+    outline: CampaignOutline
     columns: tuple[NamedColumn, ...]
     exported: tuple[NamedColumn, ...]
     state_key: str | None = field(repr=False)
@@ -120,7 +123,7 @@ def make_report(
         campaign,
         options,
         files,
-        tuple(outline_messages(campaign)),
+        outline_campaign(campaign),
         tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns)),
         tuple(find_named_column(campaign, name) for name, _ in campaign.export_columns if files),
         workspace.target.state_key,
@@ -134,7 +137,7 @@ def make_report(
         if subject.needs_members:
             rows = _list_members(subject, record)
             load_members(engine, rows, len(subject.columns) + len(subject.exported))
-        return summarise(facts, _count(engine, subject), least=options.least)
+        return summarise(facts, _count(engine, subject, find_as_of(facts)), least=options.least)
 
 
 def _copy_results(
@@ -149,16 +152,14 @@ def _copy_results(
         lambda since: iterate_feed(connection, campaign_id, since),
         lambda revision: find_mark(connection, revision),
         refusals.results,
+        sendings.read_contact_mark(connection, campaign_id),
+        lambda: sendings.iterate_contacts(connection, campaign_id),
     )
-    if subject.needs_members:
-        asked = sendings.iterate_asked(connection, campaign_id, ids)
-        load_reached(engine, ((one.message, one.participant) for one in asked))
-    if subject.files:
-        load_asked(engine, sendings.iterate_asked(connection, campaign_id, ids), refusals.people)
-    return gather_facts(connection, campaign, subject.target, subject.outlines, campaign_id, refusals)
+    load_refusing(engine, ((*person, str(int(is_known))) for person, is_known in refusals.people.items()))
+    return gather_facts(connection, campaign, subject.target, subject.outline, campaign_id)
 
 
-def _count(engine: Engine, subject: _Subject) -> CampaignTally:
+def _count(engine: Engine, subject: _Subject, as_of: datetime | None) -> CampaignTally:
     names = [column.name for column in (*subject.columns, *subject.exported)]
     first = len(subject.columns)
     exported = list(zip(names, range(len(names)), strict=True))[first:]
@@ -169,10 +170,10 @@ def _count(engine: Engine, subject: _Subject) -> CampaignTally:
     )
     tally = count_campaign(
         engine,
-        subject.outlines,
+        subject.outline,
         subject.campaign.message_ids,
         names[:first],
-        score=outline_score(subject.campaign, subject.outlines),
+        as_of=as_of,
         keep_answers=None if answers is None else answers.keep,
     )
     if answers is not None:
@@ -207,12 +208,14 @@ def _list_members(subject: _Subject, record: CampaignRecord) -> Iterator[tuple[s
         return  # nothing was ever sent, so nobody has a pseudonym
     campaign, problems = subject.campaign, Problems()
     columns = [*subject.columns, *subject.exported]
+    draw = None if campaign.variants is None else Draw(campaign.variants)
     names = frozenset(column.name for column in columns)
     # The engine finds the first row of each phone: a set of all phones would take memory for each.
     for recipient in iterate_audience(campaign, names, problems, AudienceTally(), keeps_repeats=True):
         values = (column.read(recipient.vars) for column in columns)
         phone = recipient.phone if subject.options.include_pii else ""
-        yield record.key.fingerprint(recipient.phone), phone, *values
+        control = "1" if draw is not None and draw.is_in_control_group(recipient.phone) else "0"
+        yield record.key.fingerprint(recipient.phone), phone, control, *values
     if problems.error_count:
         raise CampaignError(
             f"the audience of {campaign.name} cannot be read as a whole",
@@ -364,7 +367,9 @@ def report_project(
             failures.attempt(one, partial(make_report, workspace, present, one, options, files[one.name]))
             for one in campaigns
         ]
-    reports = tuple(ReportResult(report) for report in made if report is not None)
+    series = {campaign.name: campaign.series for campaign in campaigns}
+    linked = link_series((report, series[report.campaign]) for report in made if report is not None)
+    reports = tuple(map(ReportResult, linked))
     return ProjectReport(
         reports=reports,
         failures=failures,

@@ -16,13 +16,14 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
 
-from runner.report.comparison import compare_arms, difference_interval
+from runner.report.comparison import compare_arms, share, subtract_interval
 from runner.report.scores import mean_interval, net_promoter_score, wilson_interval
 from tests.benchmarks.sandbox import write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from runner.report.comparison_model import PairComparison
     from runner.report.question_model import Interval
 
 DAYS_TO_ANSWER = 4.0
@@ -82,7 +83,8 @@ def cover_nps(random: Random, weights: Sequence[float], size: int) -> bool | Non
 def cover_difference(random: Random, rates: tuple[float, float], size: int) -> bool | None:
     """Return whether Newcombe's interval of a difference of rates holds the true one."""
     drawn = [_draw(random, rate, size) for rate in rates]
-    return _holds(difference_interval(drawn[0], size, drawn[1], size), rates[0] - rates[1])
+    a, b = ((count / size, wilson_interval(count, size)) for count in drawn)
+    return _holds(subtract_interval(*a, *b), rates[0] - rates[1])
 
 
 def cover_comparisons(random: Random, trial: Trial) -> bool:
@@ -91,8 +93,8 @@ def cover_comparisons(random: Random, trial: Trial) -> bool:
         low <= truth <= high
         for counts in _walk(random, trial)
         for one, truth in zip(
-            compare_arms(counts, at_every_look=trial.is_sequential),
-            [rate - trial.rates[0] for rate in trial.rates[1:]],
+            _compare(counts, trial),
+            [rate - other for number, rate in enumerate(trial.rates) for other in trial.rates[:number]],
             strict=True,
         )
         if one.interval is not None
@@ -102,11 +104,12 @@ def cover_comparisons(random: Random, trial: Trial) -> bool:
 
 def call_different(random: Random, trial: Trial) -> bool:
     """Return whether some report of an experiment calls some arm different."""
-    return any(
-        one.verdict == "differs"
-        for counts in _walk(random, trial)
-        for one in compare_arms(counts, at_every_look=trial.is_sequential)
-    )
+    return any(one.verdict == "differs" for counts in _walk(random, trial) for one in _compare(counts, trial))
+
+
+def _compare(counts: Sequence[tuple[str, int, int]], trial: Trial) -> tuple[PairComparison, ...]:
+    samples = [share(*count) for count in counts]
+    return compare_arms("response", samples, at_every_look=trial.is_sequential)
 
 
 def measure(judge: Callable[[Random], bool | None], seed: int, surveys: int) -> float:

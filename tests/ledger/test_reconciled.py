@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import insert
 
 from runner.ledger.files.suppressions import OptOut
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.model import LaunchStats, StoredResult, StoredSession
 from runner.ledger.people.opt_outs import add_replies
-from runner.ledger.report_model import PartialCount, SessionRow
+from runner.ledger.report_model import PartialCount
 from runner.ledger.results.reconciled import (
     read_totals,
     store_results,
@@ -18,7 +19,13 @@ from runner.ledger.results.reconciled import (
     store_starts,
 )
 from runner.ledger.results.result_feed import iterate_feed, read_version
-from runner.ledger.results.sendings import count_sent_by_day, count_sessions, iterate_opt_out_replies
+from runner.ledger.results.sendings import (
+    count_sent_by_minute,
+    iterate_contacts,
+    iterate_opt_out_replies,
+    read_contact_mark,
+)
+from runner.ledger.tables import launch_stats
 from runner.ledger.target_key import enter_key
 from tests.ledger.counts import store_stats
 
@@ -128,36 +135,58 @@ def test_a_message_was_sent_when_the_service_says(
         store_starts(connection, {launch_id: said})
     with ledger.reading() as connection:
         totals = read_totals(connection, 1)["ask"]
-        (day,) = count_sent_by_day(connection, 1, {})
+        (minute,) = count_sent_by_minute(connection, 1, {})
     assert (totals.first_sent_at, totals.last_sent_at) == (kept or ours, kept or ours)
-    assert day.date == "2026-11-20"
+    assert minute.minute.startswith("2026-11-20T")
 
 
-def test_sessions_are_counted_as_they_stand(
+def test_recipients_come_with_their_sessions_as_they_stand(
     ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
 ) -> None:
-    """By message, state, opt-out, and whether there is a result; what was read last counts, whatever was before."""
+    """What was read last counts; who has no session is not listed, and whose send is unclear was not sent."""
     first, second = deliver(make_record("a", 101, 102, 103), make_record("b", 104, message="nudge"))
-    rows = [StoredSession(first, one, "ACTIVE", stopped=False) for one in ("p", "q", "r")]
-    blocked = StoredSession(second, "q", "COMPLETE", stopped=True, blocked=True)
-    with ledger.writing() as connection:
-        store_sessions(connection, [*rows, StoredSession(second, "p", "", stopped=False), blocked])
-        store_sessions(
-            connection,
-            [rows[1]._replace(status="COMPLETE"), rows[2]._replace(status="COMPLETE", stopped=True)],
-        )
-        store_results(
-            connection, [StoredResult(first, "g", "p", "q", "why", "Why?", 1, "1", "1", "2026", "2026")]
-        )
+    deliver(make_record("c", 105), state="unknown")
     with ledger.reading() as connection:
-        counted = count_sessions(connection, 1, {"nudge": "again"})
-    assert sorted(counted, key=str) == [
-        SessionRow("again", "", stopped=False, replied=False, count=1),
-        SessionRow("again", "COMPLETE", stopped=True, replied=False, count=1, blocked=True),
-        SessionRow("ask", "ACTIVE", stopped=False, replied=True, count=1),
-        SessionRow("ask", "COMPLETE", stopped=False, replied=False, count=1),
-        SessionRow("ask", "COMPLETE", stopped=True, replied=False, count=1),
-    ]
+        before = read_contact_mark(connection, 1)
+        rows_before = list(iterate_contacts(connection, 1))
+    people = {(row.message, row.participant) for row in rows_before if row.is_sent == "1"}
+    p, q, r = sorted(participant for message, participant in people if message == "ask")
+    (s,) = (participant for message, participant in people if message == "nudge")
+    rows = [StoredSession(first, one, "ACTIVE", stopped=False) for one in (p, q)]
+    with ledger.writing() as connection:
+        store_sessions(connection, [*rows, StoredSession(second, s, "COMPLETE", stopped=True, blocked=True)])
+        store_sessions(connection, [rows[1]._replace(status="COMPLETE", replaced=True)])
+    with ledger.reading() as connection:
+        found = {row.participant: row for row in iterate_contacts(connection, 1)}
+        assert read_contact_mark(connection, 1) == before
+    assert (found[p].status, found[p].is_listed, found[p].is_sent) == ("ACTIVE", "1", "1")
+    assert (found[q].status, found[q].replaced, found[q].stopped) == ("COMPLETE", "1", "0")
+    assert (found[s].message, found[s].stopped, found[s].blocked, found[s].is_read) == (
+        "nudge",
+        "1",
+        "1",
+        "0",
+    )
+    (unsent,) = (row for row in found.values() if row.is_sent == "0")
+    assert (found[r].is_listed, unsent.is_listed) == ("0", "0")
+
+
+def test_the_mark_of_recipients_changes_with_them(
+    ledger: Ledger, deliver: Callable[..., list[int]], make_record: Callable[..., LaunchRecord]
+) -> None:
+    """A launch more, or one that was read, is another mark."""
+    (launch_id,) = deliver(make_record("a", 101))
+    marks = []
+    for change in (None, lambda: deliver(make_record("b", 102))):
+        if change is not None:
+            change()
+        with ledger.reading() as connection:
+            marks.append(read_contact_mark(connection, 1))
+    with ledger.writing() as connection:
+        connection.execute(insert(launch_stats).values(launch_id=launch_id, reconciled_at="2026"))
+    with ledger.reading() as connection:
+        marks.append(read_contact_mark(connection, 1))
+    assert len(set(marks)) == 3
 
 
 def test_replies_that_opt_out_come_with_all_their_author_said(

@@ -9,7 +9,7 @@ from sqlalchemy import insert, update
 
 from runner.ledger.model import StoredResult
 from runner.ledger.people.replies import count_waiting
-from runner.ledger.report_model import AudienceRow, SentRow
+from runner.ledger.report_model import AudienceRow
 from runner.ledger.results import sendings
 from runner.ledger.results.reconciled import store_results
 from runner.ledger.tables import launches, opt_outs
@@ -77,20 +77,19 @@ def sent(ledger: Ledger, deliver: Deliver, make_record: MakeRecord) -> list[int]
     return ids
 
 
-def test_sends_are_counted_by_day_and_arm(ledger: Ledger, sent: list[int]) -> None:
+def test_sends_are_counted_by_minute(ledger: Ledger, sent: list[int]) -> None:
     """Recipients of accepted launches, sorted; a renamed message's are added up."""
     assert len(sent) == 4
     with ledger.reading() as connection:
-        assert sendings.count_sent_by_day(connection, 1, {}) == [
-            SentRow("ask", "", "2026-11-20", 2),
-            SentRow("ask", "x", "2026-11-20", 2),
-            SentRow("ask", "y", "2026-11-21", 1),
-            SentRow("opener", "x", "2026-11-20", 1),
+        counted = sendings.count_sent_by_minute(connection, 1, {})
+        assert [(row.message, row.minute[:10], row.recipients) for row in counted] == [
+            ("ask", "2026-11-20", 4),
+            ("ask", "2026-11-21", 1),
+            ("opener", "2026-11-20", 1),
         ]
-        assert sendings.count_sent_by_day(connection, 1, RENAMED)[1] == SentRow(
-            "opener", "x", "2026-11-20", 3
-        )
-        assert sendings.count_sent_by_day(connection, 2, {}) == []
+        assert counted[1].minute == "2026-11-21T00:00"
+        assert [row.recipients for row in sendings.count_sent_by_minute(connection, 1, RENAMED)] == [5, 1]
+        assert sendings.count_sent_by_minute(connection, 2, {}) == []
 
 
 def opt_out(connection: Connection, evidence: str, source: str = "reply", state: str = "confirmed") -> None:
@@ -103,7 +102,7 @@ def opt_out(connection: Connection, evidence: str, source: str = "reply", state:
 
 
 def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int]) -> None:
-    """Replies by their results, ended sessions by their launches; what was dismissed or imported is none."""
+    """Replies that opt out, with their authors; what is doubtful or imported is none."""
     results = [
         StoredResult(launch_id, f"r{number}", "p", "q", "why", "Why?", 1, "STOP", "STOP", "2026", "2026")
         for number, launch_id in enumerate((*sent, sent[0]))
@@ -117,11 +116,11 @@ def test_opt_outs_are_counted_where_they_were_met(ledger: Ledger, sent: list[int
         opt_out(connection, "guid-a", source="import")
         opt_out(connection, "r1", state="doubtful")
     with ledger.reading() as connection:
-        assert read_refusals(connection, 1, {}).opt_outs == {"ask": 2, "opener": 1}
-        assert read_refusals(connection, 1, RENAMED).opt_outs == {"opener": 3}
-        assert sendings.count_reported_opt_outs(connection, "live", 1, RENAMED) == {"opener": 1}
+        refusals = read_refusals(connection, 1, {})
+        assert refusals.people == {("ask", "p"): True, ("opener", "p"): True}
+        assert len(refusals.results) == 4
+        assert read_refusals(connection, 1, RENAMED).people == {("opener", "p"): True}
         assert count_waiting(connection, "live", 1, RENAMED) == {"opener": 1}
-        assert sendings.count_reported_opt_outs(connection, "live", 2, {}) == {}
 
 
 def test_what_was_sent_since_a_moment_is_told_apart(

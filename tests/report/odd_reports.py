@@ -5,27 +5,21 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from runner.report.funnel import response_rates
+from runner.report.comparison_model import ExperimentReport, PairComparison
 from runner.report.model import (
-    ArmDifference,
     Audience,
-    Breakdown,
     CampaignReport,
     Caveat,
-    Experiment,
     MessageReport,
+    PooledQuestion,
+    QuestionPart,
     Sessions,
     Volume,
 )
-from runner.report.people_model import Dispositions
-from runner.report.question_model import (
-    QuestionReport,
-    ResponseCount,
-    SatisfactionScore,
-    Score,
-)
+from runner.report.people_model import ColumnReport, Dispositions, PeopleReport
+from runner.report.question_model import QuestionReport, ResponseCount, SatisfactionScore, Score
 from runner.report.scores import divide, wilson_interval
-from tests.report.sample import NO_TIMES, START, build_survey, replace
+from tests.report.sample import NO_TIMES, START, build_column, build_survey, replace
 
 
 def build_unanswered(asked: int) -> QuestionReport:
@@ -56,6 +50,7 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         reconciled_sent=sent,
         recipients=sent,
         sent=sent,
+        texted=sent,
         rejected=0,
         unresolved=0,
         sessions=Sessions(0, 0, 0),
@@ -72,14 +67,19 @@ def build_empty(sent: int = 0, **changes: Any) -> CampaignReport:
         volume=Volume(0),
         opt_outs=0,
         doubtful=0,
-        dispositions=Dispositions(),
-        response_rates=response_rates(Dispositions(), None),
         time_to_first_answer=NO_TIMES,
-        experiment=None,
-        breakdowns=(),
         days=(),
     )
-    return CampaignReport("pulse", "live", None, (replace(message, **changes),), 0, ())
+    people = PeopleReport(recipients=sent, sent=sent, texted=sent, answered=0, dispositions=Dispositions())
+    return CampaignReport(
+        campaign="pulse",
+        target="live",
+        reconciled_at=None,
+        messages=(replace(message, **changes),),
+        people=people,
+        launches=1,
+        reconciled_launches=1,
+    )
 
 
 def build_hostile(text: str) -> CampaignReport:
@@ -99,10 +99,11 @@ def build_hostile(text: str) -> CampaignReport:
         csat=SatisfactionScore(Fraction(1, 2), 1, 2),
         broke_off=1,
     )
-    group = replace(
-        sample.breakdowns[0].groups[0],
-        name=text,
-        scores=(Score(text, "mean", None, None, 0),),
+    group = replace(build_column().groups[0], name=text, scores=(Score(text, "mean", None, None, 0),))
+    experiment = ExperimentReport(
+        text,
+        (group, group),
+        (PairComparison("response", text, text, Fraction(1, 10), (0.01, 0.2), 0.01, "differs"),),
     )
     message = replace(
         sample,
@@ -111,10 +112,17 @@ def build_hostile(text: str) -> CampaignReport:
         discrepancies=(text,),
         questions=(question,),
         audience=Audience(START, 20, 0, (Caveat(text, 17),)),
-        experiment=Experiment(
-            (group, group),
-            (ArmDifference(text, text, Fraction(1, 10), (0.01, 0.2), 0.01, "differs"),),
-        ),
-        breakdowns=(Breakdown(text, (group, group), 0, None),),
     )
-    return CampaignReport(text, text, START, (message,), 2, (text,))
+    return CampaignReport(
+        campaign=text,
+        target=text,
+        reconciled_at=START,
+        messages=(message,),
+        discrepancies=(text,),
+        title=text,
+        description=text,
+        owner=text,
+        questions=(PooledQuestion(question, (QuestionPart(text, 2),)),),
+        groups=(ColumnReport(text, (group, group), group, 0, None),),
+        experiment=experiment,
+    )

@@ -11,24 +11,29 @@ from fractions import Fraction
 from typing import Any, TypeVar
 
 from runner.document import Part
-from runner.report.comparison import compare_arms
-from runner.report.funnel import response_rates
+from runner.report.comparison import compare_arms, share
+from runner.report.comparison_model import (
+    AnalysisReport,
+    ArmShare,
+    ControlGroup,
+    ExperimentReport,
+    JudgedArm,
+    SplitReport,
+)
+from runner.report.funnel import outcome_rates
 from runner.report.model import (
     Audience,
-    Breakdown,
     CampaignReport,
     Caveat,
-    CountedArm,
     Day,
-    Experiment,
     MessageReport,
+    PooledQuestion,
+    QuestionPart,
     RunReport,
     Sessions,
-    Turnout,
-    VariantAnalysis,
     Volume,
 )
-from runner.report.people_model import Dispositions
+from runner.report.people_model import ColumnReport, Dispositions, GroupReport, PeopleReport
 from runner.report.question_model import QuestionReport, Score, TimeSummary
 from runner.report.scores import divide, wilson_interval
 from tests.report.sample_questions import build_questions, distribute, times
@@ -52,48 +57,85 @@ def replace(one: T, **changes: Any) -> T:
     return changed
 
 
-def build_turnout(name: str, sent: int, answered: int, completed: int, score: int) -> Turnout:
+def build_group(name: str, texted: int, answered: int, completed: int, score: int) -> GroupReport:
     """Return a group whose Net Promoter Score is known to ten points either way."""
-    return Turnout(
+    return GroupReport(
         name=name,
-        sent=sent,
+        texted=texted,
         answered=answered,
-        response_rate=divide(answered, sent),
-        response_interval=wilson_interval(answered, sent) if sent else None,
+        response_rate=divide(answered, texted),
+        response_rate_interval=wilson_interval(answered, texted) if texted else None,
         completed=completed,
         scores=(
-            Score("nps", "nps", Fraction(score), (score - 10.2, score + 9.9), answered),
-            Score("service", "csat", Fraction(11, 16), (0.61, 0.75), answered),
+            Score("nps", "nps", Fraction(score), (score - 10.2, score + 9.9), answered, 5.1),
+            Score("service", "csat", Fraction(11, 16), (0.61, 0.75), answered, 0.0361),
         ),
     )
 
 
-def build_experiment() -> Experiment:
+def build_experiment() -> ExperimentReport:
     """Return two arms, of which the second answers more."""
-    arms = (build_turnout("short", 497, 182, 131, 22), build_turnout("friendly", 497, 220, 170, 32))
-    differences = compare_arms([(arm.name, arm.answered or 0, arm.sent) for arm in arms])
-    counted = tuple(CountedArm(arm.name, arm.sent, arm.answered or 0) for arm in arms)
-    return Experiment(
-        arms, differences, VariantAnalysis("fixed", date(2026, 11, 20), None, is_due=True, arms=counted)
+    arms = (build_group("short", 491, 182, 131, 22), build_group("friendly", 491, 220, 170, 32))
+    samples = [share(arm.name, arm.answered or 0, arm.texted or 0) for arm in arms]
+    judged = tuple(JudgedArm(arm.name, arm.texted or 0, arm.answered or 0, arm.answered) for arm in arms)
+    split = SplitReport(
+        tuple(ArmShare(arm.name, 497, Fraction(1, 2), Fraction(1, 2)) for arm in arms),
+        1.0,
+        is_as_planned=True,
+    )
+    return ExperimentReport(
+        message="ask",
+        arms=arms,
+        comparisons=compare_arms("response", samples),
+        analysis=AnalysisReport("fixed", date(2026, 11, 20), None, is_due=True, arms=judged),
+        split=split,
+        control_group=ControlGroup(50, None, 982, None),
     )
 
 
-def build_breakdown() -> Breakdown:
-    return Breakdown(
+def build_column() -> ColumnReport:
+    return ColumnReport(
         column="city",
         groups=(
-            build_turnout("Lyon", 241, 112, 90, 34),
-            build_turnout("Marseille", 198, 70, 51, 18),
-            build_turnout("Nantes", 96, 37, 26, 29),
-            build_turnout("Paris", 442, 178, 131, 28),
+            build_group("Lyon", 241, 112, 90, 34),
+            build_group("Nantes", 96, 37, 26, 29),
+            build_group("Paris", 430, 178, 131, 28),
+            build_group("Marseille", 198, 70, 51, 18),
         ),
+        everybody=build_group("", 982, 402, 301, 27),
         suppressed=3,
-        suppressed_sent=17,
+        suppressed_texted=17,
+    )
+
+
+def build_people() -> PeopleReport:
+    """Return the survey's people, as the messages after it went to some of them."""
+    dispositions = Dispositions(301, 101, 11, 463, 0, 82, 40)
+    return PeopleReport(
+        recipients=998,
+        sent=994,
+        unresolved=4,
+        control_group=50,
+        queued=12,
+        blocked=0,
+        texted=982,
+        answered=402,
+        response_rate=divide(402, 982),
+        response_rate_interval=wilson_interval(402, 982),
+        replaced=40,
+        response_rate_without_replaced=divide(402, 942),
+        response_rate_without_replaced_interval=wilson_interval(402, 942),
+        completed=301,
+        completion_rate=divide(301, 402),
+        opted_out=17,
+        open=89,
+        is_interim=True,
+        dispositions=dispositions,
+        rates=outcome_rates(dispositions, Fraction(1)),
     )
 
 
 def build_survey() -> MessageReport:
-    dispositions = Dispositions(301, 101, 11, 503, 0, 82)
     return MessageReport(
         id="ask",
         tag="customer-pulse-2026q4",
@@ -109,8 +151,9 @@ def build_survey() -> MessageReport:
         unresolved=4,
         sessions=Sessions(queued=12, active=77, complete=905),
         participants_answered=402,
-        response_rate=divide(402, 994),
-        response_rate_interval=wilson_interval(402, 994),
+        texted=982,
+        response_rate=divide(402, 982),
+        response_rate_interval=wilson_interval(402, 982),
         participants_completed=301,
         completion_rate=divide(301, 402),
         renders=3391,
@@ -126,11 +169,7 @@ def build_survey() -> MessageReport:
         volume=Volume(3391, Fraction(3391, 1_000_000), Fraction(3391, 100)),
         opt_outs=14,
         doubtful=2,
-        dispositions=dispositions,
-        response_rates=response_rates(dispositions, Fraction(916, 918)),
         time_to_first_answer=times(402, 12 * 60 + 20, 5 * 3600 + 600),
-        experiment=build_experiment(),
-        breakdowns=(build_breakdown(),),
         days=DAYS,
     )
 
@@ -146,15 +185,16 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         launches=1,
         recipients=sent,
         sent=sent,
+        texted=sent,
         reconciled_launches=1,
         reconciled_sent=sent,
         rejected=0,
         unresolved=0,
         sessions=Sessions(0, 0, sent),
-        participants_answered=0,
+        participants_answered=None,
         response_rate=None,
         response_rate_interval=None,
-        participants_completed=0,
+        participants_completed=None,
         completion_rate=None,
         renders=sent,
         results=0,
@@ -164,19 +204,14 @@ def build_text(name: str, sent: int, sent_at: datetime) -> MessageReport:
         volume=Volume(sent),
         opt_outs=3,
         doubtful=0,
-        dispositions=None,
-        response_rates=None,
         time_to_first_answer=NO_TIMES,
-        experiment=None,
-        breakdowns=(),
-        days=(Day(sent_at.date(), sent, 0, 0),),
+        days=(Day(sent_at.date(), sent, None, None),),
     )
 
 
 def build_follow_up() -> MessageReport:
     """Return a message to the survey's detractors, with one question."""
     sent_at = START + timedelta(days=2)
-    dispositions = Dispositions(37, 0, 1, 40, 0, 4)
     return replace(
         build_text("sorry", 82, sent_at),
         sessions=Sessions(0, 4, 78),
@@ -199,8 +234,6 @@ def build_follow_up() -> MessageReport:
             ),
         ),
         volume=Volume(201),
-        dispositions=dispositions,
-        response_rates=response_rates(dispositions, None),
         time_to_first_answer=times(37, 380, 7300),
         days=(Day(sent_at.date(), 82, 30, 30), Day(date(2026, 11, 22), 0, 7, 7)),
     )
@@ -208,14 +241,30 @@ def build_follow_up() -> MessageReport:
 
 def build_sample() -> CampaignReport:
     """Return the whole report."""
+    messages = (build_survey(), build_follow_up(), build_text("reminder", 585, START + timedelta(days=1)))
+    questions = tuple(
+        PooledQuestion(question, (QuestionPart(message.id, question.answers),))
+        for message in messages
+        for question in message.questions
+    )
+    launches = sum(message.launches for message in messages)
     return CampaignReport(
         campaign="customer-pulse-2026q4",
         target="live",
         reconciled_at=START + timedelta(days=6),
-        messages=(build_survey(), build_follow_up(), build_text("reminder", 585, START + timedelta(days=1))),
-        participants_answered=402,
+        messages=messages,
         discrepancies=(),
         runs=build_runs(),
+        title="Customer pulse, fourth quarter",
+        owner="cx@example.com",
+        first_sent_at=START,
+        last_sent_at=START + timedelta(days=2),
+        launches=launches,
+        reconciled_launches=launches,
+        people=build_people(),
+        questions=questions,
+        groups=(build_column(),),
+        experiment=build_experiment(),
     )
 
 

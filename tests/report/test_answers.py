@@ -46,7 +46,7 @@ COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude
         ("1e9", None),
         ("1" * 16, None),
         ("seven", None),
-        ("\N{ARABIC-INDIC DIGIT SEVEN}", None),
+        ("\N{ARABIC-INDIC DIGIT SEVEN}", Fraction(7)),
         ("nan", None),
         ("", None),
     ],

@@ -5,35 +5,62 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.report.comparison import (
+    Sample,
     always_valid_reach,
     compare_arms,
-    difference_interval,
+    find_reach,
     fisher_p_value,
+    share,
+    subtract_interval,
 )
-from runner.report.model import ArmDifference
+from runner.report.comparison_model import PairComparison
+from runner.report.scores import Z_95, wilson_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
-def compare(*counts: int, at_every_look: bool = False) -> ArmDifference:
+def compare_shares(
+    arms: Sequence[tuple[str, int, int]], *, at_every_look: bool = False
+) -> tuple[PairComparison, ...]:
+    return compare_arms("response", [share(*arm) for arm in arms], at_every_look=at_every_look)
+
+
+def compare(*counts: int, at_every_look: bool = False) -> PairComparison:
     """Compare two arms."""
     successes_a, trials_a, successes_b, trials_b = counts
     arms = [("old", successes_b, trials_b), ("new", successes_a, trials_a)]
-    (difference,) = compare_arms(arms, at_every_look=at_every_look)
+    (difference,) = compare_shares(arms, at_every_look=at_every_look)
     return difference
+
+
+def newcombe(a: int, of_a: int, b: int, of_b: int, z: float = Z_95) -> tuple[float, float]:
+    """Return the interval of a difference of two proportions."""
+    return subtract_interval(a / of_a, wilson_interval(a, of_a, z), b / of_b, wilson_interval(b, of_b, z))
+
+
+def mean(name: str, value: int, error: float, counted: int) -> Sample:
+    """Return the sample of a score with a symmetric interval."""
+    return Sample(
+        name, counted, Fraction(value), lambda z: (value - z * error, value + z * error), standard_error=error
+    )
 
 
 def test_a_comparison_says_how_far_and_how_sure() -> None:
     """A difference comes with its interval, its p-value and what may be said of it."""
-    assert compare(56, 70, 48, 80) == ArmDifference(
+    assert compare(56, 70, 48, 80) == PairComparison(
+        "response",
         "new",
         "old",
         difference=Fraction(1, 5),
-        interval=difference_interval(56, 70, 48, 80),
+        interval=newcombe(56, 70, 48, 80),
         p_value=fisher_p_value(56, 70, 48, 80),
         verdict="differs",
     )
@@ -67,7 +94,7 @@ def test_few_people_tell_nothing(counts: tuple[int, int, int, int], verdict: str
 @pytest.mark.parametrize("counts", [(0, 0, 0, 0), (0, 0, 48, 80), (48, 80, 0, 0)])
 def test_an_empty_arm_has_no_difference(counts: tuple[int, int, int, int]) -> None:
     """With nobody in an arm nothing is defined, and the verdict is that there are too few."""
-    assert compare(*counts) == ArmDifference("new", "old", None, None, None, "too_few")
+    assert compare(*counts) == PairComparison("response", "new", "old", None, None, None, "too_few")
 
 
 def test_a_comparison_refuses_what_is_no_proportion() -> None:
@@ -76,34 +103,65 @@ def test_a_comparison_refuses_what_is_no_proportion() -> None:
         compare(1, 2, 3, 2)
 
 
-def test_arms_are_compared_with_the_first() -> None:
-    """Each further arm is told against the first, in order; its p-value pays for the number of comparisons."""
-    differences = compare_arms(
-        [("old", 400, 1000), ("warm", 445, 1000), ("short", 480, 1000), ("empty", 0, 0)]
-    )
-    assert [(one.arm, one.against, one.difference) for one in differences] == [
+def test_every_pair_of_arms_is_compared() -> None:
+    """Each arm is told against those before it, in order; its p-value pays for the number of pairs."""
+    pairs = compare_shares([("old", 400, 1000), ("warm", 445, 1000), ("short", 480, 1000), ("empty", 0, 0)])
+    assert [(one.arm, one.against, one.difference) for one in pairs] == [
         ("warm", "old", Fraction(45, 1000)),
         ("short", "old", Fraction(80, 1000)),
+        ("short", "warm", Fraction(35, 1000)),
         ("empty", "old", None),
+        ("empty", "warm", None),
+        ("empty", "short", None),
     ]
-    warm, short, empty = differences
-    assert warm.p_value == pytest.approx(2 * fisher_p_value(445, 1000, 400, 1000))
-    assert short.p_value == pytest.approx(2 * fisher_p_value(480, 1000, 400, 1000))
-    assert short.interval == difference_interval(480, 1000, 400, 1000, NormalDist().inv_cdf(1 - 0.025 / 2))
+    warm, short, *_, empty = pairs
+    assert warm.p_value == pytest.approx(3 * fisher_p_value(445, 1000, 400, 1000))
+    assert short.p_value == pytest.approx(3 * fisher_p_value(480, 1000, 400, 1000))
+    assert short.interval == newcombe(480, 1000, 400, 1000, NormalDist().inv_cdf(1 - 0.05 / 3 / 2))
     assert (empty.p_value, empty.interval) == (None, None)
-    assert [one.verdict for one in differences] == ["no_difference_shown", "differs", "too_few"]
+    assert [one.verdict for one in pairs[:3]] == ["no_difference_shown", "differs", "no_difference_shown"]
+
+
+def test_scores_are_compared_by_their_errors() -> None:
+    """Two means differ by a z test; at every look it takes more; with few answers nothing is said."""
+    samples = [mean("old", 10, 4, 400), mean("new", 22, 3, 500)]
+    (once,) = compare_arms("score", samples)
+    assert (once.difference, once.verdict) == (Fraction(12), "differs")
+    assert once.p_value == pytest.approx(2 * NormalDist().cdf(-12 / 5))
+    assert once.interval == pytest.approx((12 - 5 * Z_95, 12 + 5 * Z_95))
+    (always,) = compare_arms("score", samples, at_every_look=True)
+    assert always.verdict == "no_difference_shown"
+    assert always.interval is not None
+    assert always.interval[0] < 0 < always.interval[1]
+    (few,) = compare_arms("score", [mean("old", 10, 4, 29), mean("new", 90, 3, 500)])
+    assert few.verdict == "too_few"
+
+
+@pytest.mark.parametrize("at_every_look", [False, True])
+@given(counts=st.lists(st.integers(0, 300), min_size=2, max_size=4))
+@settings(max_examples=30)
+def test_a_picture_never_says_more_than_the_verdict(*, at_every_look: bool, counts: list[int]) -> None:
+    """Arms whose intervals, with the reach of the verdict's, do not meet differ in its interval, too."""
+    samples = [share(str(number), count, 300) for number, count in enumerate(counts)]
+    reach = find_reach(samples, at_every_look=at_every_look)
+    drawn = {one.name: one.find_interval(reach) or (0.0, 1.0) for one in samples}
+    for pair in compare_arms("response", samples, at_every_look=at_every_look):
+        (low, high), (other_low, other_high) = drawn[pair.arm], drawn[pair.against]
+        assert pair.interval is not None
+        if low > other_high or high < other_low:
+            assert pair.interval[0] > 0 or pair.interval[1] < 0
 
 
 @pytest.mark.parametrize("at_every_look", [False, True])
 @given(short=st.integers(0, 1000), warm=st.integers(0, 1000))
 @settings(max_examples=30)
 def test_intervals_say_what_verdicts_say(*, at_every_look: bool, short: int, warm: int) -> None:
-    """With two comparisons interval and verdict are adjusted alike: where one is sure, so is the other.
+    """With three pairs interval and verdict are adjusted alike: where one is sure, so is the other.
 
     They are two methods, and may disagree by a person or two.
     """
     arms = [("old", 400, 1000), ("short", short, 1000), ("warm", warm, 1000)]
-    for one in compare_arms(arms, at_every_look=at_every_look):
+    for one in compare_shares(arms, at_every_look=at_every_look):
         assert one.interval is not None
         assert one.difference is not None
         low, high = one.interval
@@ -139,4 +197,4 @@ def test_the_interval_of_every_look_ends_where_the_p_value_does(a: int, b: int, 
 @pytest.mark.parametrize("counts", [[], [("only", 1, 2)]])
 def test_one_arm_has_nothing_to_differ_from(counts: list[tuple[str, int, int]]) -> None:
     """Fewer than two arms give no comparison."""
-    assert compare_arms(counts) == ()
+    assert compare_shares(counts) == ()

@@ -22,7 +22,7 @@ def test_a_template_writes_the_report(sample_report: CampaignReport) -> None:
     text = write_with_template(sample_report, EXAMPLE.read_text(encoding="utf-8"), "chat.txt.j2")
     assert text == (
         "customer-pulse-2026q4 on live: 402 people answered.\n"
-        "- ask: 40.4 % of 994\n"
+        "- ask: 40.9 % of 994\n"
         "  - How likely are you to recommend us, from 0 to 10? 27.6\n"
         "- sorry: 45.1 % of 82\n"
     )

@@ -79,17 +79,17 @@ def test_the_json_document_is_what_the_schema_says(sample_report: CampaignReport
     """A full report validates, begins with its format's version, and rounds rates to four places."""
     text = WRITERS["json"][1](sample_report)
     document = check_schema(text)
-    assert list(document)[:5] == ["format_version", "campaign", "target", "reconciled_at", "messages"]
+    assert list(document)[:5] == ["format_version", "campaign", "target", "title", "description"]
     assert document["format_version"] == "1.0"
     ask = document["messages"][0]
-    assert ask["response_rate"] == 0.4044
-    assert ask["response_rate_interval"] == [0.3743, 0.4352]
+    assert ask["response_rate"] == 0.4094
+    assert ask["response_rate_interval"] == [0.379, 0.4404]
     assert ask["completion_rate"] == round(301 / 402, 4)
-    assert ask["response_rates"]["rr2"] == round(402 / 998, 4)
+    assert document["people"]["rates"]["rr2"] == round(402 / 998, 4)
     assert ask["questions"][0]["nps"]["interval"] == [19.9, 35.0]
     assert ask["time_to_first_answer"] == {"counted": 402, "median_s": 740.0, "p90_s": 18600.0}
-    assert ask["experiment"]["differences"][0]["verdict"] == "differs"
-    assert ask["breakdowns"][0]["suppressed_sent"] == 17
+    assert document["experiment"]["comparisons"][0]["verdict"] == "differs"
+    assert document["groups"][0]["suppressed_texted"] == 17
 
 
 @pytest.mark.parametrize("sent", [0, 3])
@@ -129,16 +129,17 @@ def test_a_filter_on_the_measure_gives_a_table(sample_report: CampaignReport) ->
     """Responses, arms and groups are rows of their own, by their names."""
     rows = read_rows(sample_report)
 
-    def select(measure: str, question: str = "") -> dict[str, str]:
-        found = [row for row in rows if (row["message"], row["question"]) == ("ask", question)]
+    def select(measure: str, question: str = "", message: str = "") -> dict[str, str]:
+        found = [row for row in rows if (row["message"], row["question"]) == (message, question)]
         return {row["item"]: row["value"] for row in found if row["measure"] == measure}
 
-    assert list(select("distribution.count", "nps")) == [str(number) for number in range(11)]
+    assert select("nps.score", "nps") == select("nps.score", "nps", "ask")
+    assert list(select("distribution.count", "nps", "ask")) == [str(number) for number in range(11)]
     assert sum(map(int, select("distribution.count", "nps").values())) == 402
-    assert select("experiment.arms.response_rate") == {"short": "0.3662", "friendly": "0.4427"}
-    assert select("experiment.differences.difference") == {"friendly": "0.0765"}
-    assert list(select("breakdowns.groups.sent")) == [
-        f"city / {city}" for city in ("Lyon", "Marseille", "Nantes", "Paris")
+    assert select("experiment.arms.response_rate") == {"short": "0.3707", "friendly": "0.4481"}
+    assert select("experiment.comparisons.difference") == {"friendly": "0.0774"}
+    assert list(select("groups.groups.texted")) == [
+        f"city / {city}" for city in ("Lyon", "Nantes", "Paris", "Marseille")
     ]
     assert select("nps.interval.low", "nps") == {"": "19.9"}
 

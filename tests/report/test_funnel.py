@@ -18,7 +18,7 @@ ARMS = MessageOutline(
 def steps_of(
     outline: MessageOutline, paths: dict[tuple[str, str], int], reached: dict[str, int]
 ) -> list[tuple[str, int, int, int, int | None]]:
-    found = follow_questions(outline, paths, reached)
+    found = follow_questions(outline, paths, {}, reached)
     return [(step.tag, step.asked, step.answered, step.unaccounted, step.broke_off) for step in found]
 
 
@@ -31,6 +31,13 @@ def test_each_question_is_asked_of_those_who_went_on() -> None:
         ("z", 24, 16, 0, None),
     ]
     assert count_completed(ONE_WAY, paths) == {"": 20}
+
+
+def test_nobody_has_stopped_whose_session_is_open() -> None:
+    """Who has not answered further may still do so: only ended sessions are broken off."""
+    paths, still = {("", "a--"): 5, ("", "aa-"): 4}, {("", "a--"): 2, ("", "aa-"): 4}
+    steps = follow_questions(ONE_WAY, paths, still, {"x": 9})
+    assert [step.broke_off for step in steps] == [3, 0, None]
 
 
 def test_arms_that_begin_with_other_questions_add_up() -> None:

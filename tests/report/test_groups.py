@@ -2,141 +2,175 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from fractions import Fraction
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.report_model import SentRow
-from runner.report.breakdowns import break_down, describe_experiment
+from runner.report.breakdowns import break_down
+from runner.report.comparison import always_valid_reach, fix_deadline
+from runner.report.comparison_model import AnalysisReport, ExperimentReport, JudgedArm
+from runner.report.experiment import describe_experiment
 from runner.report.facts import (
     AnalysisPlan,
     AnswerReading,
+    ArmTally,
+    CampaignOutline,
+    Deadline,
+    ExperimentOutline,
     GroupTally,
     MessageOutline,
-    MessageTally,
+    PooledOutline,
     QuestionOutline,
-    QuestionTally,
     WayOutline,
 )
-from runner.report.model import CountedArm, VariantAnalysis
+from runner.report.people_model import ColumnReport
 from runner.report.scores import wilson_interval
 from tests.report.sample import replace
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
-WHY = QuestionOutline("why", "Why?", scale="text")
-ASK = MessageOutline("ask", "tag", (NPS, WHY), (WayOutline("b", (NPS, WHY)), WayOutline("a", (NPS,))))
+ASK = MessageOutline("ask", "tag", (NPS,), (WayOutline("b", (NPS,)), WayOutline("a", (NPS,))))
+QUESTIONS = (PooledOutline(NPS, ("ask",)),)
 TEN, ZERO = AnswerReading("11", "10", Fraction(10)), AnswerReading("1", "0", Fraction(0))
-TALLY = MessageTally(
-    paths={("a", "a-"): 30, ("b", "aa"): 10, ("b", "a-"): 10, ("gone", "a-"): 5},
-    questions={
-        "nps": QuestionTally({("a", TEN): 20, ("a", ZERO): 10, ("b", ZERO): 20, ("gone", TEN): 5}),
-        "why": QuestionTally({("b", AnswerReading()): 10}),
+CAMPAIGN = CampaignOutline((ASK,), QUESTIONS, 0, ExperimentOutline("ask", {"b": 1, "a": 1}))
+TALLY = ArmTally(
+    assigned={"b": 90, "a": 110},
+    groups={
+        "b": GroupTally(80, 20, 10, {0: {ZERO: 20}}),
+        "a": GroupTally(100, 60, 30, {0: {TEN: 40, ZERO: 20}}),
     },
-    arm_days={("a", date(2026, 11, 20)): 12, ("a", date(2026, 11, 25)): 18, ("b", date(2026, 11, 21)): 20},
+    counted={"b": (80, 20), "a": (100, 60)},
+    counted_readings={"b": {ZERO: 20}, "a": {TEN: 40, ZERO: 20}},
 )
-START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
-def sent(day: str = "2026-11-20", **arms: int) -> list[SentRow]:
-    """Return the recipients of a day, by arm."""
-    return [SentRow("ask", arm, day, recipients) for arm, recipients in arms.items()]
+def describe(outline: CampaignOutline = CAMPAIGN, tally: ArmTally = TALLY) -> ExperimentReport:
+    experiment = describe_experiment(outline, tally, None, is_read=True)
+    assert experiment is not None
+    return experiment
 
 
 def test_arms_stand_side_by_side() -> None:
-    """Each arm of the campaign has its turnout and scores, the first one first; one that is no more has none."""
-    experiment = describe_experiment(ASK, TALLY, sent(a=100, b=80, gone=9), START)
-    assert experiment is not None
+    """Each arm of the campaign has its response and scores, with the intervals that the verdicts use."""
+    experiment = describe()
     first, second = experiment.arms
-    assert (first.name, first.sent, first.answered, first.completed) == ("b", 80, 20, 10)
-    assert (second.name, second.sent, second.answered, second.completed) == ("a", 100, 30, 30)
-    assert (first.response_rate, second.response_rate) == (Fraction(1, 4), Fraction(3, 10))
-    assert second.response_interval == wilson_interval(30, 100)
-    assert [(score.tag, score.measure, score.value, score.counted) for score in second.scores] == [
-        ("nps", "nps", Fraction(100, 3), 30)
+    assert (first.name, first.texted, first.answered, first.completed) == ("b", 80, 20, 10)
+    assert (first.response_rate, second.response_rate) == (Fraction(1, 4), Fraction(3, 5))
+    reach = always_valid_reach(80, 100, 80, 0.05)
+    assert second.response_rate_interval == wilson_interval(60, 100, reach)
+    assert [(score.tag, score.value, score.counted) for score in second.scores] == [
+        ("nps", Fraction(100, 3), 60)
     ]
-    (difference,) = experiment.differences
-    assert (difference.arm, difference.against) == ("a", "b")
-    assert experiment.analysis == VariantAnalysis(
-        "sequential", None, None, is_due=True, arms=(CountedArm("b", 80, 20), CountedArm("a", 100, 30))
+    response, score = experiment.comparisons
+    assert (response.measure, response.arm, response.against) == ("response", "a", "b")
+    assert (response.difference, response.verdict) == (Fraction(7, 20), "differs")
+    # Twenty answers of an arm are too few, however far apart.
+    assert (score.measure, score.difference, score.verdict) == ("score", Fraction(400, 3), "too_few")
+    assert experiment.analysis == AnalysisReport(
+        "sequential", None, None, is_due=True, arms=(JudgedArm("b", 80, 20, 20), JudgedArm("a", 100, 60, 60))
     )
 
 
-def test_an_arm_with_more_answers_than_sends_has_no_rate() -> None:
-    """What cannot be is compared as far as it can be, and gets no rate above 1."""
-    experiment = describe_experiment(ASK, TALLY, sent(a=5), START)
-    assert experiment is not None
-    assert [arm.response_rate for arm in experiment.arms] == [None, None]
-    assert len(experiment.differences) == 1
+def test_before_its_day_nothing_is_said() -> None:
+    """As long as it is too early there are differences, and neither verdicts nor intervals."""
+    fixed = ExperimentOutline("ask", {"b": 1, "a": 1}, AnalysisPlan(date(2026, 11, 25)))
+    tally = replace(TALLY, deadline=Deadline(date(2026, 11, 25), is_due=False))
+    experiment = describe(replace(CAMPAIGN, experiment=fixed), tally)
+    assert {one.verdict for one in experiment.comparisons} == {"too_early"}
+    assert {one.interval for one in experiment.comparisons} == {None}
+    assert {arm.response_rate_interval for arm in experiment.arms} == {None}
+    assert {score.interval for arm in experiment.arms for score in arm.scores} == {None}
+    assert experiment.comparisons[0].difference == Fraction(7, 20)
 
 
 @pytest.mark.parametrize(
-    "outline",
-    [MessageOutline("ask", "tag", (NPS,)), MessageOutline("ask", "tag", (NPS,), (WayOutline("", (NPS,)),))],
-)
-def test_a_message_of_one_way_has_no_experiment(outline: MessageOutline) -> None:
-    """Without arms there is nothing to compare."""
-    assert describe_experiment(outline, TALLY, [SentRow("ask", "", "2026-11-20", 100)], START) is None
-
-
-def test_texts_in_arms_have_sends_alone() -> None:
-    """Arms that ask nothing have no rates and no differences."""
-    outline = MessageOutline("ask", "tag", (), (WayOutline("a", ()), WayOutline("b", ())))
-    experiment = describe_experiment(outline, MessageTally(), sent(a=5, b=6), START)
-    assert experiment is not None
-    assert [(arm.sent, arm.response_rate) for arm in experiment.arms] == [(5, None), (6, None)]
-    assert experiment.differences == ()
-
-
-@pytest.mark.parametrize(
-    ("plan", "as_of", "due", "counted"),
+    ("assigned", "weights", "p_value", "is_as_planned"),
     [
-        # Everybody asked and all answers before the day, once a reconcile was on it or later.
-        (AnalysisPlan(date(2026, 11, 25)), "2026-11-24T23:59:59Z", date(2026, 11, 25), None),
-        (AnalysisPlan(date(2026, 11, 25)), "2026-11-25T00:00:00Z", date(2026, 11, 25), (50, 12)),
-        (AnalysisPlan(date(2026, 11, 25)), "2027-01-01T00:00:00Z", date(2026, 11, 25), (50, 12)),
+        ({"b": 90, "a": 110}, {"b": 1, "a": 1}, 0.1573, True),
+        ({"b": 900, "a": 1100}, {"b": 1, "a": 1}, 7.744e-6, False),
+        ({"b": 900, "a": 1100}, {"b": 9, "a": 11}, 1.0, True),
+        # Nobody new gets into a closed arm.
+        ({"b": 90, "a": 110, "c": 0}, {"b": 1, "a": 1, "c": 0}, 0.1573, True),
+        ({"b": 4, "a": 4}, {"b": 1, "a": 1}, None, None),
+    ],
+)
+def test_shares_of_arms_are_held_against_their_weights(
+    assigned: dict[str, int], weights: dict[str, float], p_value: float | None, is_as_planned: bool | None
+) -> None:
+    """A split that chance hardly makes is told; small numbers say nothing."""
+    outline = replace(CAMPAIGN, experiment=ExperimentOutline("ask", weights))
+    split = describe(outline, replace(TALLY, assigned=assigned)).split
+    assert split is not None
+    assert (split.p_value, split.is_as_planned) == (
+        None if p_value is None else pytest.approx(p_value, rel=1e-3),
+        is_as_planned,
+    )
+    whole = sum(assigned.values())
+    assert [one.share for one in split.arms] == [Fraction(count, whole) for count in assigned.values()]
+
+
+def test_a_campaign_of_one_way_has_no_experiment() -> None:
+    """Without arms there is nothing to compare."""
+    assert describe_experiment(CampaignOutline((ASK,)), None, None, is_read=True) is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "as_of", "due", "cutoff"),
+    [
+        # Everybody before the day, once a reconcile was on it or later.
+        (AnalysisPlan(date(2026, 11, 25)), "2026-11-25T07:59:59Z", date(2026, 11, 25), None),
+        (
+            AnalysisPlan(date(2026, 11, 25)),
+            "2026-11-25T08:00:00Z",
+            date(2026, 11, 25),
+            "2026-11-25T08:00:00Z",
+        ),
+        (
+            AnalysisPlan(date(2026, 11, 25)),
+            "2027-01-01T00:00:00Z",
+            date(2026, 11, 25),
+            "2026-11-25T08:00:00Z",
+        ),
         (AnalysisPlan(date(2026, 11, 25)), None, date(2026, 11, 25), None),
         # The seventh day after the last arm had its fifty.
-        (AnalysisPlan(per_arm=50), "2026-11-27T23:00:00Z", date(2026, 11, 28), None),
-        (AnalysisPlan(per_arm=50), "2026-11-28T00:00:00Z", date(2026, 11, 28), (80, 30)),
+        (AnalysisPlan(per_arm=50), "2026-11-28T07:00:00Z", date(2026, 11, 28), None),
+        (AnalysisPlan(per_arm=50), "2026-11-28T08:00:00Z", date(2026, 11, 28), "2026-11-28T08:00:00Z"),
         (AnalysisPlan(per_arm=81), "2027-01-01T00:00:00Z", None, None),
     ],
 )
 def test_a_verdict_waits_for_its_day(
-    plan: AnalysisPlan, as_of: str | None, due: date | None, counted: tuple[int, int] | None
+    plan: AnalysisPlan, as_of: str | None, due: date | None, cutoff: str | None
 ) -> None:
-    """Before the day it is too early; from then on every report counts the same people and answers."""
-    rows = [*sent("2026-11-20", a=50, b=40), *sent("2026-11-21", b=40), *sent("2026-11-25", a=30)]
+    """Before the day, in the campaign's zone, it is too early; from then on what came later does not count."""
+    sent = {
+        "a": {date(2026, 11, 20): 50, date(2026, 11, 25): 30},
+        "b": {date(2026, 11, 20): 40, date(2026, 11, 21): 40},
+    }
     moment = None if as_of is None else datetime.fromisoformat(as_of)
-    experiment = describe_experiment(replace(ASK, analysis=plan), TALLY, rows, moment)
-    assert experiment is not None
-    analysis, (difference,) = experiment.analysis, experiment.differences
-    assert analysis is not None
-    assert (analysis.method, analysis.due, analysis.is_due) == ("fixed", due, counted is not None)
-    asked, answered = counted or (80, 30)
-    assert analysis.arms == (CountedArm("b", 80, 20), CountedArm("a", asked, answered))
-    assert (difference.verdict == "too_early") == (difference.p_value is None) == (counted is None)
-    assert difference.difference == Fraction(answered, asked) - Fraction(20, 80)
+    found = fix_deadline(plan, sent, moment, ZoneInfo("America/Los_Angeles"))
+    start = None if cutoff is None else int(datetime.fromisoformat(cutoff).timestamp()) * 1_000_000
+    assert found == Deadline(due, cutoff is not None, start)
 
 
 def test_a_verdict_is_not_due_with_an_empty_arm() -> None:
-    """As long as an arm has not been asked at all, it has no size and no difference."""
-    plan = replace(ASK, analysis=AnalysisPlan(per_arm=1))
-    experiment = describe_experiment(plan, TALLY, sent(a=100), START)
-    assert experiment is not None
-    assert experiment.analysis is not None
-    assert experiment.analysis.due is None
-    assert [(one.verdict, one.difference) for one in experiment.differences] == [("too_early", None)]
+    """As long as nobody in an arm has been sent to, it has no size."""
+    sent: dict[str, dict[date, int]] = {"a": {date(2026, 11, 20): 100}, "b": {}}
+    assert fix_deadline(AnalysisPlan(per_arm=1), sent, None, ZoneInfo("UTC")) == Deadline(None, is_due=False)
 
 
-def group(sent: int, answered: int = 0) -> GroupTally:
-    return GroupTally(sent, {("a", "a-"): answered} if answered else {}, {"nps": {TEN: answered}})
+def group(texted: int, answered: int = 0) -> GroupTally:
+    return GroupTally(texted, answered, 0, {0: {TEN: answered}})
+
+
+def break_down_cities(groups: dict[str, GroupTally], least: int = 10) -> ColumnReport:
+    return break_down(QUESTIONS, "city", groups, least, 0)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "shown", "suppressed", "suppressed_sent"),
+    ("sizes", "shown", "suppressed", "suppressed_texted"),
     [
         ({"a": 10, "b": 11}, ["a", "b"], 0, None),
         ({"a": 9, "b": 1, "c": 50}, ["c"], 2, 10),
@@ -149,37 +183,38 @@ def group(sent: int, answered: int = 0) -> GroupTally:
     ],
 )
 def test_small_groups_are_left_out(
-    sizes: dict[str, int], shown: list[str], suppressed: int, suppressed_sent: int | None
+    sizes: dict[str, int], shown: list[str], suppressed: int, suppressed_texted: int | None
 ) -> None:
     """Groups of fewer than ten are left out, and the next larger one if the total would give them away."""
-    breakdown = break_down(ASK, "city", {name: group(sent) for name, sent in sizes.items()}, 10)
+    breakdown = break_down_cities({name: group(texted) for name, texted in sizes.items()})
     assert [one.name for one in breakdown.groups] == shown
     assert (breakdown.suppressed, breakdown.column, breakdown.least) == (suppressed, "city", 10)
-    assert breakdown.suppressed_sent == suppressed_sent
+    assert breakdown.suppressed_texted == suppressed_texted
 
 
 @given(st.dictionaries(st.text(max_size=2), st.integers(0, 30), max_size=8), st.integers(1, 20))
 def test_no_difference_gives_small_groups_away(sizes: dict[str, int], least: int) -> None:
     """The total less what is shown is nothing, or as many as a group that may be shown."""
-    breakdown = break_down(ASK, "city", {name: group(sent) for name, sent in sizes.items()}, least)
-    assert all(one.sent >= least for one in breakdown.groups)
-    rest = sum(sizes.values()) - sum(one.sent for one in breakdown.groups)
+    breakdown = break_down_cities({name: group(texted) for name, texted in sizes.items()}, least)
+    assert all((one.texted or 0) >= least for one in breakdown.groups)
+    rest = sum(sizes.values()) - sum(one.texted or 0 for one in breakdown.groups)
     assert len(breakdown.groups) + breakdown.suppressed == len(sizes)
     assert rest == 0 or rest >= least or not breakdown.groups
-    assert breakdown.suppressed_sent in (None, rest)
-    assert breakdown.suppressed_sent is None or breakdown.suppressed_sent >= least
+    assert breakdown.suppressed_texted in (None, rest)
+    assert breakdown.suppressed_texted is None or breakdown.suppressed_texted >= least
 
 
 def test_scores_of_few_answers_are_left_out() -> None:
     """A group may be large, and its score rest on the answers of two: how many they are is all that is said."""
     groups = {"Lyon": group(50, 2), "Metz": group(50, 8), "Nice": group(50), "Paris": group(50, 10)}
-    breakdown = break_down(ASK, "city", groups, 10)
+    breakdown = break_down_cities(groups)
     scores = [
         (score.value, score.interval is None, score.counted)
         for one in breakdown.groups
         for score in one.scores
     ]
-    assert scores == [(None, True, 2), (None, True, 8), (None, True, 0), (Fraction(100), False, 10)]
+    assert scores == [(Fraction(100), False, 10), (None, True, 2), (None, True, 8), (None, True, 0)]
+    assert breakdown.everybody.scores[0].counted == 20
 
 
 @pytest.mark.parametrize(
@@ -194,14 +229,14 @@ def test_scores_of_few_answers_are_left_out() -> None:
 )
 def test_no_difference_gives_scores_of_few_away(groups: dict[str, GroupTally], scored: list[str]) -> None:
     """The next larger score is left out as well if that of everybody would tell the answers of a few."""
-    breakdown = break_down(ASK, "city", groups, 10)
+    breakdown = break_down_cities(groups)
     assert [one.name for one in breakdown.groups if one.scores[0].value is not None] == scored
 
 
 def test_people_in_the_audience_no_more_are_the_empty_group() -> None:
     """Who was sent to and has left the audience is of the group without a name, which is shown like others."""
-    breakdown = break_down(ASK, "city", {"": group(12, 3), "Paris": group(50)}, 10)
-    assert [(one.name, one.sent, one.answered) for one in breakdown.groups] == [
+    breakdown = break_down_cities({"": group(12, 3), "Paris": group(50)})
+    assert [(one.name, one.texted, one.answered) for one in breakdown.groups] == [
         ("(empty)", 12, 3),
         ("Paris", 50, 0),
     ]
@@ -209,5 +244,19 @@ def test_people_in_the_audience_no_more_are_the_empty_group() -> None:
 
 def test_a_phone_is_no_name_of_a_group() -> None:
     """A report has no phone number, whatever the column holds."""
-    breakdown = break_down(ASK, "city", {"+14155550101": group(12, 3), "Paris": group(50)}, 10)
+    breakdown = break_down_cities({"+14155550101": group(12, 3), "Paris": group(50)})
     assert [one.name for one in breakdown.groups] == ["+14•••••••01", "Paris"]
+
+
+def test_groups_are_sorted_by_what_they_are_compared_by() -> None:
+    """By the campaign's score, or by their response, the highest first; those without one last."""
+    groups = {
+        "Lyon": GroupTally(50, 20, 0, {0: {TEN: 10, ZERO: 10}}),
+        "Metz": GroupTally(50, 10, 0, {0: {TEN: 10}}),
+        "Nice": GroupTally(50, 30, 0, {0: {ZERO: 30}}),
+        "Pau": group(50),
+    }
+    assert [one.name for one in break_down_cities(groups).groups] == ["Metz", "Lyon", "Nice", "Pau"]
+    by_response = break_down(QUESTIONS, "city", groups, 10)
+    assert [one.name for one in by_response.groups] == ["Nice", "Lyon", "Metz", "Pau"]
+    assert (by_response.everybody.texted, by_response.everybody.response_rate) == (200, Fraction(60, 200))

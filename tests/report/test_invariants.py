@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runner.ledger.report_model import FeedRow, MessageTotals
-from runner.report.facts import CampaignFacts, MessageOutline, QuestionOutline
-from tests.report.counted import make_row, report_rows
+from runner.report.facts import MessageOutline, QuestionOutline
+from tests.report.counted import build_facts, make_row, report_rows
 
 QUESTIONS = (
     QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps", conclude_on="0"),
@@ -47,7 +47,7 @@ totals = st.builds(
 @settings(max_examples=25, deadline=None)
 def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> None:
     """Shares sum to 1, counts to answers, groups to what was counted, and no rate leaves 0 to 1."""
-    message = report_rows(CampaignFacts("pulse", "live", ((OUTLINE, counts),)), rows).messages[0]
+    message = report_rows(build_facts((OUTLINE, counts)), rows).messages[0]
     rates = [message.response_rate, message.completion_rate]
     for question in message.questions:
         rates += [question.answer_rate, *(row.share for row in question.distribution)]
@@ -73,5 +73,5 @@ def test_figures_hold_together(counts: MessageTotals, rows: list[FeedRow]) -> No
 def test_order_does_not_matter(counts: MessageTotals, rows: list[FeedRow]) -> None:
     """The same results in another order give the same report."""
     shuffled = sorted(rows, key=lambda row: row.result_guid)
-    facts = CampaignFacts("pulse", "live", ((OUTLINE, counts),))
+    facts = build_facts((OUTLINE, counts))
     assert report_rows(facts, rows) == report_rows(facts, shuffled)

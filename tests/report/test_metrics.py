@@ -12,14 +12,12 @@ from runner.ledger.report_model import FeedRow, MessageTotals
 from runner.report.breakdowns import OWN_WORDS_LABEL
 from runner.report.documents.formats import WRITERS
 from runner.report.facts import (
-    CampaignFacts,
     MessageOutline,
     QuestionOutline,
     Scale,
-    SessionFacts,
 )
 from runner.report.people_model import Dispositions
-from tests.report.counted import make_row, report_rows
+from tests.report.counted import build_facts, make_contact, make_row, report_rows
 from tests.report.sample import replace
 
 if TYPE_CHECKING:
@@ -34,7 +32,7 @@ TOTALS = MessageTotals("ask", launches=1, sent=10, complete=10, reconciled_at="2
 
 def report_of(outline: MessageOutline, totals: MessageTotals, *results: FeedRow) -> MessageReport:
     totals = replace(totals, results=len(results))
-    return report_rows(CampaignFacts("pulse", "live", ((outline, totals),)), results).messages[0]
+    return report_rows(build_facts((outline, totals)), results).messages[0]
 
 
 def count_labels(message: MessageReport, question: int) -> list[tuple[str, str, int]]:
@@ -57,7 +55,7 @@ def test_a_funnel_follows_who_answered_without_concluding() -> None:
         (4, 3, Fraction(3, 4)),
         (3, 1, Fraction(1, 3)),
     ]
-    assert (message.participants_answered, message.response_rate) == (6, Fraction(6, 10))
+    assert (message.texted, message.participants_answered, message.response_rate) == (8, 6, Fraction(6, 8))
     assert (message.participants_completed, message.completion_rate) == (3, Fraction(1, 2))
     assert message.discrepancies == ()
 
@@ -65,12 +63,13 @@ def test_a_funnel_follows_who_answered_without_concluding() -> None:
 def test_nobody_is_asked_whom_an_earlier_opt_out_blocks() -> None:
     """Blocked sessions begin with no render: they were not asked."""
     totals = replace(TOTALS, renders=9)
-    sessions = SessionFacts(10, stopped=2, ended=6, blocked=2)
-    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": sessions})
-    message = report_rows(
-        facts, [make_row(f"p{number}", "first", "No", "2") for number in range(2)]
-    ).messages[0]
-    assert message.questions[0].asked == 8
+    contacts = [make_contact(f"p{number}") for number in range(8)]
+    contacts += [make_contact(f"b{number}", "COMPLETE", "stopped", "blocked") for number in range(2)]
+    rows = [make_row(f"p{number}", "first", "No", "2") for number in range(2)]
+    report = report_rows(build_facts((SURVEY, totals)), rows, (), contacts)
+    message, people = report.messages[0], report.people
+    assert (message.questions[0].asked, message.texted, message.response_rate) == (8, 8, Fraction(2, 8))
+    assert (people.sent, people.blocked, people.texted, people.response_rate) == (10, 2, 8, Fraction(2, 8))
 
 
 def test_where_question_orders_begin_changes_no_figure() -> None:
@@ -158,7 +157,7 @@ def test_phones_in_a_campaign_s_own_texts_are_masked_everywhere() -> None:
     """A number in a question, a response or a scale's end is shown in no document."""
     asked = QuestionOutline("q", "Call 415-555-0123?", ("No", "Maybe", "On +14155550199"), "csat")
     outline = MessageOutline("ask", "tag", (asked,))
-    facts = CampaignFacts("pulse", "live", ((outline, replace(TOTALS, results=1)),))
+    facts = build_facts((outline, replace(TOTALS, results=1)))
     report = report_rows(facts, [make_row("p", "q", "On +14155550199", "3")])
     assert report.messages[0].questions[0].distribution[2].count == 1
     for _, write in WRITERS.values():
@@ -172,7 +171,7 @@ def test_phones_in_a_campaign_s_own_texts_are_masked_everywhere() -> None:
 def test_nothing_sent_leaves_rates_undefined(outline: MessageOutline) -> None:
     """Without sends and answers there are zeros and no rates, never a division by zero."""
     message = report_of(outline, MessageTotals("ask"))
-    assert (message.sent, message.participants_answered, message.results) == (0, 0, 0)
+    assert (message.sent, message.participants_answered or 0, message.results) == (0, 0, 0)
     assert (message.response_rate, message.response_rate_interval, message.completion_rate) == (
         None,
         None,
@@ -183,62 +182,73 @@ def test_nothing_sent_leaves_rates_undefined(outline: MessageOutline) -> None:
     assert message.discrepancies == ()
 
 
-@pytest.mark.parametrize(
-    ("totals", "sessions", "expected"),
-    [
-        (
-            replace(TOTALS, queued=1, active=4, complete=5),
-            SessionFacts(10, ended=2, open=4),
-            Dispositions(2, 2, 0, 2, 0, 4),
-        ),
-        # Both partial interviews' sessions have ended: all that are open are silent.
-        (
-            replace(TOTALS, active=6, complete=4),
-            SessionFacts(10, open=6),
-            Dispositions(2, 2, 0, 0, 0, 6),
-        ),
-        (
-            replace(TOTALS, complete=10, unresolved=3),
-            SessionFacts(10, ended=3, stopped=2, refused=1),
-            Dispositions(2, 2, 3, 3, 0, 3),
-        ),
-        # Of two people no session is listed, and none is counted.
-        (replace(TOTALS, complete=8), SessionFacts(8, ended=4), Dispositions(2, 2, 0, 4, 0, 2)),
-        # The service counts sessions that it does not list: how they stand is not known.
-        (TOTALS, SessionFacts(9, ended=5), None),
-        (TOTALS, SessionFacts(), None),
-        (replace(TOTALS, queued=None), SessionFacts(10, ended=6), None),
-    ],
-)
-def test_each_person_counts_by_their_own_session(
-    totals: MessageTotals, sessions: SessionFacts, expected: Dispositions | None
-) -> None:
+def test_each_person_counts_by_their_own_session() -> None:
     """Whose session has ended in silence is a non-contact; open ones are unknown, opt-outs are refusals."""
+    contacts = [
+        *(make_contact(f"{who}{number}") for who in "qp" for number in range(2)),
+        *(make_contact(f"e{number}") for number in range(3)),
+        *(make_contact(f"r{number}", "COMPLETE", "replaced") for number in range(2)),
+        *(make_contact(f"s{number}", "COMPLETE", "stopped") for number in range(2)),
+        make_contact("open", "ACTIVE"),
+        make_contact("unlisted", "", is_listed="0"),
+        make_contact("unknown", "", is_sent="0", is_listed="0"),
+        make_contact("queued", "QUEUED"),
+    ]
     rows = (
         *(make_row(f"q{number}", "first", "No", "2") for number in range(2)),
         *(make_row(f"p{number}", "first", "Yes") for number in range(2)),
     )
-    totals = replace(totals, results=len(rows))
-    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": sessions})
-    message = report_rows(facts, rows).messages[0]
-    assert message.dispositions == expected
-    assert (message.response_rates is None) == (expected is None)
+    totals = replace(TOTALS, sent=14, queued=1, active=1, complete=11, unresolved=1, results=len(rows))
+    people = report_rows(build_facts((SURVEY, totals)), rows, (), contacts).people
+    assert people.dispositions == Dispositions(2, 2, 2, 3, 0, 4, 2)
+    assert (people.recipients, people.sent, people.texted, people.queued) == (15, 14, 13, 1)
+    assert (people.open, people.is_interim, people.opted_out, people.replaced) == (2, True, 2, 2)
+    assert people.response_rate_without_replaced == Fraction(4, 11)
+    assert people.rates is not None
+    assert (people.rates.rr2, people.rates.rr6, people.rates.e) == (Fraction(4, 15), None, Fraction(1))
+    assert people.rates.coop2 == Fraction(4, 6)
 
 
-def test_a_refused_launch_says_nothing_of_its_people() -> None:
-    """Fifty whose launch was refused change no rate: nobody tried to reach them."""
-    totals = replace(TOTALS, sent=50, active=40, complete=10, rejected=50)
-    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),), sessions={"ask": SessionFacts(50, open=40)})
-    message = report_rows(facts, [make_row(f"q{n}", "first", "No", "2") for n in range(10)]).messages[0]
-    assert message.dispositions == Dispositions(10, 0, 0, 0, 0, 40)
-    assert message.response_rates is not None
-    assert message.response_rates.rr3 == Fraction(1, 5)
+@pytest.mark.parametrize(
+    "totals",
+    [
+        # The service counts sessions that it does not list: how they stand is not known.
+        replace(TOTALS, complete=11),
+        replace(TOTALS, active=None),
+    ],
+)
+def test_dispositions_are_not_known_of_sessions_that_are_not_listed(totals: MessageTotals) -> None:
+    """People are counted; how many of them were replaced, or refused, is not known."""
+    people = report_rows(build_facts((SURVEY, totals)), (), (), map(make_contact, "abcdefghij")).people
+    assert (people.texted, people.answered, people.dispositions, people.replaced) == (10, 0, None, None)
+
+
+def test_people_are_not_known_that_a_record_only_counts() -> None:
+    """Of a lockfile that counts people, nobody can be said to be the same person."""
+    people = report_rows(build_facts((SURVEY, TOTALS)), (), (), map(make_contact, "abc")).people
+    assert (people.texted, people.response_rate, people.dispositions) == (None, None, None)
+
+
+def test_a_later_survey_decides_who_was_replaced() -> None:
+    """A reminder that takes the place of its survey replaces nobody; a text of another campaign does."""
+    remind = replace(SURVEY, id="remind")
+    contacts = [
+        make_contact("a", "COMPLETE", "replaced"),
+        make_contact("a", message="remind", began="2026-11-21T09:00:00"),
+        make_contact("b"),
+        make_contact("b", "COMPLETE", "replaced", message="remind", began="2026-11-21T09:00:00"),
+    ]
+    totals = replace(TOTALS, sent=2, complete=2)
+    facts = build_facts((SURVEY, totals), (remind, replace(totals, message="remind")))
+    people = report_rows(facts, (), (), contacts).people
+    assert people.dispositions == Dispositions(non_contact=1, replaced=1)
 
 
 def test_a_plain_text_has_no_response_rate() -> None:
     """A message that asks nothing is sent, and cannot be answered."""
     message = report_of(MessageOutline("ask", "tag"), TOTALS)
     assert (message.response_rate, message.completion_rate, message.questions) == (None, None, ())
+    assert (message.participants_answered, message.participants_completed) == (None, None)
 
 
 def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
@@ -252,7 +262,7 @@ def test_more_answers_than_sends_is_said_instead_of_a_rate() -> None:
 
 def test_too_many_results_come_with_a_remedy() -> None:
     """What the ledger has beyond the service's count can be looked for, and removed."""
-    facts = CampaignFacts("pulse", "live", ((SURVEY, replace(TOTALS, results=0)),))
+    facts = build_facts((SURVEY, replace(TOTALS, results=0)))
     (sentence,) = report_rows(facts, [make_row("p", "first", "Yes")]).messages[0].discrepancies
     assert sentence == (
         "Results that the service counts: 0; in the ledger: 1. “runner reconcile --full” looks which are not "
@@ -263,16 +273,16 @@ def test_too_many_results_come_with_a_remedy() -> None:
 def test_counts_are_compared_with_the_service_once_reconciled() -> None:
     """Results and sessions that the service counts otherwise are told, but not before reconciling."""
     totals = replace(TOTALS, active=1, results=7)
-    facts = CampaignFacts("pulse", "live", ((SURVEY, totals),))
+    facts = build_facts((SURVEY, totals))
     rows = [make_row("p", "first", "Yes")]
     assert report_rows(facts, rows).messages[0].discrepancies == (
         "Results that the service counts: 7; in the ledger: 1.",
         "Sessions that the service has: 11; recipients that were sent to: 10.",
     )
     # One of those whom the service counts was forgotten here.
-    forgotten = replace(facts, messages=((SURVEY, replace(totals, results=1)),), forgotten=1)
+    forgotten = build_facts((SURVEY, replace(totals, results=1)), forgotten=1)
     assert report_rows(forgotten, rows).messages[0].discrepancies == ()
-    early = CampaignFacts("pulse", "live", ((SURVEY, replace(totals, reconciled_at=None)),))
+    early = build_facts((SURVEY, replace(totals, reconciled_at=None)))
     assert report_rows(early, rows).messages[0].discrepancies == ()
 
 
@@ -323,7 +333,7 @@ def report_times(*reconciled: tuple[int, str | None]) -> CampaignReport:
         )
         for place, (launches, time) in enumerate(reconciled)
     )
-    return report_rows(CampaignFacts("pulse", "live", messages), ())
+    return report_rows(build_facts(*messages), ())
 
 
 def test_a_report_is_as_old_as_its_oldest_message() -> None:
@@ -333,7 +343,7 @@ def test_a_report_is_as_old_as_its_oldest_message() -> None:
     assert report_times(late, (0, None)).reconciled_at == datetime(2026, 11, 20, 11, tzinfo=UTC)
     partly = report_times(late, (1, None))
     assert partly.reconciled_at == datetime(2026, 11, 20, 11, tzinfo=UTC)
-    assert (partly.launches, partly.unread_launches, partly.participants_answered) == (2, 1, None)
+    assert (partly.launches, partly.unread_launches, partly.people.answered) == (2, 1, None)
     assert report_times((1, None)).reconciled_at is None
     assert report_times().reconciled_at is None
 
@@ -341,16 +351,16 @@ def test_a_report_is_as_old_as_its_oldest_message() -> None:
 def test_results_of_other_messages_are_left_out_and_told() -> None:
     """Results whose message the campaign does not have change no figure, and are said to be left out."""
     stray = make_row("p", "first", "Yes", message="gone")
-    report = report_rows(CampaignFacts("pulse", "live", ((SURVEY, TOTALS),)), iter([stray]))
-    assert report.participants_answered == report.messages[0].results == 0
+    report = report_rows(build_facts((SURVEY, TOTALS)), iter([stray]))
+    assert report.people.answered == report.messages[0].results == 0
     assert report.discrepancies == ("Results of messages that the campaign does not have, left out here: 1.",)
 
 
 def test_people_are_counted_once_over_all_messages() -> None:
     """Who answered two messages is one participant of the campaign."""
     follow_up = replace(SURVEY, id="more")
-    facts = CampaignFacts("pulse", "live", ((SURVEY, TOTALS), (follow_up, replace(TOTALS, message="more"))))
+    facts = build_facts((SURVEY, TOTALS), (follow_up, replace(TOTALS, message="more")))
     row = make_row("p", "first", "Yes")
     report = report_rows(facts, [row, row._replace(message="more")])
-    assert report.participants_answered == 1
+    assert report.people.answered == 1
     assert [message.participants_answered for message in report.messages] == [1, 1]

@@ -151,7 +151,7 @@ FIND_UNREADABLE = """
 
 
 FIND_WIDE = """
-() => [...document.querySelectorAll(".scroll")]
+() => [...document.querySelectorAll("table")].map((each) => each.parentElement)
   .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.textContent.trim())
 """
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.report.comparison import difference_interval, fisher_p_value
+from runner.report.comparison import fisher_p_value, subtract_interval
+from runner.report.scores import Z_95, wilson_interval
 
 Table = tuple[int, int, int, int]
 
@@ -25,6 +26,14 @@ def scipy() -> Any:
 def tables(draw: st.DrawFn, *, least: int = 1, most: int) -> Table:
     trials_a, trials_b = draw(st.integers(least, most)), draw(st.integers(least, most))
     return draw(st.integers(0, trials_a)), trials_a, draw(st.integers(0, trials_b)), trials_b
+
+
+def difference_interval(
+    successes_a: int, trials_a: int, successes_b: int, trials_b: int, z: float = Z_95
+) -> tuple[float, float]:
+    """Return the interval of two proportions' difference: of Wilson's intervals of both."""
+    intervals = wilson_interval(successes_a, trials_a, z), wilson_interval(successes_b, trials_b, z)
+    return subtract_interval(successes_a / trials_a, intervals[0], successes_b / trials_b, intervals[1])
 
 
 def count_exactly(table: Table) -> Fraction:

@@ -1,4 +1,4 @@
-"""Four campaigns that together have every trait of a report, as a user writes them."""
+"""Five campaigns that together have every trait of a report, as a user writes them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def build_campaigns(zone: str, analysis_day: str) -> dict[str, dict[str, Any]]:
     return {
         "early": {
             **_build_head("early"),
+            "series": "nps",
             "messages": [
                 {"id": "ask", "introduction": "{{ city }}!", "questions": [NPS], "conclusion": "Thanks"}
             ],
@@ -33,8 +34,18 @@ def build_campaigns(zone: str, analysis_day: str) -> dict[str, dict[str, Any]]:
         },
         "pulse": _build_pulse(),
         "service": _build_service(zone),
+        "planned": {
+            **_build_head("planned"),
+            "description": "What it is *for*.",
+            "series": "nps",
+            "messages": [{"id": "ask", "questions": [NPS]}],
+            "schedule": {"timezone": zone, "not_before": "2031-05-04T10:00"},
+        },
         "wave": {
             **_build_head("wave"),
+            "title": "The wave",
+            "owner": "cx@example.com",
+            "series": "nps",
             "messages": [{"id": "again", "questions": [NPS, REASON], "conclusion": "Thanks"}],
             "variants": {
                 "seed": "w",
@@ -116,7 +127,7 @@ def _build_service(zone: str) -> dict[str, Any]:
     more = {"tag": "more", "text": "Anything else?"}
     return {
         **_build_head("service"),
-        "score": {"question": "sat"},
+        "score": {"question": "sat", "target": 62.5},
         "messages": [
             {"id": "rate", "questions": [SATISFIED, effort, liked, spent, more], "conclusion": "Bye"},
             {

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _HALF = 0.5000001e-4
 """How far a figure may be from one that is rounded to four places."""
 _SIGNIFICANT = 5.000001e-4
-"""How far a p-value of four significant figures may be from what it was, as a part of it."""
+"""How far a p-value or an error of four significant figures may be from what it was, as a part of it."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ def _are_alike(found: Any, expected: Any, path: str) -> bool:
 
 def _allow(found: float, expected: float, path: str) -> float:
     """Return how far a number may be from what was counted again: counts are exact, rates are rounded."""
-    if path.endswith("p_value"):
+    if path.endswith(("p_value", "standard_error")):
         return _SIGNIFICANT * abs(expected)
     return 0.0 if isinstance(found, int) and expected.is_integer() else _HALF
 

@@ -201,6 +201,16 @@ class LivedService(ReferenceService):
                 lives = [self.facts.conversations[sending.guid, phone] for phone in sending.phones]
                 launch.renders = sum(life.renders for life in lives)
 
+    def expire(self, campaign: str) -> None:
+        """End whatever conversation of a campaign has not ended."""
+        guids = {one.guid for one in self.facts.sendings if one.campaign == campaign}
+        for launch in self.store.launches:
+            for session in launch.sessions if launch.sent.guid in guids else ():
+                life = self.facts.conversations[launch.sent.guid, session.participant.phone]
+                if life.status != "COMPLETE":
+                    life.status, life.sub_status = "COMPLETE", "EXPIRED"
+                    session.status, session.sub_status = life.status, life.sub_status
+
     def add_reply(self, session: Session, reply: Reply, place: int) -> None:
         """Enter a result, at the service and among the facts."""
         at = reply.at.astimezone(self._random.choice(_ZONES))
@@ -326,8 +336,10 @@ class _Life:
     def _stay_away(self) -> None:
         """Answer no more: the conversation stays open, expires, or ends by an opt-out that is no result."""
         ending = self.random.random()
-        if ending < 0.4:
+        if ending < 0.3:
             self.life.status, self.life.sub_status = "COMPLETE", "EXPIRED"
+        elif ending < 0.4:
+            self.life.status, self.life.sub_status = "COMPLETE", "REPLACED"
         elif ending < 0.5:
             self.life.status, self.life.sub_status = "COMPLETE", "OPTED_OUT"
 

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
 from tests.second_hand import formulas
 from tests.second_hand.tables import fold
@@ -46,11 +47,15 @@ def recount_question(one: Message, steps: Figures, question: dict[str, Any]) -> 
     return empty | {"in_part": {"launches": int(one.sent.is_read.sum()), "question": part}}
 
 
-def describe_question(question: dict[str, Any], latest: pd.DataFrame | None) -> Figures:
+def count_points(question: dict[str, Any], latest: pd.DataFrame) -> list[float]:
+    return _read_numbers(question, latest.response)
+
+
+def describe_question(question: dict[str, Any], latest: pd.DataFrame | None, alpha: float = 0.05) -> Figures:
     scale = question.get("scale", "choice" if "responses" in question else "text")
     nothing = dict.fromkeys(
         ("asked", "answers", "answer_rate", "nps", "csat", "mean", "median", "mean_interval",
-         "numeric_answers", "broke_off", "in_part")
+         "numeric_answers", "broke_off", "in_part", "mean_standard_error")
     )  # fmt: skip
     about = {"tag": question["tag"], "text": question["text"], "scale": scale, "distribution": []}
     if latest is None:
@@ -58,14 +63,15 @@ def describe_question(question: dict[str, Any], latest: pd.DataFrame | None) -> 
     numbers = _read_numbers(question, latest.response)
     found = nothing | about | {"answers": len(latest), "distribution": _distribute(question, latest)}
     if scale == "nps":
-        found["nps"] = _score_nps(numbers)
+        found["nps"] = _score_nps(numbers, alpha)
     if scale == "csat":
-        found["csat"] = _score_csat(question, numbers)
+        found["csat"] = _score_csat(question, numbers, alpha)
     if scale in ("csat", "ces", "number"):
         found |= {
             "mean": float(np.mean(numbers)) if numbers else None,
             "median": float(np.median(numbers)) if numbers else None,
-            "mean_interval": formulas.mean_of(numbers),
+            "mean_interval": formulas.mean_of(numbers, alpha),
+            "mean_standard_error": float(stats.sem(numbers)) if len(numbers) > 1 else None,
             "numeric_answers": len(numbers),
         }
     return found
@@ -134,7 +140,7 @@ def _read_number(text: str) -> float | None:
     return float(text.replace(",", "."))
 
 
-def _score_nps(numbers: Sequence[float]) -> Figures:
+def _score_nps(numbers: Sequence[float], alpha: float) -> Figures:
     counted = [number for number in numbers if number in range(11)]
     promoters, detractors = (sum(map(test, counted)) for test in (lambda n: n >= 9, lambda n: n <= 6))
     return {
@@ -143,11 +149,11 @@ def _score_nps(numbers: Sequence[float]) -> Figures:
         "passives": len(counted) - promoters - detractors,
         "detractors": detractors,
         "counted": len(counted),
-        "interval": formulas.score_points(promoters, detractors, len(counted)),
+        "interval": formulas.score_points(promoters, detractors, len(counted), alpha),
     }
 
 
-def _score_csat(question: dict[str, Any], numbers: Sequence[float]) -> Figures:
+def _score_csat(question: dict[str, Any], numbers: Sequence[float], alpha: float) -> Figures:
     points = _list_points(question)
     top = sorted(points)[-2:]
     satisfied, counted = sum(number in top for number in numbers), len(numbers)
@@ -155,6 +161,6 @@ def _score_csat(question: dict[str, Any], numbers: Sequence[float]) -> Figures:
         "score": satisfied / counted if counted else None,
         "satisfied": satisfied,
         "counted": counted,
-        "interval": formulas.wilson(satisfied, counted) if counted else None,
+        "interval": formulas.wilson(satisfied, counted, alpha) if counted else None,
         "top_two": [text for text, n in zip(question["responses"], points, strict=True) if n in top],
     }

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
 from tests.second_hand import formulas
-from tests.second_hand.groups import break_down, compare_arms
+from tests.second_hand.groups import (
+    break_down,
+    compare_arms,
+    find_latest,
+    list_asked,
+    name_zone,
+    score_answers,
+)
+from tests.second_hand.people import People, find_opted_out, recount_people
 from tests.second_hand.questions import SCORED, describe_question, recount_question
-from tests.second_hand.tables import Matching, Within, gather, walk
+from tests.second_hand.tables import Matching, Within, find_texted, gather, walk
 from tests.second_hand.times import list_days, measure_volume, time_first, time_nothing
 
 if TYPE_CHECKING:
@@ -18,23 +27,61 @@ if TYPE_CHECKING:
 
 
 def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
-    """Return a campaign's report, as `schemas/report.schema.json` describes it."""
+    """Return a campaign's report, as `schemas/report.schema.json` describes it, without its series."""
     messages = [gather(situation, campaign, message) for message in campaign["messages"]]
-    everything = pd.concat([one.answers.phone for one in messages])
     sent = pd.concat([one.sent for one in messages])
-    is_read = bool(sent.is_read.all())
+    everybody = People(messages)
+    audiences = [found for (name, _), found in situation.audiences.items() if name == campaign["name"]]
+    people = recount_people(everybody, campaign, audiences)
+    main = _find_main(campaign, messages)
+    control = None
+    if people["control_group"] is not None:
+        control = {
+            "people": people["control_group"], "opted_out": None, "texted": people["texted"],
+            "texted_opted_out": None,
+        }  # fmt: skip
+    recounted = [_recount_message(one) for one in messages]
+    starts = [_tell_start(one, choose) for choose in (min, max) for one in messages]
+    firsts = [one for one in starts[: len(messages)] if one is not None]
+    lasts = [one for one in starts[len(messages) :] if one is not None]
     return {
         "format_version": Matching(r"1\.\d+"),
         "campaign": campaign["name"],
         "target": situation.target,
+        **{name: campaign.get(name) for name in ("title", "description", "owner")},
+        "time_zone": name_zone(campaign),
+        "first_sent_at": min(firsts, key=order) if firsts else None,
+        "last_sent_at": max(lasts, key=order) if lasts else None,
+        "next_send_at": _find_next(campaign) if not firsts else None,
         "reconciled_at": situation.reconciled if sent.is_read.any() else None,
-        "messages": [_recount_message(one) for one in messages],
-        "participants_answered": everything.nunique() if is_read else None,
-        "runs": _recount_runs(situation, sent),
         "launches": len(sent),
         "reconciled_launches": int(sent.is_read.sum()),
-        "score": _pool(campaign, messages),
+        "people": people,
+        "score": _score(everybody, main),
+        "goal": _find_goal(campaign),
+        "series": None,
+        "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
+        "groups": break_down(everybody, situation, main),
+        "experiment": compare_arms(everybody, campaign, situation, main, control),
+        "messages": recounted,
+        "runs": _recount_runs(situation, sent),
     }
+
+
+def order(moment: Any) -> datetime:
+    return moment.first if isinstance(moment, Within) else moment
+
+
+def _find_next(campaign: dict[str, Any]) -> datetime | None:
+    schedule = campaign.get("schedule", {})
+    if "not_before" not in schedule:
+        return None
+    return datetime.fromisoformat(schedule["not_before"]).replace(tzinfo=ZoneInfo(schedule["timezone"]))
+
+
+def _find_goal(campaign: dict[str, Any]) -> float | None:
+    goal = campaign.get("score", {}).get("target")
+    return float(goal) / 100 if goal is not None and campaign["score"]["question"] == "sat" else None
 
 
 def _recount_message(one: Message) -> Figures:
@@ -45,12 +92,11 @@ def _recount_message(one: Message) -> Figures:
     steps = walk(one)
     completed = len(steps["completed"])
     is_read, asks = one.is_read, bool(one.questions)
-    has_rate = is_read and asks and recipients > 0
     held = {
         "participants_answered": answered,
         "participants_completed": completed,
         "results": len(one.replies),
-        "opt_outs": _count_opt_outs(one),
+        "opt_outs": len(find_opted_out(one)),
         "doubtful": _count_doubtful(one),
         "non_answers": int((one.replies.kind == "silent").sum()),
     }
@@ -58,26 +104,27 @@ def _recount_message(one: Message) -> Figures:
     reached = one.people[one.people.state == "sent"]
     states = {name: int((reached.status == name.upper()).sum()) for name in ("queued", "active", "complete")}
     counts = states | {"renders": int(reached.renders.sum())}
-    begun = sent.start.where(sent.is_read)
-    dispositions = _dispose(one, steps) if has_rate else None
+    texted = len(find_texted(one))
+    has_rate = is_read and asks and texted > 0
     return {
         "id": message["id"],
         "tag": message.get("tag", one.campaign["tag"]),
-        "first_sent_at": _tell_start(one, begun.min() if is_read else None, min),
-        "last_sent_at": _tell_start(one, begun.max() if is_read else None, max),
+        "first_sent_at": _tell_start(one, min),
+        "last_sent_at": _tell_start(one, max),
         "reconciled_at": one.situation.reconciled if sent.is_read.any() else None,
         "launches": len(sent),
         "reconciled_launches": int(sent.is_read.sum()),
         "reconciled_sent": int(sent[sent.is_read]["size"].sum()),
         "recipients": recipients + unresolved,
         "sent": recipients,
+        "texted": texted if is_read else None,
         "rejected": len(_list_refused(one)),
         "unresolved": unresolved,
         "sessions": states if is_read else dict.fromkeys(states),
-        "participants_answered": known["participants_answered"],
-        "response_rate": answered / recipients if has_rate else None,
-        "response_rate_interval": formulas.wilson(answered, recipients) if has_rate else None,
-        "participants_completed": known["participants_completed"],
+        "participants_answered": known["participants_answered"] if asks else None,
+        "response_rate": answered / texted if has_rate else None,
+        "response_rate_interval": formulas.wilson(answered, texted) if has_rate else None,
+        "participants_completed": known["participants_completed"] if asks else None,
         "completion_rate": completed / answered if has_rate and answered else None,
         "renders": counts["renders"] if is_read else None,
         "results": known["results"],
@@ -87,11 +134,7 @@ def _recount_message(one: Message) -> Figures:
         "opt_outs": known["opt_outs"],
         "doubtful": known["doubtful"],
         "non_answers": known["non_answers"],
-        "dispositions": dispositions,
-        "response_rates": _rate(dispositions) if dispositions else None,
         "time_to_first_answer": time_first(one) if is_read else time_nothing(),
-        "experiment": compare_arms(one, steps),
-        "breakdowns": [break_down(one, steps)],
         "days": list_days(one),
         "partly_known": [
             {"name": name, "count": count, "launches": int(sent.is_read.sum())}
@@ -102,12 +145,12 @@ def _recount_message(one: Message) -> Figures:
     }
 
 
-def _tell_start(one: Message, known: pd.Timestamp | None, choose: Any) -> Any:
+def _tell_start(one: Message, choose: Any) -> Any:
     """Return a start as the service has it; of launches that were not read, no more than when they were sent."""
     if one.sent.empty:
         return None
-    if known is not None:
-        return known
+    if one.is_read:
+        return choose(one.sent.start)
     times = []
     for launch in one.sent.to_dict("records"):
         window, start = one.situation.applied[launch["run"]]["at"], launch["start"]
@@ -121,75 +164,51 @@ def _list_refused(one: Message) -> set[str]:
     return refused - set(one.people[one.people.state != "refused"].phone)
 
 
-def _count_opt_outs(one: Message) -> int:
-    """Count replies that opt out, and people whom the service says to have ended the conversation so."""
-    read = one.people[one.people.is_read]
-    return int(one.replies.refuses.sum()) + int((read.sub_status == "OPTED_OUT").sum())
-
-
 def _count_doubtful(one: Message) -> int:
     """Count replies that nobody has decided, of people who have not opted out otherwise."""
     waiting = one.replies[(one.replies.kind == "doubtful") & (one.replies.decision == "")]
     return int((~waiting.phone.isin(one.situation.facts.stopped)).sum())
 
 
-def _dispose(one: Message, steps: Figures) -> Figures:
-    """Count everybody who was meant to be asked once (AAPOR)."""
-    answered = set(one.answers.phone)
-    refused = set(one.replies[one.replies.refuses].phone)
-    counted: Counter[str] = Counter()
-    for person in one.people.to_dict("records"):
-        phone, sub_status = person["phone"], person["sub_status"]
-        if person["state"] == "refused":
-            continue
-        if phone in steps["completed"]:
-            counted["complete"] += 1
-        elif phone in answered:
-            counted["partial"] += 1
-        elif phone in refused or sub_status in ("OPTED_OUT", "BLOCKED"):
-            counted["refusal"] += 1
-        elif person["status"] == "COMPLETE":
-            counted["non_contact"] += 1
-        else:
-            counted["unknown_eligibility"] += 1
-    names = ("complete", "partial", "refusal", "non_contact", "other", "unknown_eligibility")
-    return {name: counted[name] for name in names}
+def _find_main(campaign: dict[str, Any], messages: list[Message]) -> str | None:
+    """Return the question of the campaign's score.
 
-
-def _rate(found: Figures) -> Figures:
-    known = sum(found.values()) - found["unknown_eligibility"]
-    everybody, complete = sum(found.values()), found["complete"]
-    interviews = complete + found["partial"]
-    # Nobody is known not to be eligible, so e is 1.
-    return {
-        "rr1": complete / everybody,
-        "rr2": interviews / everybody,
-        "rr3": complete / everybody if known else None,
-        "rr4": interviews / everybody if known else None,
-        "rr5": complete / known if known else None,
-        "rr6": interviews / known if known else None,
-    }
-
-
-def _pool(campaign: dict[str, Any], messages: list[Message]) -> Figures | None:
-    """Return the campaign's score: the question that it names, or that a message and its follow-up share."""
+    It is the one that it names, that a message and its follow-up share, or the only one with a score.
+    """
     tag = campaign.get("score", {}).get("question")
-    if tag is None:
-        for one in messages:
-            if "after" not in one.message:
-                continue
-            shared = {question["tag"] for question in one.questions if question.get("scale") in SCORED}
-            (first,) = (other for other in messages if other.message["id"] == one.message["after"]["message"])
-            tag = tag or next((q["tag"] for q in first.questions if q["tag"] in shared), None)
-    asking = [one for one in messages if tag in [question["tag"] for question in one.questions]]
-    if tag is None or not all(one.is_read for one in asking):
+    for one in messages if tag is None else ():
+        if "after" not in one.message:
+            continue
+        shared = {question["tag"] for question in one.questions if question.get("scale") in SCORED}
+        (first,) = (other for other in messages if other.message["id"] == one.message["after"]["message"])
+        tag = tag or next((q["tag"] for q in first.questions if q["tag"] in shared), None)
+    scored = {q["tag"] for one in messages for q in one.questions if q.get("scale") in SCORED}
+    return tag or (scored.pop() if len(scored) == 1 else None)
+
+
+def _score(people: People, main: str | None) -> Figures | None:
+    if main is None:
         return None
-    answers = pd.concat([one.latest.assign(message=number) for number, one in enumerate(asking)])
-    ordered = answers[answers.tag == tag].sort_values(["at", "message"], kind="stable")
-    latest = ordered.drop_duplicates("phone", keep="last")
-    (question,) = (question for question in asking[0].questions if question["tag"] == tag)
+    question, places = next(pair for pair in list_asked(people) if pair[0]["tag"] == main)
+    if not all(people.messages[place].is_read for place in places):
+        return None
+    return score_answers(question, find_latest(people, places, main))
+
+
+def _pool(people: People, recounted: list[Figures], question: dict[str, Any], places: list[int]) -> Figures:
+    """Return a question over all messages: of each person the latest answer."""
+    tag, asking = question["tag"], [people.messages[place] for place in places]
+    if len(places) == 1:
+        (own,) = (one for one in recounted[places[0]]["questions"] if one["tag"] == tag)
+        return {"question": own, "parts": [{"message": asking[0].message["id"], "answers": own["answers"]}]}
+    if not all(one.is_read for one in asking):
+        parts = [{"message": one.message["id"], "answers": None} for one in asking]
+        return {"question": describe_question(question, None), "parts": parts}
+    latest = find_latest(people, places, tag)
+    asked = {phone for one in asking for phone in walk(one)["reached"][tag]}
+    found = describe_question(question, latest)
     return {
-        "question": describe_question(question, latest),
+        "question": found | {"asked": len(asked), "answer_rate": len(latest) / len(asked) if asked else None},
         "parts": [
             {"message": one.message["id"], "answers": int((latest.message == number).sum())}
             for number, one in enumerate(asking)

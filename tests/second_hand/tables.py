@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -129,12 +128,13 @@ def _name_columns(kind: type[Sending | Conversation | Reply]) -> list[str]:
 
 def walk(one: Message) -> Figures:
     """Return who was asked, answered and broke off at each question, and who reached the end."""
-    sent = one.sent.groupby("arm")["size"].sum()
-    asked: Counter[str] = Counter()
+    texted = find_texted(one)
+    people = one.people
+    still = set(people[(people.state == "sent") & (people.status != "COMPLETE")].phone)
     broken: dict[str, int] = {}
     completed: set[str] = set()
+    reached: dict[str, set[str]] = {}
     latest = one.latest
-    firsts = {way["questions"][0]["tag"] for way in one.ways.values() if way.get("questions")}
     for arm, way in one.ways.items():
         questions = way.get("questions", [])
         tags = [question["tag"] for question in questions]
@@ -149,24 +149,24 @@ def walk(one: Message) -> Figures:
         for place, tag in enumerate(tags):
             answered = set(said.get(tag, ()))
             if place == 0:
-                asked[tag] += int(sent.get(arm, 0))
+                led = texted & set(people[people.arm == arm].phone)
             else:
                 before = set(said.get(tags[place - 1], ()))
-                asked[tag] += len((before - ended) | answered)
+                led = (before - ended) | answered
+            reached.setdefault(tag, set()).update(led)
             if place < len(tags) - 1:
                 later = {phone for each in tags[place + 1 :] for phone in said.get(each, ())}
-                broken[tag] = broken.get(tag, 0) + len(answered - later - ended)
+                broken[tag] = broken.get(tag, 0) + len(answered - later - ended - still)
         if tags:
             completed |= set(said.get(tags[-1], ())) | ended
-    if len(firsts) == 1:
-        asked[firsts.pop()] -= len(find_unreached(one))
-    return {"asked": asked, "broken": broken, "completed": completed}
+    asked = {tag: len(phones) for tag, phones in reached.items()}
+    return {"asked": asked, "reached": reached, "broken": broken, "completed": completed}
 
 
-def find_unreached(one: Message) -> set[str]:
-    """Return whose conversation has not begun, or never will."""
-    people = one.people
-    return set(people[(people.status == "QUEUED") | (people.sub_status == "BLOCKED")].phone)
+def find_texted(one: Message) -> set[str]:
+    """Return who got the text: it does not wait, and no opt-out kept it back."""
+    people = one.people[one.people.state == "sent"]
+    return set(people[(people.status != "QUEUED") & (people.sub_status != "BLOCKED")].phone)
 
 
 def fold(text: str) -> str:

@@ -36,16 +36,18 @@ def measure_volume(one: Message, renders: int) -> Figures:
 
 
 def list_days(one: Message) -> list[Figures]:
+    zone = one.campaign.get("schedule", {}).get("timezone", "UTC")
     sent: Counter[Any] = Counter()
     for launch in one.sent.to_dict("records"):
         # An `apply` may last beyond midnight.
         start = launch["start"] if launch["is_read"] else launch["taken"]
-        sent[start.date()] += launch["size"]
+        sent[start.tz_convert(zone).date()] += launch["size"]
     days: list[Figures] = []
-    first = Counter(one.answers.groupby("phone")["at"].min().dt.date) if len(one.answers) else Counter()
-    every = Counter(one.answers["at"].dt.date) if len(one.answers) else Counter()
+    answers = one.answers.assign(day=one.answers["at"].dt.tz_convert(zone).dt.date)
+    first = Counter(answers.groupby("phone")["day"].min()) if len(answers) else Counter()
+    every = Counter(answers.day)
     for day in sorted({*sent, *first, *every}):
-        if one.is_read:
+        if one.is_read and one.questions:
             days.append(
                 {"date": str(day), "sent": sent[day], "first_answers": first[day], "answers": every[day]}
             )

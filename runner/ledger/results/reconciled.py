@@ -174,7 +174,7 @@ def _compose_results(connection: Connection) -> Insert:
 def _compose_sessions(connection: Connection) -> Insert:
     """Return a statement that inserts sessions, or updates their states."""
     statement = insert_into(connection, sessions)
-    new = {name: statement.excluded[name] for name in ("status", "stopped", "blocked")}
+    new = {name: statement.excluded[name] for name in ("status", "stopped", "blocked", "replaced")}
     differs = or_(*(sessions.c[name] != value for name, value in new.items()))
     return statement.on_conflict_do_update(
         index_elements=["launch_id", "participant"], set_=new, where=differs

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-_EDITION = "results_edition"
+RESULTS_EDITION = "results_edition"
 _GROUP = 5000
 LONGEST_TEXT = 40_000
 """Characters of a text in a feed: more than one message can have in its 255 segments (3GPP TS 23.040)."""
@@ -39,7 +39,7 @@ def read_version(connection: Connection) -> ResultVersion:
 
     Without results, each call returns a different one.
     """
-    edition = read_info(connection, _EDITION) or secrets.token_hex(8)
+    edition = read_info(connection, RESULTS_EDITION) or secrets.token_hex(8)
     return ResultVersion(edition, connection.execute(_LAST_REVISION).scalar_one())
 
 
@@ -47,7 +47,7 @@ def begin_revision(connection: Connection) -> int:
     """Begin a revision for this transaction's results; other transactions wait for its end."""
     exclude_others(connection)
     revision: int = connection.execute(_BEGIN_REVISION, {"b_mark": secrets.token_hex(8)}).scalar_one()
-    if revision == 1 and read_info(connection, _EDITION) is None:
+    if revision == 1 and read_info(connection, RESULTS_EDITION) is None:
         renew_edition(connection)
     return revision
 
@@ -60,7 +60,7 @@ def find_mark(connection: Connection, revision: int) -> str:
 
 def renew_edition(connection: Connection) -> None:
     """Invalidate every copy of the results after some were removed or moved."""
-    write_info(connection, _EDITION, secrets.token_hex(8))
+    write_info(connection, RESULTS_EDITION, secrets.token_hex(8))
 
 
 def iterate_feed(connection: Connection, campaign_id: int, since: int) -> Iterator[FeedRow]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, and_, case, func, select
 
 from runner.ledger.database import insert_or_update, read_info, write_info
-from runner.ledger.report_model import AskedRow, AudienceRow, OptOutReply, SentRow, ServicePlan, SessionRow
+from runner.ledger.record.unsettled import OPEN, UNEXPLAINED
+from runner.ledger.report_model import AudienceRow, ContactRow, OptOutReply, SentRow, ServicePlan
+from runner.ledger.results.result_feed import RESULTS_EDITION
 from runner.ledger.tables import (
     audiences,
     campaigns,
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Select
 
-_DATE_LENGTH = len("2026-11-20")
+_MINUTE_LENGTH = len("2026-11-20T09:30")
 _PORTION = 5000
 BEGAN = func.coalesce(func.nullif(launch_stats.c.project_launch_start, ""), launches.c.outcome_at)
 """The start of a launch by the service's clock; if unknown, the time of its answer."""
@@ -109,43 +111,64 @@ def is_behind(connection: Connection, campaign_id: int) -> bool:
     return bool(read_info(connection, f"behind/{campaign_id}"))
 
 
-def count_sent_by_day(
+def count_sent_by_minute(
     connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
 ) -> list[SentRow]:
-    """Return the recipients of accepted launches by message, arm and day, in that order."""
-    date = func.substr(BEGAN, 1, _DATE_LENGTH).label("date")
-    arm = func.coalesce(launches.c.arm, "").label("arm_or_none")
+    """Return the recipients of accepted launches by message and minute, in that order."""
+    minute = func.substr(BEGAN, 1, _MINUTE_LENGTH).label("minute")
     query = (
-        select(label_message(message_ids), arm, date, func.sum(launches.c.recipients))
+        select(label_message(message_ids), minute, func.sum(launches.c.recipients))
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .where(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-        .group_by("current_id", "arm_or_none", "date")
-        .order_by("current_id", "arm_or_none", "date")
+        .group_by("current_id", "minute")
+        .order_by("current_id", "minute")
     )
-    return [SentRow(*row[:3], int(row[3])) for row in connection.execute(query)]
+    return [SentRow(*row[:2], int(row[2])) for row in connection.execute(query)]
 
 
-def iterate_asked(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
-) -> Iterator[AskedRow]:
-    """Yield every recipient of an accepted launch, unordered."""
+def read_contact_mark(connection: Connection, campaign_id: int) -> str:
+    """Return a text that differs if what `iterate_contacts` yields does, unless people were forgotten."""
+    read = func.coalesce(launch_stats.c.reconciled_at, ""), func.coalesce(launches.c.outcome_at, "")
+    query = (
+        select(launches.c.state, func.count(), func.sum(launches.c.recipients), *map(func.max, read))
+        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .where(launches.c.campaign_id == campaign_id)
+        .group_by(launches.c.state)
+        .order_by(launches.c.state)
+    )
+    edition = read_info(connection, RESULTS_EDITION)
+    return json.dumps([edition, *(list(map(str, row)) for row in connection.execute(query))])
+
+
+def iterate_contacts(connection: Connection, campaign_id: int) -> Iterator[ContactRow]:
+    """Yield everybody in each launch that has reached people, or may have, unordered."""
+    flags = (launch_stats.c.reconciled_at.is_not(None), sessions.c.status.is_not(None))
+    ends = (sessions.c.stopped, sessions.c.blocked, sessions.c.replaced)
     query = (
         select(
-            label_message(message_ids),
+            launches.c.message,
             deliveries.c.fingerprint,
             func.coalesce(launches.c.arm, ""),
-            func.coalesce(launch_stats.c.project_launch_start, launches.c.outcome_at, ""),
-            case((launch_stats.c.reconciled_at.is_(None), "0"), else_="1"),
+            func.coalesce(BEGAN, ""),
+            func.coalesce(sessions.c.status, ""),
+            *(case((flag, "1"), else_="0") for flag in (launches.c.state == "sent", *flags, *ends)),
         )
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
+        .outerjoin(
+            sessions,
+            and_(
+                sessions.c.launch_id == deliveries.c.launch_id,
+                sessions.c.participant == deliveries.c.fingerprint,
+            ),
+        )
         .where(
             launches.c.campaign_id == campaign_id,
-            launches.c.state == "sent",
+            launches.c.state.in_(("sent", *OPEN, UNEXPLAINED)),
             deliveries.c.released.is_(False),
         )
     )
-    yield from map(AskedRow._make, connection.execute(query.execution_options(yield_per=_PORTION)))
+    yield from map(ContactRow._make, connection.execute(query.execution_options(yield_per=_PORTION)))
 
 
 def count_results(
@@ -212,50 +235,6 @@ def iterate_opt_out_replies(connection: Connection, campaign_id: int) -> Iterato
     )
     for row in connection.execute(query):
         yield OptOutReply(*row)
-
-
-def count_sessions(
-    connection: Connection, campaign_id: int, message_ids: Mapping[str, str]
-) -> list[SessionRow]:
-    """Return the states of accepted launches' sessions by message, unordered."""
-    is_ours = and_(launches.c.campaign_id == campaign_id, launches.c.state == "sent")
-    replied = (
-        select(results.c.launch_id, results.c.participant)
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(is_ours, results.c.non_answer == "")
-        .distinct()
-        .subquery()
-    )
-    stand = (sessions.c.status, sessions.c.stopped, sessions.c.blocked, replied.c.participant.is_not(None))
-    query = (
-        select(label_message(message_ids), *stand, func.count())
-        .join(sessions, sessions.c.launch_id == launches.c.id)
-        .outerjoin(
-            replied,
-            and_(
-                replied.c.launch_id == sessions.c.launch_id, replied.c.participant == sessions.c.participant
-            ),
-        )
-        .where(is_ours)
-        .group_by("current_id", *stand)
-    )
-    return [
-        SessionRow(message, status, stopped, bool(has_replied), count, blocked)
-        for message, status, stopped, blocked, has_replied, count in connection.execute(query)
-    ]
-
-
-def count_reported_opt_outs(
-    connection: Connection, target: str, campaign_id: int, message_ids: Mapping[str, str]
-) -> Counter[str]:
-    """Return the sessions of a campaign that, by the service's report, ended in an opt-out, by message id."""
-    query = (
-        select(label_message(message_ids), func.count())
-        .join(opt_outs, opt_outs.c.evidence == launches.c.project_launch_guid)
-        .where(launches.c.campaign_id == campaign_id, opt_outs.c.target == target)
-        .where(opt_outs.c.source == "reply", opt_outs.c.state == "confirmed")
-    )
-    return count_by_message(connection, query)
 
 
 def count_left_out(connection: Connection, campaign_id: int, message_ids: Mapping[str, str]) -> Counter[str]:

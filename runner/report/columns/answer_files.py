@@ -32,7 +32,6 @@ from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
 from runner.document import round_exactly
 from runner.errors import RunnerError
-from runner.report.columns.dataset import read_time
 from runner.report.columns.engine import quote
 from runner.report.documents.wording import defuse_formula, distinguish
 from runner.report.funnel import count_completed
@@ -173,9 +172,9 @@ class AnswerFiles:
         return f"""
             CREATE OR REPLACE TEMP TABLE {kept.table} AS
             SELECT participant, coalesce(answered.arm, asked.arm) AS arm,
-              make_timestamptz({read_time("asked_at")}) AS asked_at,
+              make_timestamptz(began_us) AS asked_at,
               CASE WHEN is_complete THEN 'complete' WHEN answered.participant IS NOT NULL THEN 'partial'
-                WHEN has_opted_out THEN 'opted_out' WHEN is_read = '0' THEN 'not_known'
+                WHEN has_opted_out THEN 'opted_out' WHEN NOT is_read THEN 'not_known'
                 ELSE 'no_answer' END AS disposition,
               make_timestamptz(first_us) AS first_answered_at, answered.* EXCLUDE (participant, person, arm)
             FROM (
@@ -186,9 +185,9 @@ class AnswerFiles:
             JOIN people ON people.person = answered.person
             JOIN ends ON ends.arm = people.arm AND ends.path = people.path
             FULL JOIN (
-              SELECT asked_people.*, opted_out.participant IS NOT NULL AS has_opted_out
-              FROM asked_people LEFT JOIN opted_out USING (message, participant)
-              WHERE asked_people.message = {quote(kept.message)}) asked USING (participant)"""
+              SELECT contacts.*, coalesce(refusing.is_opt_out, false) AS has_opted_out
+              FROM contacts LEFT JOIN refusing USING (message, person)
+              WHERE contacts.message = {quote(kept.message)} AND is_sent) asked USING (participant)"""
 
     def _select_answers(self, *, is_csv: bool) -> str:
         columns = [("pseudonym(participant)", "participant")]

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from runner.errors import RunnerError
-from runner.ledger.report_model import ORDER_UNKNOWN, AskedRow, FeedRow, ResultVersion
+from runner.ledger.report_model import ORDER_UNKNOWN, ContactRow, FeedRow, ResultVersion
 from runner.report.columns.engine import SPILL, STAGED, Engine, cannot_write, quote
 from runner.source.normalize import PLAIN, TYPED
 from runner.source.quantity import AMBIGUOUS_NUMBER, GROUPED_NUMBER, PLAIN_NUMBER
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 
 
 _LOCK = "lock"
-_COPY = "results-9.duckdb"
+_COPY = "results-10.duckdb"
 """The copy's file; its number is the version of the columns: a copy of another one is rebuilt."""
 _VERSION = "copy.version (edition VARCHAR, revision BIGINT, mark VARCHAR)"
+_CONTACT_MARK = "copy.contact_mark (mark VARCHAR)"
 _UPDATE = """
 DELETE FROM copy.results WHERE (launch_id, result_guid) IN (SELECT (launch_id, result_guid) FROM fresh);
 INSERT INTO copy.results FROM fresh;
@@ -70,13 +72,16 @@ class ResultColumns:
         read_since: Callable[[int], Iterable[FeedRow]],
         find_mark: Callable[[int], str],
         refusals: Iterable[tuple[int, str]] = (),
+        contact_mark: str = "",
+        read_contacts: Callable[[], Iterable[ContactRow]] = tuple,
     ) -> None:
-        """Update the copy, and make it visible to the engine of `hold` as the table `results`.
+        """Update the copy, and make it visible to the engine of `hold` as tables: `results` and `contacts`.
 
         `read_since` yields results entered or changed after a revision, each once. `find_mark` returns a mark
         that identifies a revision, as a restored ledger may have another of that number. `refusals` are the
         ledger's launch number and `result_guid` of each result that opts out, and so is no answer. They are
-        not kept, since a person may decide otherwise later.
+        not kept, since a person may decide otherwise later. `read_contacts` yields everybody who was sent a
+        text, and is read again if `contact_mark` is another than that of the copy.
 
         Raises:
             RunnerError: the copy cannot be written.
@@ -92,6 +97,10 @@ class ResultColumns:
                 f"BEGIN; {'' if held < 0 else _UPDATE} DELETE FROM copy.version; "
                 f"INSERT INTO copy.version VALUES ({now}); COMMIT"
             )
+        if engine.rows("SELECT mark FROM copy.contact_mark") != [(contact_mark,)]:
+            engine.load("copy.contacts", ContactRow._fields, read_contacts(), derive_contacts)
+            engine.run("CREATE OR REPLACE TABLE copy.contact_mark AS SELECT ? AS mark", [contact_mark])
+        engine.run("CREATE OR REPLACE TEMP VIEW contacts AS FROM copy.contacts")
         engine.load("refusals", ("launch", "guid"), refusals)
         engine.run(
             """CREATE OR REPLACE TEMP VIEW results AS SELECT *, says_nothing
@@ -107,6 +116,7 @@ class ResultColumns:
         with suppress(RunnerError):
             engine.run(attach)
             engine.run(f"CREATE TABLE IF NOT EXISTS {_VERSION}")
+            engine.run(f"CREATE TABLE IF NOT EXISTS {_CONTACT_MARK}")
             for edition, revision, mark in engine.rows("FROM copy.version"):
                 is_known = edition == version.edition and revision <= version.revision
                 if is_known and mark == find_mark(revision):
@@ -114,7 +124,7 @@ class ResultColumns:
         engine.run("DETACH DATABASE IF EXISTS copy")
         self._remove(*(file.name for file in self._folder.iterdir() if file.name != _LOCK))
         engine.run(attach)
-        engine.run(f"CREATE TABLE {_VERSION}")
+        engine.run(f"CREATE TABLE {_VERSION}; CREATE TABLE {_CONTACT_MARK}")
         return -1
 
     def _remove(self, *names: str) -> None:
@@ -128,12 +138,15 @@ class ResultColumns:
 
 # Characters that Python strips from a text's ends, as the readers do.
 _BLANK = r"[\s\x0b\x1c-\x1f\x{85}\p{Z}]"
+_PLAIN, _GROUPED = (re.sub(r"\[[01]-9\]", r"\\p{Nd}", one) for one in (PLAIN_NUMBER, GROUPED_NUMBER))
 _LATEST_US = 253_402_300_799_999_999  # the end of the year 9999
-# As `fold_answer`, but for case folding and compatibility forms.
-_PLAIN_TEXT = f"""translate(replace(response, '…', '...'), {quote(TYPED)}, {quote(PLAIN)})"""
-_CLOSE_MARKS = f"""regexp_replace({_PLAIN_TEXT}, '{_BLANK}*(["-]){_BLANK}*', '\\1', 'g')"""
-_SINGLE_BLANKS = f"""trim(regexp_replace({_CLOSE_MARKS}, '{_BLANK}+', ' ', 'g'))"""
-_FOLDED = f"lower(nfc_normalize({_SINGLE_BLANKS}))"
+
+
+def fold_column(column: str) -> str:
+    """Return the expression for a text as `fold_answer` has it, without compatibility forms."""
+    plain = f"translate(replace({column}, '…', '...'), {quote(TYPED)}, {quote(PLAIN)})"
+    close = f"""regexp_replace({plain}, '{_BLANK}*(["-]){_BLANK}*', '\\1', 'g')"""
+    return f"lower(nfc_normalize(trim(regexp_replace({close}, '{_BLANK}+', ' ', 'g'))))"
 
 
 def derive_columns(select: str) -> str:
@@ -151,11 +164,21 @@ def derive_columns(select: str) -> str:
           {read_time("started")} AS started_us,
           coalesce({read_time("created")}, 0) AS created_us,
           ('0x' || rpad(left(hex(result_guid), 16), 16, '0'))::UBIGINT AS tie,
-          {_FOLDED} AS folded,
+          {fold_column("response")} AS folded,
           regexp_full_match(answer, '{_BLANK}*[1-9][0-9]{{0,2}}{_BLANK}*') AS is_index,
-          regexp_full_match(response, '{_BLANK}*(?:{PLAIN_NUMBER}|{GROUPED_NUMBER}){_BLANK}*')
+          regexp_full_match(response, '{_BLANK}*(?:{_PLAIN}|{_GROUPED}){_BLANK}*')
             AND NOT regexp_full_match(response, '{_BLANK}*{AMBIGUOUS_NUMBER}{_BLANK}*') AS is_number,
           non_answer <> '' AS says_nothing
+        FROM ({select})"""
+
+
+def derive_contacts(select: str) -> str:
+    """Return the statement that reads the columns of staged rows of `ContactRow`."""
+    flags = "is_sent", "is_read", "is_listed", "stopped", "blocked", "replaced"
+    read = ", ".join(f"{flag} = '1' AS {flag}" for flag in flags)
+    return f"""
+        SELECT * EXCLUDE (began) REPLACE ({read}), {number_person("participant")} AS person,
+          {read_time("began")} AS began_us
         FROM ({select})"""
 
 
@@ -176,14 +199,15 @@ def read_time(column: str) -> str:
 
 
 def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: int) -> None:
-    """Make the table `members` of pseudonym, phone (empty unless wanted), and the value of each column.
+    """Make the table `members` of the audience, and the value of each column.
 
-    Of several rows of a participant, the first counts.
+    Rows are the pseudonym, the phone (empty unless wanted), whether the person is in the control group (`1`
+    or `0`), and the values. Of several rows of a participant, the first counts.
 
     Raises:
         RunnerError: it cannot be made.
     """
-    values = ["phone", *(f"value_{number}" for number in range(columns))]
+    values = ["phone", "control", *(f"value_{number}" for number in range(columns))]
     first = "".join(f", arg_min({name}, mention::BIGINT) AS {name}" for name in values)
     engine.load(
         "members",
@@ -196,30 +220,23 @@ def load_members(engine: Engine, rows: Iterable[tuple[str, ...]], columns: int) 
     )
 
 
-def load_reached(engine: Engine, rows: Iterable[tuple[str, str]]) -> None:
-    """Make the table `reached` of message ids and pseudonyms of their recipients.
+def load_refusing(engine: Engine, rows: Iterable[tuple[str, str, str]]) -> None:
+    """Make the table `refusing` of everybody whose reply opts out.
+
+    Rows are a message's id, the participant's pseudonym, and whether that opt-out is on record: `1` or `0`.
 
     Raises:
         RunnerError: it cannot be made.
     """
     engine.load(
-        "reached",
-        ("message", "participant"),
+        "refusing",
+        ("message", "participant", "is_opt_out"),
         rows,
-        lambda select: f"SELECT *, {number_person('participant')} AS person FROM ({select})",
+        lambda select: (
+            f"SELECT * REPLACE (is_opt_out = '1' AS is_opt_out), {number_person('participant')} AS person "
+            f"FROM ({select})"
+        ),
     )
-
-
-def load_asked(engine: Engine, rows: Iterable[AskedRow], opted_out: Iterable[tuple[str, str]]) -> None:
-    """Make the tables `asked_people`, of messages' recipients with the time, and `opted_out`.
-
-    `opted_out` has a message's id and the pseudonym of each participant whose reply to it opts out.
-
-    Raises:
-        RunnerError: they cannot be made.
-    """
-    engine.load("asked_people", AskedRow._fields, rows)
-    engine.load("opted_out", ("message", "participant"), opted_out)
 
 
 _FOLDER = "results"

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from runner.report.answers import OWN_WORDS, build_reader
+from runner.report.answers import build_reader
 from runner.report.columns.engine import quote
 from runner.source.normalize import fold_answer
 
@@ -129,10 +129,14 @@ def place_answers(engine: Engine, outline: MessageOutline, asked: Asked) -> None
     engine.run(_READ_REPLIES)
 
 
-def read_kept(engine: Engine, outline: MessageOutline, asked: Asked) -> list[AnswerReading]:
-    """Make the table `readings` of the kept answers, and return the readings by their numbers."""
+def read_kept(
+    engine: Engine, outline: MessageOutline, asked: Asked, numbers: dict[AnswerReading, int]
+) -> list[AnswerReading]:
+    """Make the table `readings` of the kept answers, and return the readings by their numbers.
+
+    New ones are added to `numbers`, which has those of the messages before.
+    """
     readers = {key: build_reader(one) for key, one in _place_questions(outline, asked).items()}
-    numbers: dict[AnswerReading, int] = {OWN_WORDS: OWN_WORDS_NUMBER}
     rows = []
     for arm, place, answer, response in sorted(engine.rows(_CANDIDATES)):
         reading = readers[arm, place](answer, response)

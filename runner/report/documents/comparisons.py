@@ -77,16 +77,12 @@ def show_series(report: CampaignReport) -> Iterator[Block]:
 
 def _list_changes(series: SeriesReport, measure: str) -> Iterator[str]:
     for one in series.changes:
-        what, since, ends = (
-            _name_compared(one.measure, measure),
-            _name_wave(series, one),
-            _write_ends(one, measure),
-        )
-        if one.verdict == "differs" and ends:
-            way = "up" if one.difference > 0 else "down"
-            yield f"{what} is {way} since {since}: {INTERVAL} of the change {' to '.join(ends)}."
-        elif one.verdict == "no_difference_shown" and ends:
-            yield f"{what} shows no change since {since}: {INTERVAL} {' to '.join(ends)}."
+        what, since = _name_compared(one.measure, measure), _name_wave(series, one)
+        between = f"{INTERVAL} of the change {_write_ends(one, measure)}"
+        if one.verdict == "differs":
+            yield f"{what} is {'up' if one.difference > 0 else 'down'} since {since}: {between}."
+        elif one.verdict == "no_difference_shown":
+            yield f"{what} shows no change since {since}: {between}."
         else:
             yield f"{what}: too few people to tell a change since {since}."
     for test in series.tests:
@@ -118,11 +114,11 @@ def _choose_writer(compared: Compared, measure: str) -> Callable[[Fraction | flo
     return write_points if compared == "response" else SCORE_FORMATS[measure].write_difference
 
 
-def _write_ends(compared: Change | PairComparison, measure: str) -> tuple[str, ...]:
+def _write_ends(compared: Change | PairComparison, measure: str) -> str:
     if compared.interval is None:
-        return ()
+        return NOT_DEFINED
     write = _choose_writer(compared.measure, measure)
-    return tuple(write(end, None).removesuffix(" points") for end in compared.interval)
+    return " to ".join(write(end, None).removesuffix(" points") for end in compared.interval)
 
 
 def show_groups(column: ColumnReport) -> Section:
@@ -247,8 +243,8 @@ def _tabulate_pairs(experiment: ExperimentReport, measure: str) -> TableBlock:
             pair = f"{one.arm} against {one.against}"
             what = "Response" if one.measure == "response" else SCORE_FORMATS[measure].label
             difference = _choose_writer(one.measure, measure)(one.difference, None)
-            between = " to ".join(_write_ends(one, measure))
-            rows.append((pair, what, difference, between, write_p_value(one.p_value), _VERDICTS[one.verdict]))
+            ends, p = _write_ends(one, measure), write_p_value(one.p_value)
+            rows.append((pair, what, difference, ends, p, _VERDICTS[one.verdict]))
     columns = ("Text", Column("What", "text"), "Difference", INTERVAL, "p", Column("Verdict", "text"))
     return TableBlock(columns, rows, "Each text compared with those before it")
 

@@ -3,7 +3,7 @@
 CSV, for spreadsheets and data frames, is the JSON document with a row for each of its values (RFC 4180):
 
 - `campaign`, `target`, `message`, `question`: the subject of the row; `question` is a tag, and empty in rows
-  about a whole message. Rows without a message are of the whole campaign.
+  about a whole message. Rows without a message are of the whole campaign, where each person counts once.
 - `measure`: the value's keys in the document, as in `sent`, `sessions.queued`, `nps.score` or
   `distribution.count`: a filter on it gives a table of its own. Ends of intervals are `low` and `high`.
 - `item`: of a value in a list, the name of its element: a response's label, an arm, a day, a reason;
@@ -30,7 +30,19 @@ if TYPE_CHECKING:
 
 
 COLUMNS = ("campaign", "target", "message", "question", "measure", "item", "value")
-_NAMES = ("label", "tag", "name", "column", "date", "disposition", "arm", "message", "id")
+_NAMES = (
+    "label",
+    "tag",
+    "name",
+    "column",
+    "date",
+    "disposition",
+    "arm",
+    "message",
+    "id",
+    "campaign",
+    "measure",
+)
 """Keys whose value names an element of a list, the first that it has."""
 
 
@@ -42,7 +54,11 @@ def write_csv(report: CampaignReport) -> str:
     """
     document = describe_report(report).to_dict()
     messages, about = document.pop("messages"), [document.pop("campaign"), document.pop("target")]
+    pooled = document.pop("questions")
     rows = list(_flatten(document, *about, "", ""))
+    for one in pooled:
+        tag = one["question"]["tag"]
+        rows += [*_flatten(one.pop("question"), *about, "", tag), *_flatten(one, *about, "", tag)]
     for message in messages:
         questions = message.pop("questions")
         rows += _flatten(message, *about, message["id"], "")

@@ -36,25 +36,18 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     """
     ordered = sorted(reports, key=lambda report: report.campaign)
     ordered.sort(key=_rank, reverse=True)
-    columns: dict[Column, list[Cell]] = {
-        Column("Campaign", "text"): [_name(one, links) for one in ordered],
-        Column("Sent", "text"): [_write_period(one) for one in ordered],
-        Column("People texted"): [one.people.texted if one.launches else NOT_DEFINED for one in ordered],
-        Column("Response"): [_write_response(one) for one in ordered],
-        Column(INTERVAL): [_write_interval(one) for one in ordered],
-        Column("Score"): [_write_score(one) for one in ordered],
-        Column(f"Its {INTERVAL}"): [_write_certainty(one) for one in ordered],
-        Column("Earlier surveys", "line"): [_draw_series(one) for one in ordered],
-    }
-    kept = {column: cells for column, cells in columns.items() if column.kind != "line" or any(cells)}
-    table = TableBlock(
-        tuple(kept), list(zip(*kept.values(), strict=True)), "The latest first. Everybody counts once."
+    columns = (
+        "Campaign",
+        Column("Sent", "text"),
+        *("People texted", "Response", INTERVAL, "Score", f"Its {INTERVAL}"),
+        Column("Earlier surveys", "line"),
     )
+    rows = [(_name(one, links), *_outline(one)) for one in ordered]
+    table = TableBlock(columns, rows, "The latest first. Everybody counts once.")
     is_simulated = any(report.is_simulated for report in reports)
     notice = [Sentence(SIMULATION_NOTE, "notice")] if is_simulated else []
-    return write_page(
-        count_words(len(reports), "campaign"), "Campaign reports", notice, [Section("", [table])]
-    )
+    title = count_words(len(reports), "campaign")
+    return write_page(title, "Campaign reports", notice, [Section("", [table])])
 
 
 def _rank(report: CampaignReport) -> tuple[bool, str]:
@@ -67,33 +60,24 @@ def _name(report: CampaignReport, links: Mapping[str, str]) -> Cell:
     return Link(title, links[report.campaign]) if report.campaign in links else title
 
 
-def _write_period(report: CampaignReport) -> str:
-    return write_period(report.first_sent_at, report.last_sent_at, report.time_zone) or "not sent yet"
-
-
-def _write_response(report: CampaignReport) -> str:
-    people = report.people
-    if not report.questions or not people.texted:
-        return NOT_DEFINED if people.texted is not None or not report.launches else NOT_KNOWN
-    return write_percent(people.response_rate, people.texted)
-
-
-def _write_interval(report: CampaignReport) -> str:
-    return write_percent_range(report.people.response_rate_interval, report.people.texted)
-
-
-def _write_score(report: CampaignReport) -> str:
-    score = find_score(report)
-    if score is None or not report.launches:
-        return NOT_DEFINED
-    return f"{name_score(score)} {write_score(score)}"
-
-
-def _write_certainty(report: CampaignReport) -> str:
-    score = find_score(report)
-    if score is None or not report.launches:
-        return NOT_DEFINED
-    return write_certainty(score).removeprefix(f"{INTERVAL} ") or NOT_DEFINED
+def _outline(report: CampaignReport) -> tuple[Cell, ...]:
+    """Return what a campaign came to: a caution stands in place of the interval of a score of few answers."""
+    people, score = report.people, find_score(report)
+    if not report.launches:
+        return ("not sent yet", *[NOT_DEFINED] * 5, "")
+    is_unknown = people.texted is None or people.answered is None
+    response = (
+        write_percent(people.response_rate, people.texted),
+        write_percent_range(people.response_rate_interval, people.texted),
+    )
+    return (
+        write_period(report.first_sent_at, report.last_sent_at, report.time_zone),
+        people.texted,
+        *((NOT_KNOWN, NOT_DEFINED) if is_unknown and report.questions else response),
+        NOT_DEFINED if score is None else f"{name_score(score)} {write_score(score)}",
+        NOT_DEFINED if score is None else write_certainty(score).removeprefix(f"{INTERVAL} "),
+        _draw_series(report),
+    )
 
 
 def _draw_series(report: CampaignReport) -> Cell:

@@ -130,10 +130,9 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     elif others:
         title = "The other questions" if main else "The questions"
         yield Section(title, [Beside(list(map(show_question, others)))])
-    measure = None if report.score is None else report.score.measure
     yield from map(show_groups, report.groups)
     if report.experiment is not None:
-        yield show_experiment(report.experiment, measure or "csat")
+        yield show_experiment(report.experiment, report.score.measure if report.score else "")
     if len(report.messages) > 1:
         yield show_messages(report, has_questions=is_long)
     yield show_sending(report)
@@ -144,10 +143,8 @@ def _show_replaced(people: PeopleReport) -> Iterator[Sentence]:
     """Yield who had no time to answer, as a later text of this account ended their survey."""
     if people.replaced and people.response_rate_without_replaced is not None:
         rate = write_percent(people.response_rate_without_replaced, people.texted)
-        ended = (
-            f"A later text of ours ended the survey of {write_people(people.replaced)} before they answered"
-        )
-        yield Sentence(f"{ended}: without them the response is {rate}.")
+        ended = f"ended the survey of {write_people(people.replaced)} before they answered"
+        yield Sentence(f"A later text of ours {ended}: without them the response is {rate}.")
 
 
 def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
@@ -168,9 +165,8 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
     yield Tile("Opted out", write_count(people.opted_out), share)
     if (cost := report.cost_usd) is not None:
-        yield Tile(
-            "Cost", f"${write_number(cost, 0 if cost >= _CENTS_BELOW else 2)}", "at the service’s price"
-        )
+        dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
+        yield Tile("Cost", f"${dollars}", "at the service’s price")
 
 
 def _make_score_tile(report: CampaignReport, score: Score) -> Tile:

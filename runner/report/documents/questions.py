@@ -11,6 +11,7 @@ from runner.report.documents.wording import (
     name_score,
     write_certainty,
     write_number,
+    write_people,
     write_percent,
     write_score,
 )
@@ -154,5 +155,6 @@ def _write_basis(question: QuestionReport) -> str:
         return "How many answered is not known: not all answers were read yet."
     if not question.answers:
         return "No answers yet."
-    answers = count_words(question.answers, "answer")
-    return f"{answers} in people’s own words" if is_freeform(question) else answers
+    stopped = f"; {write_people(question.broke_off)} stopped here" if question.broke_off else ""
+    words = " in people’s own words" if is_freeform(question) else ""
+    return f"{count_words(question.answers, 'answer')}{words}{stopped}"

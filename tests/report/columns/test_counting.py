@@ -7,24 +7,26 @@ from datetime import UTC, date, datetime
 from fractions import Fraction
 from itertools import chain
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runner.ledger.report_model import MessageTotals, ResultVersion
+from runner.ledger.report_model import ResultVersion
 from runner.report.answers import build_reader
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_members, load_reached
+from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
 from runner.report.facts import (
     CampaignFacts,
+    CampaignOutline,
     DayTally,
     MessageOutline,
     QuestionOutline,
-    ScoreOutline,
     WayOutline,
 )
-from tests.report.counted import count_rows, make_row
+from runner.report.gathering import pool_questions
+from tests.report.counted import count_rows, make_contact, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,9 +89,12 @@ rows_of_two_messages = st.lists(
 )
 
 
+def outline_all(*outlines: MessageOutline) -> CampaignOutline:
+    return CampaignOutline(outlines, tuple(pool_questions(outlines)))
+
+
 def count(outlines: Iterable[MessageOutline], rows: Iterable[FeedRow]) -> CampaignTally:
-    messages = tuple((outline, MessageTotals(outline.id)) for outline in outlines)
-    return count_rows(CampaignFacts("pulse", "live", messages), rows)
+    return count_rows(CampaignFacts("pulse", "live", outline_all(*outlines)), rows)
 
 
 def read_time(text: str) -> datetime | None:
@@ -164,13 +169,6 @@ class Reference:
         )
         return {day: DayTally(firsts[day], answers[day]) for day in answers}
 
-    def arm_days(self) -> Counter[tuple[str, date]]:
-        return Counter((arm, self._first_day(person)) for person, arm in self.arms.items() if arm)
-
-    def _first_day(self, person: str) -> date:
-        times = [time for row in self._of(person) if (time := read_time(row.created))]
-        return min(times).date() if times else date(1970, 1, 1)
-
 
 def _seconds(since: datetime, until: datetime) -> list[int]:
     return [int((until - since).total_seconds())] if until >= since else []
@@ -188,7 +186,6 @@ def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.paths == reference.paths()
     assert counted.first_s == reference.first_s()
     assert counted.days == reference.days()
-    assert counted.arm_days == reference.arm_days()
     known = [question.tag for question in reference.outline.questions]
     assert list(counted.questions) == known
     assert counted.unknown == Counter(
@@ -208,16 +205,19 @@ def test_counts_are_those_of_plain_python(
     copy = ResultColumns(tmp_path_factory.mktemp("copy"))
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        score = ScoreOutline(AGE, ("ask", "again"))
-        tally = count_campaign(engine, (OUTLINE, OTHER), {"asked": "ask", "ask": "ask"}, score=score)
+        load_refusing(engine, ())
+        whole = outline_all(OUTLINE, OTHER)
+        tally = count_campaign(engine, whole, {"asked": "ask", "ask": "ask"})
     named = [row._replace(message="ask") if row.message == "asked" else row for row in rows]
     assert tally.strays == sum(row.message == "never" for row in rows)
-    assert tally.participants == len({row.participant for row in named if row.message != "never"})
+    assert tally.people.answered == len({row.participant for row in named if row.message != "never"})
     for outline in (OUTLINE, OTHER):
         reference = Reference(outline, [row for row in named if row.message == outline.id])
         check_message(tally.messages[outline.id], reference)
     pooled: Counter[object] = Counter()
-    for (message, reading), people in tally.pooled.items():
+    (age,) = (number for number, one in enumerate(whole.questions) if one.question == AGE)
+    assert list(tally.questions) == [age]
+    for (message, reading), people in tally.questions[age].readings.items():
         pooled[message, describe(reading)] += people
     assert pooled == pool(named)
 
@@ -242,16 +242,17 @@ def test_replies_that_opt_out_are_no_answers(tmp_path: Path) -> None:
     refusals = [(1, "t"), *((1, f"s{number}") for number in range(5, 12))]
     with copy.hold() as engine:
         copy.refresh(engine, ResultVersion("e", 1), lambda _: rows, lambda _: "", refusals)
-        tally = count_campaign(engine, [OUTLINE], {})
+        load_refusing(engine, [("ask", "p5", "1"), ("ask", "p6", "1"), ("ask", "p7", "0")])
+        tally = count_campaign(engine, outline_all(OUTLINE), {})
         # What a person decides counts at once, though no result has changed.
         copy.refresh(engine, ResultVersion("e", 1), lambda _: (), lambda _: "")
-        undecided = count_campaign(engine, [OUTLINE], {})
+        undecided = count_campaign(engine, outline_all(OUTLINE), {})
     counted = tally.messages["ask"]
-    assert (counted.results, counted.participants, tally.participants) == (14, 6, 6)
+    assert (counted.results, counted.participants, tally.people.answered) == (14, 6, 6)
     assert counted.questions["why"].answers == 6
     assert [day.answers for day in counted.days.values()] == [6]
     assert counted.unknown == {}
-    assert undecided.participants == 13
+    assert undecided.people.answered == 13
 
 
 def count_one(question: QuestionOutline, rows: Iterable[FeedRow]) -> QuestionTally:
@@ -325,7 +326,7 @@ def test_strange_responses_are_kept_up_to_a_thousand() -> None:
 @pytest.mark.slow
 @given(
     rows_of_two_messages,
-    st.dictionaries(st.sampled_from("pqrstuv"), st.sampled_from(("Lyon", "Paris", "")), max_size=7),
+    st.dictionaries(st.sampled_from("pqrstuv"), st.sampled_from(("Lyon", " lyon", "Paris", "")), max_size=7),
     st.frozensets(st.sampled_from("pqrstuv")),
 )
 @settings(max_examples=10)
@@ -335,30 +336,77 @@ def test_groups_are_those_of_plain_python(
     cities: dict[str, str],
     reached: frozenset[str],
 ) -> None:
-    """Sends, paths and readings by a column; who is in the audience no more is of the group without a name."""
+    """People, answers and scores by a column; who is in the audience no more is of the group without a name."""
     mine = [row for row in rows if row.message == "ask"]
-    folder = tmp_path_factory.mktemp("copy")
-    copy = ResultColumns(folder)
+    copy = ResultColumns(tmp_path_factory.mktemp("copy"))
+    contacts = [make_contact(person, arm="a") for person in reached] + [make_contact("p", message="again")]
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("edition", 1), lambda _: mine, lambda _: "")
-        load_reached(engine, [("ask", person) for person in reached] + [("again", "p")])
-        load_members(engine, [(person, "", "x", city) for person, city in cities.items()], 2)
-        tally = count_campaign(engine, [OUTLINE], {}, ("plan", "city"))
-    groups = tally.messages["ask"].groups["city"]
-    assert set(tally.messages["ask"].groups) == {"plan", "city"}
-    expected = {cities.get(person, "") for person in {*reached, *(row.participant for row in mine)}}
-    assert set(groups) == expected
-    reference = Reference(OUTLINE, mine)
+        version = ResultVersion("edition", 1)
+        copy.refresh(engine, version, lambda _: mine, lambda _: "", (), "mark", lambda: contacts)
+        load_refusing(engine, ())
+        load_members(engine, [(person, "", "0", "x", city) for person, city in cities.items()], 2)
+        outline = outline_all(OUTLINE)
+        tally = count_campaign(engine, outline, {}, ("plan", "city"))
+    groups = {name.casefold(): group for name, group in tally.groups["city"].items()}
+    assert set(tally.groups) == {"plan", "city"}
+    folded = {person: cities.get(person, "").strip().casefold() for person in "pqrstuv"}
+    assert set(groups) == {folded[person] for person in reached}
     for city, group in groups.items():
-        assert group.sent == sum(cities.get(person, "") == city for person in reached)
-        theirs = Reference(OUTLINE, [row for row in mine if cities.get(row.participant, "") == city])
-        assert group.paths == theirs.paths()
-        for tag in KNOWN:
+        people = {person for person in reached if folded[person] == city}
+        assert group.texted == len(people)
+        theirs = Reference(OUTLINE, [row for row in mine if row.participant in people])
+        assert group.answered == len(theirs.people)
+        for number, one in enumerate(outline.questions):
+            if one.question.scale not in ("nps", "number"):
+                continue
             found: Counter[tuple[object, ...]] = Counter()
-            for one, number in group.readings.get(tag, {}).items():
-                found[describe(one)] += number
+            for reading, count in group.readings.get(number, {}).items():
+                found[describe(reading)] += count
             wanted: Counter[tuple[object, ...]] = Counter()
-            for (_, reading), number in theirs.readings(tag).items():
-                wanted[reading] += number
+            for (_, kept), count in theirs.readings(one.question.tag).items():
+                wanted[kept] += count
             assert found == wanted
-    assert sum(map(sum, (group.paths.values() for group in groups.values()))) == len(reference.people)
+
+
+def test_a_group_is_called_as_most_of_it_are(tmp_path: Path) -> None:
+    """`Berlin`, `berlin ` and `BERLIN` are one group."""
+    cities = {"a": "berlin ", "b": "Berlin", "c": "Berlin", "d": "BERLIN", "e": "Bonn"}
+    copy = ResultColumns(tmp_path)
+    with copy.hold() as engine:
+        copy.refresh(
+            engine,
+            ResultVersion("e", 1),
+            lambda _: (),
+            lambda _: "",
+            (),
+            "m",
+            lambda: map(make_contact, cities),
+        )
+        load_refusing(engine, ())
+        load_members(engine, [(person, "", "0", city) for person, city in cities.items()], 1)
+        tally = count_campaign(engine, outline_all(OUTLINE), {}, ("city",))
+    assert {name: group.texted for name, group in tally.groups["city"].items()} == {"Berlin": 4, "Bonn": 1}
+
+
+def test_days_are_those_of_the_campaign_s_zone(tmp_path: Path) -> None:
+    """Answers of one evening in Los Angeles are of one day, though Greenwich has two."""
+    rows = [
+        make_row("p", "age", "1", created="2026-11-20T23:59:00", guid="a"),
+        make_row("q", "age", "1", created="2026-11-21T07:59:59", guid="b"),
+        make_row("q", "why", "so", created="2026-11-21T08:00:00", guid="c"),
+    ]
+    outline = CampaignOutline((OUTLINE,), time_zone=ZoneInfo("America/Los_Angeles"))
+    tally = count_rows(CampaignFacts("pulse", "live", outline), rows)
+    assert tally.messages["ask"].days == {
+        date(2026, 11, 20): DayTally(2, 2),
+        date(2026, 11, 21): DayTally(0, 1),
+    }
+
+
+def test_digits_of_every_script_are_numbers() -> None:
+    """`٣` and `３` are three, and `٣٫٥` is what its author alone knows."""
+    texts = ("3", "٣", "３", "३", "١٢,٥", "٣٫٥")
+    rows = [make_row(f"p{number}", "age", text, text, guid=str(number)) for number, text in enumerate(texts)]
+    readings = count_one(AGE, rows).count_readings()
+    numbers = Counter({reading.number: count for reading, count in readings.items()})
+    assert numbers == {Fraction(3): 4, Fraction(25, 2): 1, None: 1}

@@ -13,18 +13,19 @@ import pandas as pd
 import pytest
 from pyarrow import parquet
 
-from runner.ledger.report_model import AskedRow, FeedRow, ResultVersion
+from runner.ledger.report_model import FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles
 from runner.report.columns.counting import count_campaign
-from runner.report.columns.dataset import ResultColumns, load_asked, load_members
-from runner.report.facts import MessageOutline, QuestionOutline, WayOutline
-from tests.report.counted import make_row
+from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
+from runner.report.facts import CampaignOutline, MessageOutline, QuestionOutline, WayOutline
+from tests.report.counted import make_contact, make_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from runner.campaign.model import ResponseValue
+    from runner.ledger.report_model import ContactRow
 
 COLOUR = QuestionOutline("colour", "Which colour?", ("Red", "=Blue"))
 AGE = QuestionOutline("age", "How old?", scale="number")
@@ -57,7 +58,7 @@ def export(
     *outlines: MessageOutline,
     name: str = "answers.csv",
     include_pii: bool = False,
-    asked: Sequence[AskedRow] = (),
+    asked: Sequence[ContactRow] = (),
     opted_out: Sequence[tuple[str, str]] = (),
     members: Sequence[tuple[str, ...]] | None = None,
     columns: Sequence[str] = (),
@@ -65,13 +66,15 @@ def export(
     """Write one file of answers, as a report does; return it."""
     copy, file = ResultColumns(folder / "copy"), folder / "out" / name
     with copy.hold() as engine:
-        copy.refresh(engine, ResultVersion("edition", 1), lambda _: rows, lambda _: "")
-        load_members(engine, members or PHONES.items(), len(columns))
-        load_asked(engine, asked, opted_out)
+        version = ResultVersion("edition", 1)
+        copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: asked)
+        people = members or list(PHONES.items())
+        load_members(engine, ((name, phone, "0", *cells) for name, phone, *cells in people), len(columns))
+        load_refusing(engine, ((*person, "1") for person in opted_out))
         answers = AnswerFiles(
             engine, include_pii, EXPORT_KEY, [(name, number) for number, name in enumerate(columns)]
         )
-        count_campaign(engine, outlines, {}, keep_answers=answers.keep)
+        count_campaign(engine, CampaignOutline(outlines), {}, keep_answers=answers.keep)
         answers.write(
             "answers" if "answers" in name else "results", "csv" if "csv" in name else "parquet", file
         )
@@ -101,12 +104,12 @@ def test_answers_are_a_row_a_participant(tmp_path: Path) -> None:
 def test_everybody_who_was_asked_has_a_row(tmp_path: Path) -> None:
     """Those who did not answer stand there with what became of them, as far as that is known."""
     asked = [
-        AskedRow("ask", "p0", "", "2026-11-20T09:00:00.25", "1"),
-        AskedRow("ask", "p1", "", "2026-11-20T11:00:00+02:00", "1"),
-        AskedRow("ask", "p2", "", "", "1"),
-        AskedRow("ask", "p3", "", "2026-11-20T09:00:00", "1"),
-        AskedRow("ask", "p4", "", "2026-11-20T09:00:00", "0"),
-        AskedRow("notice", "p5", "", "2026-11-20T09:00:00", "1"),
+        make_contact("p0", message="ask", arm="", began="2026-11-20T09:00:00.25", is_read="1"),
+        make_contact("p1", message="ask", arm="", began="2026-11-20T11:00:00+02:00", is_read="1"),
+        make_contact("p2", message="ask", arm="", began="", is_read="1"),
+        make_contact("p3", message="ask", arm="", began="2026-11-20T09:00:00", is_read="1"),
+        make_contact("p4", message="ask", arm="", began="2026-11-20T09:00:00", is_read="0"),
+        make_contact("p5", message="notice", arm="", began="2026-11-20T09:00:00", is_read="1"),
     ]
     opted_out = [("ask", "p3"), ("ask", "p2"), ("notice", "p0")]
     header, *rows = read_csv(export(tmp_path, ROWS, ASK, TEXT, asked=asked, opted_out=opted_out))
@@ -139,7 +142,7 @@ def test_the_end_of_a_survey_is_that_of_its_arm(tmp_path: Path) -> None:
         make_row("p1", "colour", "Red", arm="a", guid="1"),
         make_row("p2", "colour", "Red", arm="b", guid="2"),
     ]
-    asked = [AskedRow("ask", "p0", "b", "2026-11-20T09:00:00", "1")]
+    asked = [make_contact("p0", message="ask", arm="b", began="2026-11-20T09:00:00", is_read="1")]
     header, *rows_ = read_csv(export(tmp_path, rows, outline, asked=asked))
     assert header[1:4] == ["arm", "asked_at", "disposition"]
     assert {row[0]: (row[1], row[3]) for row in rows_} == {

@@ -1,0 +1,172 @@
+"""Everybody who was sent something, as tables of the engine: what all figures of people are counted from.
+
+`touches` has a row a person and message, `persons` a row a person:
+
+- `person`: the participant's number (`runner.report.columns.dataset.number_person`);
+- `message`: the message's place in the campaign; `arm`: of the experiment, empty without one;
+- `is_sent`: whether a launch was accepted; else the outcome of all is not known;
+- `began_us`, `arm_began_us`, `first_us`: when a launch began, that of the experiment's message, and when the
+  first answer came, in microseconds since 1970;
+- `is_open`: whether a session has not ended; `has_answered`, `is_complete`, `has_opted_out`: what came back;
+- `state`: `texted` (some text neither waits nor was kept back), `blocked` (an earlier opt-out kept every text
+  back), `queued` (all wait), `unresolved`; null for people whom the ledger does not know as sent to;
+- `disposition`: the name of one of `runner.report.people_model.Dispositions`, over all surveys: null for
+  people who were only sent texts that ask nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.ledger.model import ENDED
+from runner.report.columns.engine import quote
+from runner.report.facts import ContactTally, PeopleTally
+from runner.report.funnel import count_completed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from runner.report.columns.engine import Engine
+    from runner.report.facts import MessageOutline, Paths
+
+_TOUCHES = """
+CREATE OR REPLACE TEMP TABLE touches (person UUID, message INTEGER, is_survey BOOLEAN, arm VARCHAR,
+  is_contact BOOLEAN, is_sent BOOLEAN, is_listed BOOLEAN, is_open BOOLEAN, is_queued BOOLEAN, blocked BOOLEAN,
+  replaced BOOLEAN, began_us BIGINT, has_answered BOOLEAN, is_complete BOOLEAN, has_refused BOOLEAN,
+  has_opted_out BOOLEAN, first_us BIGINT, path VARCHAR)
+"""
+_ADD_TOUCHES = f"""
+INSERT INTO touches
+SELECT coalesce(c.person, p.person), {{number}}, {{is_survey}}, coalesce(p.arm, c.arm),
+  c.person IS NOT NULL, coalesce(c.is_sent, false), coalesce(c.is_listed, false),
+  coalesce(c.is_sent AND c.is_listed AND c.status <> '{ENDED}', false),
+  coalesce(c.is_sent AND c.status = 'QUEUED', false), coalesce(c.blocked, false),
+  coalesce(c.replaced, false), c.began_us, p.person IS NOT NULL, coalesce(ends.is_complete, false),
+  coalesce(r.person IS NOT NULL OR c.stopped, false),
+  coalesce(r.is_opt_out, false) OR coalesce(c.stopped AND NOT c.blocked, false), p.first_us, p.path
+FROM (FROM contacts WHERE message IN ({{names}})) c
+FULL JOIN people p ON p.person = c.person
+LEFT JOIN ends ON ends.arm = p.arm AND ends.path = p.path
+LEFT JOIN (FROM refusing WHERE message = {{name}}) r ON r.person = coalesce(c.person, p.person)
+"""
+_IS_TEXTED = "is_sent AND NOT is_queued AND NOT blocked"
+# A survey that has not ended, or of which nothing is known, may still be answered.
+_PERSONS = """
+CREATE OR REPLACE TEMP TABLE persons AS
+SELECT * EXCLUDE (is_contact, is_survey, is_blocked, has_refused, is_pending, was_replaced),
+  CASE WHEN is_texted THEN 'texted' WHEN is_blocked THEN 'blocked' WHEN is_sent THEN 'queued'
+    WHEN is_contact THEN 'unresolved' END AS state,
+  CASE WHEN NOT is_survey THEN NULL WHEN is_complete THEN 'complete' WHEN has_answered THEN 'partial'
+    WHEN has_refused THEN 'refusal' WHEN is_pending THEN 'unknown_eligibility'
+    WHEN was_replaced THEN 'replaced' ELSE 'non_contact' END AS disposition
+FROM (
+  SELECT person, coalesce(max(arm) FILTER (WHERE message = {experiment}), '') AS arm,
+    bool_or(is_contact) AS is_contact, bool_or(is_survey) AS is_survey, bool_or(is_sent) AS is_sent,
+    bool_or(is_sent AND NOT is_queued AND NOT blocked) AS is_texted,
+    bool_or(is_sent AND blocked) AS is_blocked,
+    bool_or(has_answered) AS has_answered, bool_or(is_complete) AS is_complete,
+    bool_or(has_opted_out) AS has_opted_out, bool_or(has_refused) AS has_refused,
+    bool_or(is_survey AND is_open) AS is_open,
+    bool_or(is_survey AND (is_open OR NOT is_sent OR NOT is_listed)) AS is_pending,
+    coalesce(arg_max(replaced, (coalesce(began_us, 0), message)) FILTER (WHERE is_survey), false)
+      AS was_replaced,
+    min(began_us) AS began_us, min(began_us) FILTER (WHERE message = {experiment}) AS arm_began_us,
+    min(first_us) AS first_us
+  FROM touches GROUP BY person)
+"""
+_STATES = """
+SELECT state, disposition, count(*) AS n, count_if(has_answered) AS answered,
+  count_if(is_complete) AS complete, count_if(has_opted_out) AS opted_out, count_if(is_open) AS open
+FROM persons GROUP BY ALL
+"""
+_CONTACTS = """
+SELECT arm, count_if(is_sent) AS sent, count_if(is_sent AND is_listed) AS listed,
+  count_if(is_queued) AS queued, count_if(is_sent AND blocked) AS blocked,
+  count_if(has_opted_out) AS opted_out,
+  count_if(is_sent AND NOT is_queued AND NOT blocked) AS texted
+FROM touches WHERE message = ? GROUP BY ALL ORDER BY arm
+"""
+_PATHS = """
+SELECT arm, path, count(*) AS n, count_if(is_open) AS open FROM touches
+WHERE message = ? AND has_answered GROUP BY ALL ORDER BY ALL
+"""
+
+
+def was_asked(outline: MessageOutline, place: int) -> str:
+    """Return the expression for whether a row of `touches` was asked a question of its message."""
+    places = {question.tag: number for number, question in enumerate(outline.questions)}
+    cases = {}
+    for way in outline.all_ways:
+        own = [places[question.tag] for question in way.questions]
+        if place not in own:
+            cases[way.arm] = "false"
+            continue
+        before = own[: own.index(place)]
+        led = f"substr(path, {before[-1] + 1}, 1) = 'a'" if before else _IS_TEXTED
+        cases[way.arm] = f"({led}) OR substr(path, {place + 1}, 1) <> '-'"
+    whens = " ".join(f"WHEN {quote(arm)} THEN {case}" for arm, case in cases.items())
+    # An arm that no longer exists is taken for the first one.
+    return f"coalesce(CASE arm {whens} ELSE {next(iter(cases.values()))} END, false)"
+
+
+def begin_touches(engine: Engine) -> None:
+    """Make the empty table `touches`."""
+    engine.run(_TOUCHES)
+
+
+def add_touches(engine: Engine, number: int, outline: MessageOutline, names: Collection[str]) -> None:
+    """Add the recipients and participants of a message, whose answers are in the table `people`.
+
+    `number` is its place in the campaign, `names` are its ids in the ledger.
+    """
+    paths = engine.rows("SELECT DISTINCT arm, path FROM people ORDER BY ALL")
+    engine.fill(
+        "ends",
+        {"arm": "VARCHAR", "path": "VARCHAR", "is_complete": "BOOLEAN"},
+        [(*path, any(count_completed(outline, {path: 1}).values())) for path in paths],
+    )
+    engine.run(
+        _ADD_TOUCHES.format(
+            number=number,
+            is_survey=bool(outline.questions),
+            names=", ".join(map(quote, sorted(names))),
+            name=quote(outline.id),
+        )
+    )
+
+
+def count_contacts(engine: Engine, number: int) -> ContactTally:
+    """Return the recipients of a message in `touches`."""
+    rows = engine.rows(_CONTACTS, [number])
+    sent, listed, queued, blocked, opted_out = (sum(row[place] for row in rows) for place in range(1, 6))
+    texted = {arm: count for arm, *_, count in rows if count}
+    return ContactTally(sent, listed, queued, blocked, opted_out, texted)
+
+
+def count_paths(engine: Engine, number: int) -> tuple[Paths, Paths]:
+    """Return the participants of a message by arm and path: all, and those whose session has not ended."""
+    rows = engine.rows(_PATHS, [number])
+    every = {(arm, path): count for arm, path, count, _ in rows}
+    return every, {(arm, path): count for arm, path, _, count in rows if count}
+
+
+def gather_persons(engine: Engine, experiment: int | None) -> PeopleTally:
+    """Make the table `persons` of `touches`, and count it.
+
+    `experiment` is the place of the message that has arms.
+    """
+    engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment))
+    rows = engine.rows(_STATES)
+    states = ("texted", "blocked", "queued", "unresolved")
+    counted = {state: sum(row[2] for row in rows if row[0] == state) for state in states}
+    dispositions = {name: sum(row[2] for row in rows if row[1] == name) for name in {row[1] for row in rows}}
+    answered, completed, opted_out, is_open = (sum(row[number] for row in rows) for number in range(3, 7))
+    return PeopleTally(
+        **counted,
+        sent=sum(counted[state] for state in states[:3]),
+        answered=answered,
+        completed=completed,
+        opted_out=opted_out,
+        open=is_open,
+        dispositions={name: count for name, count in dispositions.items() if name is not None},
+    )

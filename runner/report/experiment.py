@@ -1,0 +1,223 @@
+"""The arms of a campaign's experiment, and its waves, from counted people."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from runner.report.breakdowns import describe_group, score_question
+from runner.report.comparison import LEAST_EXPECTED, Sample, compare_arms, compare_waves, find_reach, share
+from runner.report.comparison_model import (
+    AnalysisReport,
+    ArmShare,
+    ControlGroup,
+    ExperimentReport,
+    JudgedArm,
+    SeriesReport,
+    SplitReport,
+    Wave,
+    WaveTest,
+)
+from runner.report.scores import chi_squared_p_value, divide
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from runner.report.comparison_model import Change, Compared
+    from runner.report.facts import AnswerReading, ArmTally, CampaignOutline
+    from runner.report.model import CampaignReport
+    from runner.report.people_model import GroupReport
+    from runner.report.question_model import Interval, Score
+
+_SPLIT_SIGNIFICANCE = 0.001
+
+
+def describe_experiment(
+    outline: CampaignOutline, tally: ArmTally | None, control_group: ControlGroup | None, *, is_read: bool
+) -> ExperimentReport | None:
+    """Return the results of a campaign's arms by person; None for a campaign without.
+
+    Unless every launch's answers `is_read`, nothing is compared.
+    """
+    experiment = outline.experiment
+    if experiment is None or tally is None:
+        return None
+    split = _check_split(tally.assigned, experiment.weights)
+    asks = any(one.questions for one in outline.messages)
+    if not is_read or not asks:
+        return ExperimentReport(experiment.message, (), split=split, control_group=control_group)
+    deadline, plan = tally.deadline, experiment.analysis
+    at_every_look = plan.at is None and plan.per_arm is None
+    responses = [
+        share(arm, min(answered, texted), texted) for arm, (texted, answered) in tally.counted.items()
+    ]
+    scores = [] if outline.score is None else _sample_scores(outline, tally, outline.score)
+    comparisons = (
+        *compare_arms("response", responses, at_every_look=at_every_look),
+        *compare_arms("score", scores, at_every_look=at_every_look),
+    )
+    if not deadline.is_due:
+        comparisons = tuple(
+            one.replace(interval=None, p_value=None, verdict="too_early") for one in comparisons
+        )
+    analysis = AnalysisReport(
+        method="sequential" if at_every_look else "fixed",
+        due=deadline.due,
+        per_arm=plan.per_arm,
+        is_due=deadline.is_due,
+        arms=tuple(
+            JudgedArm(one.name, one.counted, one.successes or 0, scores[number].counted if scores else None)
+            for number, one in enumerate(responses)
+        ),
+    )
+    reaches = [find_reach(one, at_every_look=at_every_look) for one in (responses, scores)]
+    arms = _describe_arms(
+        outline, tally, [one if deadline.is_due and isfinite(one) else None for one in reaches]
+    )
+    return ExperimentReport(experiment.message, arms, comparisons, analysis, split, control_group)
+
+
+def _describe_arms(
+    outline: CampaignOutline, tally: ArmTally, reaches: Sequence[float | None]
+) -> tuple[GroupReport, ...]:
+    own = {} if outline.score is None else {outline.score: reaches[1]}
+    return tuple(
+        describe_group(outline.questions, arm, group, (), reaches[0], own)
+        for arm, group in tally.groups.items()
+    )
+
+
+def _sample_scores(outline: CampaignOutline, tally: ArmTally, number: int) -> list[Sample]:
+    """Return the campaign's score of each arm, as far as the verdict counts it."""
+    question = outline.questions[number].question
+    samples = []
+    for arm, readings in tally.counted_readings.items():
+
+        def find(z: float, readings: Mapping[AnswerReading, int] = readings) -> Interval | None:
+            score = score_question(question, readings, z).score
+            return None if score is None else score.interval
+
+        samples += _sample(arm, score_question(question, readings).score, find)
+    return samples
+
+
+def _sample(name: str, score: Score | None, find: Callable[[float], Interval | None]) -> list[Sample]:
+    """Return the sample of a score, if there is one."""
+    if score is None:
+        return []
+    if score.measure == "csat":
+        return [share(name, int((score.value or 0) * score.counted), score.counted)]
+    return [Sample(name, score.counted, score.value, find, standard_error=score.standard_error)]
+
+
+def _check_split(assigned: Mapping[str, int], weights: Mapping[str, float]) -> SplitReport | None:
+    """Return whether people were split as planned; None before anybody was.
+
+    It is Pearson's chi-squared test of the arms' people against their weights. Source: A. Fabijan et al.,
+    "Diagnosing sample ratio mismatch in online controlled experiments", KDD 2019; the level of 0.001 is our
+    choice. Without at least five people expected in each arm there is no test (Cochran 1954).
+    """
+    people, whole = sum(assigned.values()), sum(map(Fraction, weights.values()))
+    if not people or not whole:
+        return None
+    planned = {arm: Fraction(weight) / whole for arm, weight in weights.items()}
+    arms = tuple(ArmShare(arm, count, divide(count, people), planned[arm]) for arm, count in assigned.items())
+    expected = {arm: float(part * people) for arm, part in planned.items() if part}
+    p_value = None
+    if len(expected) > 1 and min(expected.values()) >= LEAST_EXPECTED:
+        statistic = sum((assigned[arm] - count) ** 2 / count for arm, count in expected.items())
+        p_value = chi_squared_p_value(statistic, len(expected) - 1)
+    return SplitReport(arms, p_value, None if p_value is None else p_value >= _SPLIT_SIGNIFICANCE)
+
+
+def link_series(reports: Iterable[tuple[CampaignReport, str | None]]) -> list[CampaignReport]:
+    """Return reports with the waves of their series among them, in the order given.
+
+    Each comes with the name of its series, None for none. A campaign that was not sent is no wave yet.
+    """
+    pairs = list(reports)
+    found = []
+    for report, name in pairs:
+        waves = [one for one, series in pairs if series == name and one.first_sent_at is not None]
+        waves.sort(key=lambda one: (str(one.first_sent_at), one.campaign))
+        series = None if name is None else _describe_series(name, report, waves)
+        found.append(report.replace(series=series))
+    return found
+
+
+def _describe_series(name: str, report: CampaignReport, waves: Sequence[CampaignReport]) -> SeriesReport:
+    names = [one.campaign for one in waves]
+    place = names.index(report.campaign) if report.campaign in names else 0
+    changes: list[Change] = []
+    tests: list[WaveTest] = []
+    measures: tuple[Compared, ...] = ("response", "score")
+    for measure in measures:
+        samples = {one.campaign: _sample_wave(measure, one, report) for one in waves}
+        if place:
+            wave, last = samples[names[place]], samples[names[place - 1]]
+            change = compare_waves(measure, wave, last) if wave and last else None
+            changes += [] if change is None else [change]
+        tests += _test_waves(measure, [one for one in samples.values() if one is not None and one.counted])
+    described = tuple(_describe_wave(one, one.first_sent_at) for one in waves if one.first_sent_at)
+    return SeriesReport(name, described, tuple(changes), tuple(tests))
+
+
+def _sample_wave(measure: Compared, wave: CampaignReport, report: CampaignReport) -> Sample | None:
+    """Return a wave's response or score; None if it is not known, or another measure than this campaign's."""
+    people, score = wave.people, wave.score
+    if measure == "response":
+        if not people.texted or people.answered is None or people.response_rate is None:
+            return None
+        return share(wave.campaign, people.answered, people.texted)
+    if score is None or report.score is None or score.measure != report.score.measure:
+        return None
+    return next(iter(_sample(wave.campaign, score, lambda _: score.interval)), None)
+
+
+def _test_waves(measure: Compared, samples: Sequence[Sample]) -> list[WaveTest]:
+    """Return the test that no wave differs, if it is defined.
+
+    Of shares it is Pearson's chi-squared test of homogeneity; of means Cochran's Q, Σ (x - x̄)²/s² with x̄ the
+    mean of the waves weighted by 1/s². Both are chi-squared with one degree of freedom less than the waves.
+    Sources: K. Pearson, Philosophical Magazine 50 (1900), 157-175; W. G. Cochran, "The combination of
+    estimates from different experiments", Biometrics 10 (1954), 101-129.
+    """
+    freedom = len(samples) - 1
+    if freedom < 1:
+        return []
+    if all(one.successes is not None for one in samples):
+        successes, people = sum(one.successes or 0 for one in samples), sum(one.counted for one in samples)
+        if not 0 < successes < people:
+            return []
+        rate = Fraction(successes, people)
+        statistic = sum(
+            ((one.successes or 0) - one.counted * rate) ** 2 / (one.counted * rate * (1 - rate))
+            for one in samples
+        )
+    else:
+        if not all(one.standard_error and one.value is not None for one in samples):
+            return []
+        weights = [1 / Fraction(one.standard_error or 1) ** 2 for one in samples]
+        values = [one.value or Fraction() for one in samples]
+        mean = sum((w * x for w, x in zip(weights, values, strict=True)), Fraction()) / sum(weights)
+        statistic = sum((w * (x - mean) ** 2 for w, x in zip(weights, values, strict=True)), Fraction())
+    p_value = chi_squared_p_value(float(statistic), freedom)
+    return [WaveTest(measure, len(samples), Fraction(statistic), freedom, p_value)]
+
+
+def _describe_wave(report: CampaignReport, first_sent_at: datetime) -> Wave:
+    people, score = report.people, report.score
+    return Wave(
+        campaign=report.campaign,
+        title=report.title or report.campaign,
+        first_sent_at=first_sent_at,
+        texted=people.texted,
+        answered=people.answered,
+        response_rate=people.response_rate,
+        response_rate_interval=people.response_rate_interval,
+        score=None if score is None else score.value,
+        score_interval=None if score is None else score.interval,
+        scored=None if score is None else score.counted,
+    )
