@@ -212,15 +212,14 @@ class Section:
 Block = Sentence | Items | TableBlock | Code | Chart | Stack | Tiles | Beside | Section
 
 
-def tabulate(drawn: Chart | Stack | Tiles) -> TableBlock:
-    """Return the figures of a drawing as a table, for documents that have no drawings."""
+def describe(drawn: Chart | Stack | Tiles) -> list[Block]:
+    """Return the figures of a drawing as blocks, for documents that have no drawings."""
     match drawn:
         case Chart(table=table):
-            return table
+            return [Sentence(table.caption), table]
         case Stack(parts):
             rows = [(one.name, one.count, one.text, Bar(one.share)) for one in parts]
-            return TableBlock(("Answer", "People", "Share", BAR), rows)
+            return [TableBlock(("Answer", "People", "Share", BAR), rows)]
         case Tiles(tiles):
-            lines = zip(*((one.figure, one.change, one.note) for one in tiles), strict=True)
-            rows = [line for line in lines if any(line)]
-            return TableBlock([one.name for one in tiles], rows, figures=False)
+            said = ("; ".join(filter(None, (one.figure, one.change, one.note))) for one in tiles)
+            return [Items([ListItem(text, term=one.name) for one, text in zip(tiles, said, strict=True)])]

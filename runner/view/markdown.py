@@ -21,7 +21,7 @@ from runner.view.blocks import (
     Stack,
     TableBlock,
     Tiles,
-    tabulate,
+    describe,
 )
 from runner.wording import Markdown, count_words, escape_html, escape_markdown, escape_steering, write_table
 
@@ -73,10 +73,12 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             # The blank lines let Markdown begin and end inside of HTML (CommonMark 0.31, 4.6).
             inner = write_markdown(blocks, level + 1, most)
             yield f"<details><summary>{escape_html(title)}</summary>\n\n{inner}\n</details>"
+        case Section(title="", blocks=blocks) | Beside(blocks):
+            for one in blocks:
+                yield from _list_parts(one, level, most)
         case Section(title, blocks):
             yield f"{'#' * level} {escape_markdown(title)}"
-            for one in blocks:
-                yield from _list_parts(one, level + 1, most)
+            yield from _list_parts(Beside(blocks), level + 1, most)
         case Sentence(text, style):
             written = escape_markdown(text)
             written = f"**{written}**" if style in {"strong", "notice"} else written
@@ -91,11 +93,8 @@ def _list_parts(block: Block, level: int, most: int | None) -> Iterator[str]:  #
             # Longer than any that a text could close it with (CommonMark 0.31, 4.5).
             fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
             yield f"{fence}\n{escape_steering(text)}\n{fence}"
-        case Beside(blocks):
-            for one in blocks:
-                yield from _list_parts(one, level, most)
         case Chart() | Stack() | Tiles():
-            yield _write_table(tabulate(block), most)
+            yield from _list_parts(Beside(describe(block)), level, most)
 
 
 def _write_item(item: str | ListItem) -> Iterator[str]:

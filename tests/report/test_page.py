@@ -6,11 +6,13 @@ import re
 from collections import Counter
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import pytest
 from markdown_it import MarkdownIt
 
+from runner.document import Part
 from runner.reasons import REASONS
 from runner.report.comparison_model import AnalysisReport, ArmShare, JudgedArm, PairComparison, SplitReport
 from runner.report.documents.comparisons import show_experiment, show_groups, write_analysis
@@ -156,6 +158,41 @@ def test_what_is_not_known_is_no_zero() -> None:
     for name in ("Response", "Answered", "Opted out"):
         assert f"\n{name}\nnot known\n" in shown
     assert "7 of 8 launches" in write_html(replace(report, reconciled_launches=7))
+
+
+def forget(value: Any, name: str) -> Any:
+    """Return a part of a report in which every field of that name is None."""
+    if isinstance(value, tuple):
+        return tuple(forget(one, name) for one in value)
+    if not isinstance(value, Part):
+        return value
+    fields = {field: forget(getattr(value, field), name) for field in value.__struct_fields__}
+    return value.replace(**{**fields, **({name: None} if name in list_optional(value.__class__) else {})})
+
+
+@cache
+def list_optional(kind: Any) -> frozenset[str]:
+    """Return the names of a part's fields that may be None."""
+    hints = get_type_hints(kind)
+    return frozenset(name for name in kind.__struct_fields__ if type(None) in get_args(hints[name]))
+
+
+def list_fields(value: Any) -> set[str]:
+    """Return the names of all fields of a report's parts that may be None."""
+    parts = value if isinstance(value, tuple) else ()
+    if isinstance(value, Part):
+        parts = tuple(getattr(value, field) for field in value.__struct_fields__)
+    found = {name for part in parts for name in list_fields(part)}
+    return found | (list_optional(value.__class__) if isinstance(value, Part) else set())
+
+
+def test_whatever_is_not_known_the_page_is_written() -> None:
+    """Any figure may be unknown: the page and the index say the rest, and never None."""
+    whole = build_everything()
+    report = replace(whole, series=build_reminded().series, groups=whole.groups[:1])
+    for field in sorted(list_fields(report)):
+        unknown = forget(report, field)
+        assert "None" not in write_html(unknown) + write_index([unknown], {}), field
 
 
 def test_figures_that_may_change_or_do_not_add_up_are_said_to() -> None:

@@ -25,7 +25,7 @@ from runner.view.blocks import (
     Stack,
     TableBlock,
     Tiles,
-    tabulate,
+    describe,
 )
 from runner.view.markdown import draw_bar, write_markdown
 from runner.wording import printable
@@ -71,6 +71,8 @@ def print_blocks(
 
 def _print(block: Block, indent: str, *, err: bool) -> None:
     match block:
+        case Section(title="", blocks=blocks) | Beside(blocks):
+            print_blocks(blocks, indent=indent, err=err)
         case Section(title, blocks):
             print_prose(indent + click.style(printable(title), bold=True), err=err)
             print_blocks(blocks, indent=indent, is_inner=True, err=err)
@@ -87,10 +89,8 @@ def _print(block: Block, indent: str, *, err: bool) -> None:
             print_table(names, cells, essential=block.essential or names, err=err)
         case Code(text):
             _print_code(text, indent, err=err)
-        case Beside(blocks):
-            print_blocks(blocks, indent=indent, err=err)
         case Chart() | Stack() | Tiles():
-            _print(tabulate(block), indent, err=err)
+            print_blocks(describe(block), indent=indent, err=err)
 
 
 def _print_item(item: str | ListItem, indent: str, *, err: bool) -> None:

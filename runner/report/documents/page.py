@@ -133,7 +133,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
         yield Section(title, [Beside(list(map(show_question, others)))])
     yield from map(show_groups, report.groups)
     if report.experiment is not None:
-        yield show_experiment(report.experiment, report.score.measure if report.score else "")
+        yield show_experiment(report.experiment, report.score.measure if report.score else "mean")
     yield from show_comments(report)
     if len(report.messages) > 1:
         yield show_messages(report, has_questions=is_long)
@@ -166,7 +166,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     rate = divide(people.opted_out, people.texted)
     share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
     yield Tile("Opted out", write_count(people.opted_out), share)
-    if (cost := report.cost_usd) is not None:
+    if cost := report.cost_usd:
         dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
         yield Tile("Cost", f"${dollars}", "at the service’s price")
 

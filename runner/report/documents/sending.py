@@ -63,17 +63,17 @@ def show_sending(report: CampaignReport) -> Section:
     """Return how the campaign was sent."""
     people = report.people
     audience = next((one.audience for one in report.messages if one.audience is not None), None)
-    tables = [
-        *([] if audience is None else [_tabulate_reserved(audience)]),
+    outcomes = [
+        *([] if audience is None else [_tabulate_reserved(audience, report.time_zone)]),
         *([] if people.dispositions is None else [_tabulate_outcomes(people.dispositions)]),
-        *([] if people.rates is None else [_tabulate_rates(people.rates, is_interim=people.is_interim)]),
     ]
+    rates = [] if people.rates is None else [_tabulate_rates(people.rates, is_interim=people.is_interim)]
     blocks: list[Block] = [
         Items(list(_list_warnings(report)), "The figures do not add up"),
         Items(list(_list_facts(report))),
-        Beside([table for table in tables if table.rows]),
+        Beside([Section("", tables) for tables in (outcomes, rates) if tables]),
         Beside([chart for one in report.messages for chart in _draw_days(one, report.time_zone)]),
-        _tabulate_runs(report.runs),
+        _tabulate_runs(report.runs, report.time_zone),
     ]
     return Section("How it was sent", blocks, is_folded=True)
 
@@ -127,7 +127,7 @@ def _list_message_facts(message: MessageReport) -> Iterator[str]:
         yield f"{part.name.replace('_', ' ')} {NOT_KNOWN}: {write_part(part, message)}"
 
 
-def _tabulate_reserved(audience: Audience) -> TableBlock:
+def _tabulate_reserved(audience: Audience, zone: str) -> TableBlock:
     """Return the people of the audience who were not sent to, by reason.
 
     A ledger of another version may have other reasons, which keep their names.
@@ -140,7 +140,7 @@ def _tabulate_reserved(audience: Audience) -> TableBlock:
         )
         for one in audience.reserved
     ]
-    people = f"the audience of {write_people(audience.recipients)}, {write_time(audience.planned_at)}"
+    people = f"the audience of {write_people(audience.recipients)}, {write_time(audience.planned_at, zone)}"
     return TableBlock(("Not texted", "People", "Share"), rows, f"Of {people}")
 
 
@@ -156,7 +156,11 @@ _OUTCOMES = {
 
 
 def _tabulate_outcomes(dispositions: Dispositions) -> TableBlock:
-    rows = [(label, code, getattr(dispositions, name)) for name, (label, code) in _OUTCOMES.items()]
+    rows = [
+        (label, code, count)
+        for name, (label, code) in _OUTCOMES.items()
+        if (count := getattr(dispositions, name)) or name == "complete"
+    ]
     return TableBlock(
         ("Outcome", Column("Code", "text"), "People"), rows, "People by final disposition (AAPOR)"
     )
@@ -206,10 +210,10 @@ _SHORT = 10
 """Digits that identify a commit or a digest: as many as git shows of large repositories."""
 
 
-def _tabulate_runs(runs: Sequence[RunReport]) -> TableBlock:
+def _tabulate_runs(runs: Sequence[RunReport], zone: str) -> TableBlock:
     """Return the runs as a table, without empty columns."""
     columns: dict[Column, list[Cell]] = {
-        Column("Started", "text"): [write_time(run.started_at) for run in runs],
+        Column("Started", "text"): [write_time(run.started_at, zone) for run in runs],
         Column("Commit", "text"): [_write_commit(run) for run in runs],
         Column("Plan digest", "text"): [run.plan_digest[:_SHORT] for run in runs],
         Column("Triggered by", "text"): [run.triggered_by for run in runs],
