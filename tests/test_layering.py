@@ -85,7 +85,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "dask": ("runner.cluster.dask_connection",),
     "distributed": ("runner.cluster.dask_connection", "runner.cluster.dask_engine"),
     "opentelemetry": ("runner.telemetry",),
-    "sqlite3": ("runner.sandbox", "runner.ledger.engine"),
+    "sqlite3": ("runner.sandbox", "runner.ledger.database"),
     "starlette": ("runner.sandbox",),
     "uvicorn": ("runner.sandbox",),
 }

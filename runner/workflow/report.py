@@ -343,7 +343,7 @@ def report_project(
         with workspace.open_ledger() as opened:
             how = ReconcileOptions(quiet=scope.quiet)
             found = reconcile_and_warn(workspace, opened, campaigns, failures, how)
-        code = found.exit_code or 0
+        code = found.reading_code
         campaigns = [campaign for campaign in campaigns if campaign.name in found.summaries]
     files = {campaign.name: tuple(list_files(campaign)) for campaign in campaigns}
     with workspace.open_ledger_for_reading() as present:
