@@ -162,7 +162,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     else:
         yield Tile("People texted", write_count(people.texted))
     rate = divide(people.opted_out, people.texted)
-    share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
+    share = f"{write_percent(rate, people.texted)} of the people texted" if rate else ""
     yield Tile("Opted out", write_count(people.opted_out), share)
     if cost := report.cost_usd:
         dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
