@@ -106,19 +106,18 @@ def find_copy(folder: Path) -> Path:
 
 def test_columns_break_the_turnout_down(folder: Path) -> None:
     """Columns of files and variables of recipients alike, each in turn; small groups are left out."""
-    (message,) = report_json(folder, "--by", "city", "--by", "plan", "--by", "city")["messages"]
-    city, plan = message["breakdowns"]
+    city, plan = report_json(folder, "--by", "city", "--by", "plan", "--by", "city")["groups"]
     assert (city["column"], plan["column"]) == ("city", "plan")
-    assert [(group["name"], group["sent"]) for group in city["groups"]] == [("Paris", 11)]
-    assert (city["suppressed"], city["suppressed_sent"]) == (3, 14)
+    assert [(group["name"], group["texted"]) for group in city["groups"]] == [("Paris", 11)]
+    assert (city["suppressed"], city["suppressed_texted"]) == (3, 14)
     assert (plan["groups"], plan["suppressed"]) == ([], 2)
+    assert (city["everybody"]["texted"], city["everybody"]["name"]) == (25, "")
 
 
 def test_smaller_groups_are_shown_if_asked_for(folder: Path) -> None:
     """--min-group says how small a group may be."""
-    (message,) = report_json(folder, "--by", "city", "--min-group", "2")["messages"]
-    (breakdown,) = message["breakdowns"]
-    assert [(group["name"], group["sent"]) for group in breakdown["groups"]] == [("Lyon", 11), ("Paris", 11)]
+    (column,) = report_json(folder, "--by", "city", "--min-group", "2")["groups"]
+    assert {group["name"]: group["texted"] for group in column["groups"]} == {"Lyon": 11, "Paris": 11}
 
 
 @pytest.mark.parametrize(
@@ -136,14 +135,9 @@ def test_sources_may_write_a_column_each_in_its_way(folder: Path) -> None:
     """A variable in the campaign file and a column of another case are one column."""
     survey = folder / "campaigns/pulse.yaml"
     survey.write_text(survey.read_text(encoding="utf-8").replace("plan: gold", "plan: gold, City: Lyon"))
-    (message,) = report_json(folder, "--by", "city", "--min-group", "1")["messages"]
-    (breakdown,) = message["breakdowns"]
-    assert breakdown["column"] == "City"
-    assert [(one["name"], one["sent"]) for one in breakdown["groups"]] == [
-        ("Lyon", 12),
-        ("Nice", 2),
-        ("Paris", 11),
-    ]
+    (column,) = report_json(folder, "--by", "city", "--min-group", "1")["groups"]
+    assert column["column"] == "City"
+    assert {one["name"]: one["texted"] for one in column["groups"]} == {"Lyon": 12, "Nice": 2, "Paris": 11}
 
 
 def test_a_column_that_one_campaign_lacks_is_told_before_anything_is_written(folder: Path) -> None:
