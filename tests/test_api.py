@@ -108,7 +108,7 @@ def test_the_whole_loop_prints_nothing(project: Project, capfd: pytest.CaptureFi
     assert not project.resolve()
     assert project.simulate(seed=1, response_rate=1.0).participants == 4
     (reconciled,) = project.reconcile()
-    assert reconciled.summary.launches == 4
+    assert reconciled.launches == 4
     report = project.report()
     assert report["pulse"].write().startswith("# pulse")
     (message,) = report.to_dict()["messages"]
@@ -476,7 +476,7 @@ def test_answers_are_tables(project: Project) -> None:
     table = project.answers("pulse", library="arrow", include_pii=True)
     assert "+14155550101" in table.column("participant_phone_number").to_pylist()
     results = project.answers("campaigns/pulse.yaml", shape="results", library="arrow")
-    assert results.num_rows == sum(one.summary.results for one in project.reconcile())
+    assert results.num_rows == sum(one.results for one in project.reconcile())
 
 
 def test_a_missing_library_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,7 +182,7 @@ def iterate_audience(
             if (change := changes.get(number)) is not None:
                 problems.add(change.note(campaign.recipients, file, line))
             consent = own if change is None else change.consent
-            yield Recipient._make((phone, variables, index, file, line, timezone, region, *consent))
+            yield tuple.__new__(Recipient, (phone, variables, index, file, line, timezone, region, *consent))
 
 
 def read_excluded(campaign: Campaign, problems: Problems) -> frozenset[str]:

@@ -63,7 +63,9 @@ _SAYS_YES = re.compile(
 """Words for yes, and for places and ways in which people agree."""
 _ZERO = re.compile(r"[+-]?0+(?:[.,]0+)?")
 """Zero, also as `0.0`: data frames with an empty cell write columns of 0 and 1 so."""
-_DATE_LIKE = re.compile(r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}")
+_DATE_LIKE = re.compile(
+    r"\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}(?:[T ]\d{1,2}:\d\d[\d:.]{0,10}(?: ?[AaPp][Mm]|Z|[+-]\d\d:\d\d)?)?"
+)
 _ORDER_HINT = "write newer rows below older ones, and newer sources below older ones"
 _NO, _YES, _LATER = "no consent", "consent", "consent from a day to come"
 

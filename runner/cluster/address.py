@@ -44,10 +44,6 @@ def parse_address(text: str, *, insecure: bool = False) -> Address:
     """Return an address: `local:N`, or a scheduler's `tcp://host:port` or `tls://host:port`.
 
     Processes on this machine have certificates of their own.
-
-    Raises:
-        UsageError: the text is not an address.
-        ConfigurationError: `tcp://` leads to another machine, and `insecure` is false.
     """
     if local := _LOCAL.fullmatch(text):
         return Address(text, int(local[1]))

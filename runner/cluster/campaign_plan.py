@@ -109,11 +109,7 @@ class PartitionAudience:
 def plan_partition(
     folder: SharedFolder, name: str, recipients: Sequence[str], excluded: Sequence[str], partition: int
 ) -> PlannedPartition:
-    """Plan one partition of a stored job, from scattered files in the order of the audience.
-
-    Raises:
-        RunnerError: the ledger or the folder cannot be read or written.
-    """
+    """Plan one partition of a stored job, from scattered files in the order of the audience."""
     job, whole = open_job(folder, name)
 
     def read(files: Sequence[str]) -> list[ScatteredRow]:
@@ -175,11 +171,7 @@ def _list_launches(
 
 
 def read_launches(parts: Iterable[str]) -> Iterator[PlannedLaunch]:
-    """Yield the planned launches of a campaign's partitions; memory grows with the largest file only.
-
-    Raises:
-        StorageError: a file cannot be read.
-    """
+    """Yield the planned launches of a campaign's partitions; memory grows with the largest file only."""
     for part in parts:
         try:
             content = Path(part).read_bytes()
@@ -208,11 +200,7 @@ def _read_texted(campaign: str, part: str) -> TextedPeople:
 def plan_on_cluster(
     cluster: Executor, folder: SharedFolder, job: PlanJob, problems: Problems
 ) -> CampaignPlan | None:
-    """Plan a campaign; return None if there are errors, which `problems` receives as from one process.
-
-    Raises:
-        RunnerError: the cluster, the ledger or the folder cannot be used.
-    """
+    """Plan a campaign; return None if there are errors, which `problems` receives as from one process."""
     compile_texts = partial(AudiencePass.compile, job.campaign, job.options, job.context)
     return plan_partitions(
         cluster, job.target, compile_texts, partial(_divide, cluster, folder, job), problems

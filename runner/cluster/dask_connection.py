@@ -27,7 +27,7 @@ from runner.cluster.plan_job import open_worker_ledger
 from runner.errors import ConfigurationError, RunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from multiprocessing.process import BaseProcess
 
     from runner.cluster.address import Address
@@ -65,29 +65,23 @@ _SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def open_cluster(
-    address: Address,
-    environment: Mapping[str, str],
-    patience_s: float = PATIENCE_S,
-    tell: Callable[[str], None] = lambda _text: None,
+    address: Address, environment: Mapping[str, str], patience_s: float = PATIENCE_S
 ) -> Iterator[Cluster]:
     """Connect to a cluster while the block lasts; `local:N` starts one of N processes on this machine.
 
     Workers started here get the additional variables of `environment`; the last worker may be away for
-    `patience_s` seconds. `tell` receives notes of workers that are put aside.
-
-    Raises:
-        RunnerError: no scheduler answers, or the processes cannot be started.
+    `patience_s` seconds.
     """
     with _silence(), dask.config.set(_SETTINGS), _start_safely():
         if address.workers is None:
             with _connect(address) as client:
-                yield Cluster(client, address.text, patience_s, tell)
+                yield Cluster(client, address.text, patience_s)
         else:
             with (
                 _start_local(address.workers, environment) as local,
                 Client(local, timeout=patience_s, set_as_default=False) as client,
             ):
-                yield Cluster(client, address.text, patience_s, tell)
+                yield Cluster(client, address.text, patience_s)
 
 
 @contextmanager
@@ -199,10 +193,6 @@ def check_workers(
 
     Their variables `names` must have the values in `environment`, and be missing where they are missing
     there; the ledger, if it is named, must be within reach. Workers that come later are judged, too.
-
-    Raises:
-        ConfigurationError: no worker is like this process; the message names each with its difference.
-        RunnerError: the folder cannot be written, or no worker can be asked.
     """
     key = secrets.token_bytes(_KEY_BYTES)
     folder.write(_KEY_FILE, key)

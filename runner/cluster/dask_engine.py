@@ -89,42 +89,29 @@ class Cluster:
         client: connected to the scheduler.
         where: the address, for messages.
         patience_s: seconds for which there may be no fit worker.
-        tell: receives the reasons for passing over workers.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        where: str,
-        patience_s: float,
-        tell: Callable[[str], None] = lambda _text: None,
-    ) -> None:
+    def __init__(self, client: Client, where: str, patience_s: float) -> None:
         self._client = client
         self._where = where
         self._patience_s = patience_s
-        self._tell = tell
         self._resource: str | None = None
         self._runs = count()
-        self._unfit: dict[str, RunnerError] = {}
 
     def admit_workers(self, check: bytes) -> None:
         """Have only those workers make calls, now and later, in which a check finds nothing wrong.
 
         The check is as for `Fitness`.
-
-        Raises:
-            ConfigurationError: no worker is fit.
-            RunnerError: there is none, or none can be asked.
         """
-        self._resource, self._unfit = f"runner-{secrets.token_hex(4)}", {}
+        self._resource = f"runner-{secrets.token_hex(4)}"
         plugin = dumps(Fitness(self._resource, check))
         try:
             register = self._client.scheduler.register_worker_plugin
             self._ask(register, plugin=plugin, name=self._resource, idempotent=False)
         except LOST:
             raise self._gone() from None
-        except Exception:  # noqa: BLE001  of a worker that has not this program: it is named with the others
-            self._look()
+        except Exception:  # noqa: BLE001, S110  of a worker that has not this program: named with the others
+            pass
         self._require_workers()
 
     def run(
@@ -134,10 +121,6 @@ class Cluster:
 
         A call whose worker is lost is repeated, so it may happen twice, even at once. Arguments go through
         the scheduler, so they must hold no secrets.
-
-        Raises:
-            RunnerError: raised by a call; or a call failed otherwise, which is told without its words; or the
-                cluster is lost.
         """
         self._require_workers()
         # Stages that began earlier come first.
@@ -171,11 +154,7 @@ class Cluster:
                 self._client.cancel(list(calls))
 
     def _read(self, future: Future) -> Any:
-        """Return the result of a call that has ended.
-
-        Raises:
-            RunnerError: of the call, or of the cluster.
-        """
+        """Return the result of a call that has ended."""
         try:
             if future.status == "finished":
                 outcome: TaskOutcome = future.result(timeout=_ANSWER_S)
@@ -199,23 +178,20 @@ class Cluster:
         )
 
     def _require_workers(self) -> int:
-        """Return the number of simultaneous calls; wait for a fit worker as long as patience lasts.
-
-        Raises:
-            RunnerError: the scheduler has gone; or all workers are unfit, or none has come.
-        """
+        """Return the number of simultaneous calls; wait for a fit worker as long as patience lasts."""
         deadline = time.monotonic() + self._patience_s
         while True:
-            slots, others = self._look()
+            slots, others = self._count_slots()
             if slots:
                 return slots
+            unfit = dict(self._judge(sorted(others)))
             # Those that are there have been judged.
-            if time.monotonic() > deadline or (others and others <= self._unfit.keys()):
-                raise self._describe_unfit([self._unfit[one] for one in sorted(others & self._unfit.keys())])
+            if time.monotonic() > deadline or (others and others <= unfit.keys()):
+                raise self._describe_unfit([unfit[one] for one in sorted(unfit)])
             time.sleep(_LOOK_S / 10)
 
-    def _look(self) -> tuple[int, set[str]]:
-        """Return the number of simultaneous calls, and the workers that get none; tell why of new ones."""
+    def _count_slots(self) -> tuple[int, set[str]]:
+        """Return the number of simultaneous calls, and the workers that get none."""
         if self._client.status != "running":
             raise self._gone()
         try:
@@ -227,15 +203,10 @@ class Cluster:
             address: int(one["nthreads"] if name is None else one["resources"].get(name, 0))
             for address, one in workers.items()
         }
-        fit, others = sum(slots.values()), {address for address, count_ in slots.items() if not count_}
-        for address, error in self._judge(sorted(others - self._unfit.keys())):
-            self._unfit[address] = error
-            if fit:
-                self._tell(f"{error.message}: it is put aside, and the others go on.")
-        return fit, others
+        return sum(slots.values()), {address for address, own in slots.items() if not own}
 
     def _judge(self, workers: list[str]) -> Iterator[tuple[str, RunnerError]]:
-        """Ask workers without the resource for the reason; those that have none yet are asked again."""
+        """Ask workers without the resource for the reason; those that have none yet are left out."""
         try:
             ask = self._client.run
             answers = ask(read_verdict, self._resource, workers=workers, on_error="return") if workers else {}
@@ -245,13 +216,9 @@ class Cluster:
             if isinstance(answer, RunnerError):
                 yield address, answer
             elif answer is not None and not isinstance(answer, LOST):
-                yield (
-                    address,
-                    ConfigurationError(
-                        f"the worker {address} cannot run this program",
-                        hint=f"install {PACKAGE}[cluster] there, in the same version as here",
-                    ),
-                )
+                words = f"the worker {address} cannot run this program"
+                hint = f"install {PACKAGE}[cluster] there, in the same version as here"
+                yield address, ConfigurationError(words, hint=hint)
 
     def _describe_unfit(self, errors: list[RunnerError]) -> RunnerError:
         if not errors:

@@ -80,12 +80,7 @@ def _reporting(failure: str) -> Iterator[None]:
 
 @contextmanager
 def open_scratch(place: Path | str) -> Iterator[SharedFolder]:
-    """Yield a new folder below a path; it is removed at the end, like those of killed runs of this machine.
-
-    Raises:
-        UsageError: `place` is a URL.
-        RunnerError: it cannot be made.
-    """
+    """Yield a new folder below a path; it is removed at the end, like those of killed runs."""
     if is_url(str(place)):
         raise UsageError(
             f"{place} is no folder: workers and this process share intermediate files by a path",

@@ -40,12 +40,7 @@ _KEPT = 4
 
 @contextmanager
 def open_worker_ledger() -> Iterator[Ledger]:
-    """Open the ledger that a worker's environment names.
-
-    Raises:
-        ConfigurationError: it names none.
-        LedgerError: it cannot be used.
-    """
+    """Open the ledger that a worker's environment names."""
     url = os.environ.get(LEDGER)
     if not url:
         raise ConfigurationError(
@@ -102,11 +97,7 @@ class PlanJob:
     included: Mapping[str, str | None] = field(default_factory=dict)
 
     def look_up(self, phones: Collection[str]) -> tuple[RecordedDeliveries, PlanContext]:
-        """Return the deliveries and the context of some people (E.164).
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
+        """Return the deliveries and the context of some people (E.164)."""
         lookup, context, known = self.lookup, self.context, RecordedDeliveries({}, {})
         if lookup is None:
             return known, context

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from runner.ledger.results.runs import RunLaunch, TallyRow, iterate_run, tally_run
@@ -79,11 +78,12 @@ class DeliverySummary(SendingReport):
     def list_launches(
         self, ledger: Ledger, campaign_id: int, run: str | None, most: int | None = None
     ) -> None:
-        """Read the launches one by one, after the last `refresh`; none if there are more than `most`."""
-        self.is_listed = most is None or sum(row.launches for row in self.tally) <= most
+        """Update the tally, and read the launches one by one; none if there are more than `most`."""
         with ledger.reading() as connection:
-            found = iterate_run(connection, campaign_id, run, ignored=_IGNORED)
-            self.launches = list(islice(found, most)) if self.is_listed else []
+            self.tally = tally_run(connection, campaign_id, run, ignored=_IGNORED)
+            self.is_listed = most is None or sum(row.launches for row in self.tally) <= most
+            found = iterate_run(connection, campaign_id, run, ignored=_IGNORED) if self.is_listed else ()
+            self.launches = list(found)
 
     def count(self, outcome: LaunchState) -> int:
         """Return the number of launches with an outcome."""

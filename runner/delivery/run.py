@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import timedelta
 from itertools import chain, islice
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Self
 
 from runner.delivery.delivery_summary import OPTED_OUT, PAUSED, TOO_LATE, SendingReport
@@ -31,7 +32,6 @@ from runner.service.model import SendReply
 from runner.telemetry import measure, measure_request
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
     from datetime import datetime
 
@@ -171,17 +171,15 @@ class SenderPool:
     `send` must not raise.
     """
 
-    def __init__(
-        self, size: int, send: Callable[[InFlightLaunch], SendReply], clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, size: int, send: Callable[[InFlightLaunch], SendReply]) -> None:
         self.count = 0
-        self._clock = clock
         self._size = size
         self._send = send
         self._threads = 0
         self._pool = ThreadPoolExecutor(size, thread_name_prefix="send")
         self._due: SimpleQueue[InFlightLaunch | None] = SimpleQueue()
         self._replies: SimpleQueue[tuple[InFlightLaunch, SendReply]] = SimpleQueue()
+        self._is_used_up = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -202,14 +200,13 @@ class SenderPool:
     def take_back(self) -> list[tuple[InFlightLaunch, SendReply]]:
         """Wait for a reply, and return all that have come, each with its launch.
 
-        As long as every thread has a next launch, more are waited for: a record of many costs little more
-        than that of one.
+        As long as there are launches to take next, more are waited for: a record of many costs little more
+        than that of one, and who waits is woken once, and not by each of many threads.
         """
         taken = [self._replies.get()]
-        latest = self._clock() + _GATHER_S
-        while (left_s := latest - self._clock()) > 0 and self.count - len(taken) > self._size:
-            with contextlib.suppress(Empty):
-                taken.append(self._replies.get(timeout=left_s))
+        self._is_used_up.clear()
+        if not self._due.empty():
+            self._is_used_up.wait(_GATHER_S)
         while not self._replies.empty():
             taken.append(self._replies.get())
         self.count -= len(taken)
@@ -217,6 +214,8 @@ class SenderPool:
 
     def _work(self) -> None:
         while (in_flight := self._due.get()) is not None:
+            if self._due.empty():
+                self._is_used_up.set()
             self._replies.put((in_flight, self._send(in_flight)))
 
 
@@ -277,7 +276,7 @@ class Delivery:
         self._intents = IntentLog(ref, self.lock, self.eligibility, self.provenance)
         self._margin = Margin(self.settle_margin)
         self._breaker = self.breaker or Breaker.for_concurrency(self.concurrency)
-        self._pool = SenderPool(self.concurrency, self._send_launch, self.pace.now)
+        self._pool = SenderPool(self.concurrency, self._send_launch)
         self._retrier = Retrier(
             self._send_timed,
             policy=self.policy,

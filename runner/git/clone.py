@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError
-from runner.git.command import Git, GitError, UnreachableError, hide_credentials
+from runner.git.command import Git, GitError, hide_credentials
 from runner.git.objects import ObjectReader
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Clone:
         """Return the commits of a remote's refs, as `Git.list_refs` does, with the remedy of `record`."""
         try:
             return self.git.list_refs(remote, *patterns)
-        except UnreachableError as error:
+        except GitError as error:
             raise GitError(
                 f"the remote {hide_credentials(remote)} cannot be reached: {error.message}",
                 hint="`runner ci record` takes another one with --remote, or none with --no-push",

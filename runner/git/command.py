@@ -33,10 +33,6 @@ class GitError(RunnerError):
     """Git is missing or failed."""
 
 
-class UnreachableError(GitError):
-    """A remote that cannot be asked; the message is git's reason."""
-
-
 @dataclass(frozen=True, slots=True)
 class GitAnswer:
     """The answer of a git command; `complaint` is its standard error, without credentials."""
@@ -47,7 +43,7 @@ class GitAnswer:
 
     @property
     def reason(self) -> str:
-        """The fault in one line: the lines that git marks as errors, else the last one."""
+        """The lines that git marks as errors, else the last one, as one line."""
         lines = [line.strip() for line in self.complaint.splitlines() if line.strip()]
         marked = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "!"))]
         # Python gives a process that a signal ended a negative status.
@@ -127,12 +123,11 @@ class Git:
         """Return the commits of a remote's refs, by full name, that match patterns as for git-ls-remote(1).
 
         Raises:
-            UnreachableError: the remote cannot be asked.
-            GitError: as for `ask`.
+            GitError: the remote cannot be asked; the message is git's reason.
         """
         answer = self.ask("ls-remote", "--quiet", "--", remote, *patterns)
         if answer.status:
-            raise UnreachableError(answer.reason)
+            raise GitError(answer.reason)
         lines = (line.split("\t") for line in answer.output.splitlines())
         return {name: commit for commit, name in lines}
 

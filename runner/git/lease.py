@@ -4,23 +4,18 @@ A run holds the ref from the push that enters it as the holder until `lease_s` a
 its own clock that nobody sets and that counts sleep. It renews the lease well before the end, and before
 every request checks that the lease lasts for `margin_s` more.
 
-Another run takes over when the holder cannot hold the ref any more: the holder is known to have died, or the
-other run has itself watched the ref unmoved for a whole lease and a margin, by its own such clock. The time
-of day plays no part, since machines disagree about it. The push is a compare-and-swap, so that a returning
-holder finds that it has lost.
+Another run takes over when the holder is known to have died, or when it has itself watched the ref unmoved
+for a whole lease and a margin, by its own such clock: machines disagree about the time of day. The push is a
+compare-and-swap, so that a returning holder finds that it has lost.
 
-A missing ref proves nothing: it may have been deleted while a run holds it. That run stops at its next push,
-which is due before the lease ends. So a run creates a new ref only after it has watched the ref missing for
-as long as it would have watched a holder, and for the settle window, after which the service lists everything
-that the other run has sent and the ref no longer reserves.
+A missing ref proves nothing: it may have been deleted while a run holds it, which stops at its next push. So
+a run makes a new ref only after it has watched the ref missing for as long as it would have watched a holder,
+and for the settle window, after which the service lists everything that the ref no longer reserves.
 
 One race remains: a run can be stopped between its last look at the clock and the request's way into the
-network, for longer than the margin, and go on after another one has taken over. No lock outside of the
-service can exclude that. Even then nobody is texted twice, because the launch is reserved on the ref: the
-other run treats it as one of unknown outcome, and doesn't send it before two full lists of the service, a
-settle window apart, have both lacked it. To text somebody twice a machine would have to stop within those few
-microseconds, for longer than the margin and the part of the window that the service's delay in listing
-leaves.
+network, for longer than the margin, and go on after another one has taken over. Even then nobody is texted
+twice: the launch is reserved on the ref, and the other run doesn't send it before two full lists of the
+service, a settle window apart, have both lacked it.
 """
 
 from __future__ import annotations
@@ -56,11 +51,9 @@ _SLACK_S = 30.0
 class GitLeaseTerms:
     """The times of a lease, in seconds.
 
-    Attributes:
-        lease_s: from the push that began or renewed it to its end.
-        renew_s: age at which it is renewed.
-        margin_s: time that must be left for a request to be sent.
-        poll_s: interval at which other runs look at it, and a failed renewal is repeated.
+    It ends `lease_s` after the push that began or renewed it, is renewed at the age of `renew_s`, and must
+    last for `margin_s` more if a request is to be sent. Every `poll_s` other runs look at it, and a failed
+    renewal is repeated.
     """
 
     lease_s: float
@@ -87,9 +80,8 @@ class GitLeaseTerms:
 class Clocks:
     """The clocks of a lease.
 
-    Attributes:
-        steady: seconds on a clock that nobody sets, and that counts the machine's sleep.
-        sleep: waits for some seconds; may raise to give up.
+    `steady` returns seconds on a clock that nobody sets, and that counts the machine's sleep; `sleep` waits
+    for some seconds, and may raise to give up.
     """
 
     steady: Callable[[], float]
@@ -122,10 +114,8 @@ class LeasePatience:
 class Lease:
     """A hold on a ref, made by `hold_lease`.
 
-    Attributes:
-        turn: keeps renewals out while files are composed from those that are there.
-        snapshot: the ref as this run knows it.
-        texts: the texts of the ref's files, once what is staged is written.
+    `snapshot` is the ref as this run knows it, and `texts` has its files once what is staged is written.
+    `turn` keeps renewals out while files are composed from those that are there.
     """
 
     def __init__(
@@ -299,11 +289,10 @@ def hold_lease(
         ref: the ref.
         holder: this run.
         clocks: the clocks to use.
-        patience: the longest waits, and what is told of them.
+        patience: the longest waits.
         terms: those of the holder's lease.
         seen: the ref as it was known to be; if it was free, it is taken without another look.
-        unite: returns the text of a file, given its name, this run's text of it and that of somebody who has
-            added to the ref meanwhile; None for no file.
+        unite: returns the text of a file, by name, given this run's and that of others; None for no file.
 
     Raises:
         StateLockedError: another run still holds it.

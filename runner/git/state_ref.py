@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote
 
-from runner.git.command import Git, GitError, UnreachableError, hide_credentials, push_commit
+from runner.git.command import Git, GitError, hide_credentials, push_commit
 from runner.git.objects import ObjectReader, write_commit
 from runner.version import STATE_VERSION
 
@@ -30,9 +30,9 @@ NAMESPACE = "refs/runner"
 STATE_FILE = "state.json"
 TRIES = 8
 """Pushes tried while others move the ref."""
-_SHA256_DIGITS = 64
 TIMEOUT_S = 60.0
 """Time limit of one git command, in seconds: less than a lease lasts."""
+_SHA256_DIGITS = 64
 
 
 class StateRefError(GitError):
@@ -142,19 +142,18 @@ class StateRef:
         Raises:
             GitError: there is no git, no repository, or no such remote.
         """
-        git = Git(folder, timeout_s=TIMEOUT_S, settings=settings)
+        git, shown = Git(folder, timeout_s=TIMEOUT_S, settings=settings), hide_credentials(remote)
         if git.ask("remote", "get-url", "--", remote).status:
-            inside = git.ask("rev-parse", "--git-dir")
-            if inside.status:
+            known = git.ask("remote")
+            if known.status:
                 raise StateRefError(
-                    f"the state cannot be kept on the git remote {hide_credentials(remote)!r}: "
-                    f"{inside.reason}",
+                    f"the state cannot be kept on the git remote {shown!r}: {known.reason}",
                     hint="run this in a clone of the repository that the campaigns are kept in",
                 )
-            known = ", ".join(git.run("remote").split()) or "none"
+            names = ", ".join(known.output.split()) or "none"
             raise StateRefError(
-                f"there is no git remote {hide_credentials(remote)!r} to keep the state on",
-                hint=f"known: {known}; --state-remote and RUNNER_STATE_REMOTE take a remote's name",
+                f"there is no git remote {shown!r} to keep the state on",
+                hint=f"known: {names}; --state-remote and RUNNER_STATE_REMOTE take a remote's name",
             )
         return cls(git, remote, target)
 
@@ -165,7 +164,7 @@ class StateRef:
         """Return the ref's commit; None if there is no ref."""
         try:
             self.tips = self.git.list_refs(self.remote, f"{NAMESPACE}/*", "HEAD")
-        except UnreachableError as error:
+        except GitError as error:
             raise self._unusable(error.message) from None
         return self.tips.get(self.name)
 

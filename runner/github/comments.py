@@ -68,14 +68,17 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The outcome of keeping the comment.
+    """The outcome of keeping a comment or an issue.
 
     Attributes:
-        action: `overtaken` if the pull request has moved on to another commit, whose job comments.
-        url: the comment's page; empty if there is none.
+        action: `overtaken` if the pull request has moved on to another commit, whose job comments; `opened`
+            also if an issue was opened again; `left closed` if a person closed it and nothing is new.
+        url: its page; empty if there is none.
     """
 
-    action: Literal["created", "updated", "unchanged", "overtaken"]
+    action: Literal[
+        "created", "updated", "unchanged", "overtaken", "opened", "closed", "left closed", "nothing"
+    ]
     url: str = ""
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from runner.github.comments import begins_with, is_same_body, keep_comment, read_hidden, write_hidden
+from runner.github.comments import Kept, begins_with, is_same_body, keep_comment, read_hidden, write_hidden
 from runner.github.rest import RefusedError, UnavailableError, look_up
 
 if TYPE_CHECKING:
@@ -41,19 +41,6 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptIssue:
-    """The outcome of keeping an issue.
-
-    Attributes:
-        action: `opened` also if it was opened again; `left closed` if a person closed it and nothing is new.
-        url: the issue's page; empty if there is none.
-    """
-
-    action: Literal["opened", "updated", "unchanged", "closed", "left closed", "nothing"]
-    url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Issue:
     number: int
     title: str
@@ -68,9 +55,7 @@ class _Issue:
         return change if type(change) is int and change >= 0 else 0
 
 
-def keep_issue(
-    repository: Repository, marker: str, compose: Callable[[Mapping[str, Any]], Report]
-) -> KeptIssue:
+def keep_issue(repository: Repository, marker: str, compose: Callable[[Mapping[str, Any]], Report]) -> Kept:
     """Open, edit, close or reopen the issue with a marker, or leave it as it is.
 
     Only issues that this token made and that begin with the marker are touched.
@@ -89,12 +74,12 @@ def keep_issue(
         return _update(repository, marker, own, compose(own.state))
     report = compose({})
     if not report.is_open:
-        return KeptIssue("nothing")
+        return Kept("nothing")
     body = {"title": report.title, "body": _write(marker, report, 0), "labels": [LABEL]}
-    return KeptIssue("opened", _read(repository.ask("POST", "issues", body)).url)
+    return Kept("opened", _read(repository.ask("POST", "issues", body)).url)
 
 
-def _update(repository: Repository, marker: str, issue: _Issue, report: Report) -> KeptIssue:
+def _update(repository: Repository, marker: str, issue: _Issue, report: Report) -> Kept:
     # A person who closed it has read it: it is opened again for what is new.
     is_open = report.is_open and (issue.is_open or bool(report.news))
     change = issue.change
@@ -109,14 +94,14 @@ def _update(repository: Repository, marker: str, issue: _Issue, report: Report) 
     if is_open != issue.is_open:
         state = {"state": "open"} if is_open else {"state": "closed", "state_reason": "completed"}
         _edit(repository, issue, title=report.title, body=body, **state)
-        return KeptIssue("opened" if is_open else "closed", issue.url)
+        return Kept("opened" if is_open else "closed", issue.url)
     if not is_open and {**report.state, _CHANGE: change} == issue.state:
         is_new = False
     if is_new:
         _edit(repository, issue, title=report.title, body=body)
     if is_open:
-        return KeptIssue("updated" if is_new else "unchanged", issue.url)
-    return KeptIssue("left closed", issue.url) if report.is_open else KeptIssue("nothing")
+        return Kept("updated" if is_new else "unchanged", issue.url)
+    return Kept("left closed", issue.url) if report.is_open else Kept("nothing")
 
 
 def _edit(repository: Repository, issue: _Issue, **changes: str) -> None:

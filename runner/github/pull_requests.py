@@ -56,7 +56,9 @@ def read_numbers(body: str) -> PlanNumbers | None:
     return None if data is None else convert(data, PlanNumbers)
 
 
-_RECORD_TRAILER = re.compile(r"^Campaigns-Commit: [0-9a-f]{7,64}$", re.MULTILINE)
+RECORD_TRAILER = "Campaigns-Commit"
+"""What every commit of the record says, and no other."""
+_IS_RECORD = re.compile(rf"^{RECORD_TRAILER}: [0-9a-f]{{7,64}}$", re.MULTILINE)
 _MOST_RECORDS = 100
 _MOST_OTHERS = 50
 
@@ -128,7 +130,7 @@ def _list_commits(repository: Repository, commit: str) -> Iterator[tuple[str, bo
     """Yield a commit and the earlier ones, each with whether it belongs to the record."""
     for data in repository.list_all(f"commits?sha={commit}"):
         if sha := read_sha(look_up(data, "sha")):
-            yield sha, _RECORD_TRAILER.search(str(look_up(data, "commit", "message") or "")) is not None
+            yield sha, _IS_RECORD.search(str(look_up(data, "commit", "message") or "")) is not None
 
 
 def _find_merge(repository: Repository, sha: str, branch: str) -> MergedPullRequest | None:

@@ -10,14 +10,25 @@ from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Insert, Table, bindparam, delete, false, func, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Insert,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    false,
+    func,
+    insert,
+    select,
+    update,
+)
 
 from runner.errors import LedgerError
 from runner.ledger.bulk import BulkStatement, divide
 from runner.ledger.database import exclude_others
-from runner.ledger.fingerprint import launch_key
 from runner.ledger.people.opt_outs import NOBODY
-from runner.ledger.record.deliveries import iterate_held
+from runner.ledger.record.renaming import renew_launch_keys
 from runner.ledger.record.unsettled import UNEXPLAINED
 from runner.ledger.results.result_feed import renew_edition
 from runner.ledger.tables import (
@@ -154,14 +165,9 @@ class Translation:
         own = select(campaigns.c.id, campaigns.c.name).where(campaigns.c.target == self.old.target)
         for campaign_id, name in connection.execute(own).all():
             is_ours = (launches.c.campaign_id == campaign_id) & (launches.c.state != UNEXPLAINED)
-            renewed = [
-                {"b_id": row.id, "b_key": launch_key(name, row.message, row.payload_digest, people)}
-                for row, people in iterate_held(connection, is_ours)
-                if people
-            ]
-            statement = update(launches).where(launches.c.id == bindparam("b_id"))
-            for group in divide(renewed, _PORTION):
-                connection.execute(statement.values(launch_key=bindparam("b_key")), group)
+            held = deliveries.alias()
+            holds_people = exists().where(held.c.launch_id == launches.c.id, held.c.released.is_(False))
+            renew_launch_keys(connection, name, is_ours, holds_people)
         record_key(connection, self.new)
         renew_edition(connection)
 

@@ -28,14 +28,9 @@ class SealedLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 class Run(SealedLine, frozen=True):
     """One `apply` that was about to send.
 
-    Attributes:
-        id: a digest of all other fields, the same in every record, so that merging needs no new ids.
-        started_at: UTC, ISO 8601.
-        plan_digest: the digest that `runner plan` prints.
-        commit: of the campaigns' repository; None outside of one.
-        dirty: whether campaign files differed from that commit.
-        run_url: the page of the CI job; None elsewhere.
-        triggered_by: the CI system's name for the user; None elsewhere.
+    `id` is a digest of all other fields, the same in every record, so that merging needs no new ids;
+    `plan_digest` is what `runner plan` prints. `commit` is of the campaigns' repository, and `dirty` whether
+    campaign files differed from it; `run_url` and `triggered_by` are the CI job's page and user.
     """
 
     id: str
@@ -48,12 +43,9 @@ class Run(SealedLine, frozen=True):
 
 
 class _LaunchNotes(SealedLine, frozen=True, kw_only=True):
-    """Optional fields of a launch on record.
+    """Optional fields of a launch on record: the experiment's arm, if it is known, and the run's id.
 
-    Attributes:
-        arm: the experiment's arm, if the message has several and it is known.
-        asks: whether it asks something, so that its sessions stay open.
-        run: the run's id; None if it is unknown.
+    If it `asks` something, its sessions stay open.
     """
 
     arm: str | None = None
@@ -64,12 +56,7 @@ class _LaunchNotes(SealedLine, frozen=True, kw_only=True):
 class LaunchEntry(_LaunchNotes, frozen=True):
     """The common fields of a launch on record, before it is sent and afterwards.
 
-    Attributes:
-        message: the message's id.
-        key: a digest of campaign, message, payload and recipients.
-        tag: the project tag.
-        payload_digest: of the definition.
-        recipients: fingerprints, sorted.
+    `key` is a digest of campaign, message, payload and recipients, which are fingerprints, sorted.
     """
 
     message: str

@@ -265,7 +265,7 @@ class Decider:
     ) -> Decision:
         try:
             payload = renderer.render(recipient.vars)
-            return Decision._make((index, "to_send", payload, arm, *_UNTIMED))
+            return tuple.__new__(Decision, (index, "to_send", payload, arm, *_UNTIMED))
         except MissingVariablesError as error:
             reporter.report_missing(recipient, renderer.message, error)
         except TemplateProblemError as error:

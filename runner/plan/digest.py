@@ -119,9 +119,6 @@ def digest_reviewed(campaign: Campaign, key: TargetKey) -> dict[str, str]:
     """Return the digests of a campaign's reviewed files, by name (`ApprovalRequest`).
 
     They are made with the state key: digests are public, and phones can be guessed.
-
-    Raises:
-        CampaignError: a file can no longer be read.
     """
     sources = [("recipients", one) for one in campaign.recipients]
     sources += [("exclude", one) for one in campaign.exclude]

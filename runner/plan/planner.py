@@ -116,6 +116,7 @@ class AudiencePass:
     ) -> Iterator[Assigned]:
         """Yield `people` with the decisions on them; at most `limit` get something now (None: all)."""
         served, last_day, unread, is_paused = 0, self.last_day, self.unread, self.pause is not None
+        follows, outlook = decider.follows, None if is_paused else decider.outlook
         for recipient in people:
             if last_day is None or recipient.consent_day is None or recipient.consent_day <= last_day:
                 assignments = decider.assign(recipient, reporter)
@@ -131,11 +132,11 @@ class AudiencePass:
                     assignments = [assignment.hold("over_limit") for assignment in assignments]
                 else:
                     served += 1
-            if decider.follows:
+            if follows:
                 find_opening = partial(decider.find_opening, recipient)
-                assignments = mark_follow_ups(assignments, decider.follows, self.now, find_opening)
-            if decider.outlook is not None and not is_paused:
-                assignments = decider.outlook.mark(assignments, recipient.phone)
+                assignments = mark_follow_ups(assignments, follows, self.now, find_opening)
+            if outlook is not None:
+                assignments = outlook.mark(assignments, recipient.phone)
             yield recipient, assignments
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import yaml
 
 _NO_STARTS = "\t@`%*&!|>"
@@ -10,7 +12,7 @@ _QUOTES_WITHIN = {
     '"': """a `"` within the text ends it: write `\\"` there, or the whole text in 'single quotes'""",
     "'": """a `'` within the text ends it: write it twice, or the whole text in "double quotes\"""",
 }
-
+_INDENT = re.compile(r"^ *(?:- +)*")
 _GENERAL = "check the indentation and the blank behind each `key:`, and put text in quotes, or below a `|`"
 
 
@@ -30,8 +32,29 @@ def explain_syntax(error: yaml.MarkedYAMLError, text: str) -> tuple[yaml.Mark, s
     for mark, character in ((began, first), (noticed, at)):
         if character in _NO_STARTS:
             return mark, f"text cannot start with `{character}` here", "put it in quotes"
+    if (bare := _find_bare_key(began, noticed, text)) is not None:
+        word = read_line(bare, text)[bare.column :].split()[0]
+        return (
+            bare,
+            f"there is no `:` behind `{word}`",
+            f"write `{word}:`, or indent what goes on with a text",
+        )
     before = read_line(noticed, text)[: noticed.column].strip()
     return noticed, message, _advise(first, at, before)
+
+
+def _find_bare_key(began: yaml.Mark, noticed: yaml.Mark, text: str) -> yaml.Mark | None:
+    """Return where a key without its colon stands; None if that is not certain."""
+    if began.line == noticed.line:
+        # Or the parser took it for a text that goes on with the next key, at the same indentation.
+        line = read_line(noticed, text)
+        before = text.splitlines()[noticed.line - 1] if noticed.line else ""
+        start = len(before) - len(_INDENT.sub("", before))
+        if _character(noticed, text) != ":" or start != len(line) - len(line.lstrip()):
+            return None
+        began = yaml.Mark("", 0, noticed.line - 1, start, "", 0)
+    key = read_line(began, text)[began.column :]
+    return began if key[:1].isalnum() and ":" not in key else None
 
 
 def _advise(first: str, at: str, before: str) -> str:

@@ -92,7 +92,7 @@ def require_flat(value: Any) -> Any:
 
 def require_printable(value: Any) -> Any:
     """Return a text or number to print; refuse others: `['a', 'b']` on a phone is a mistake."""
-    if isinstance(value, str):  # first, as nearly all are: this is asked for each value of each text
+    if isinstance(value, str):
         return value
     if isinstance(value, Undefined):
         return str(value)
@@ -207,7 +207,8 @@ class CampaignEnvironment(ImmutableSandboxedEnvironment):
             yield value
 
     def _print(self, value: Any) -> Any:
-        printed = require_printable(value)
+        # First, as nearly all are: this is asked for each value of each text.
+        printed = value if type(value) is str else require_printable(value)
         if isinstance(printed, str) and len(printed) > _PARTS_A_STEP:
             self.spend(len(printed) / _PARTS_A_STEP)
         return printed

@@ -121,9 +121,13 @@ class MessageRenderer:
         if not all(texts):
             raise _empty(prepared.personal[texts.index("")])
         definition = prepared.draft.fill(texts)
-        for number, responses in prepared.choices.items():
-            _require_distinct(definition["questions"][number]["responses"], responses)
-        return Payload._make((definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts)))
+        if prepared.choices:
+            for number, responses in prepared.choices.items():
+                _require_distinct(definition["questions"][number]["responses"], responses)
+        # As `_make` does, but for its check of the length.
+        return tuple.__new__(
+            Payload, (definition, prepared.draft.digest(texts), *prepared.outgoing.count(texts))
+        )
 
     def _find_missing(self, variables: Variables) -> tuple[tuple[str, TemplateText], ...]:
         missing: dict[str, TemplateText] = {}
@@ -307,12 +311,13 @@ class RowReporter:
 
 def describe_unknown(name: str, known: Sequence[str], where: str, text: TemplateText) -> Diagnostic:
     """Return the error for a variable that a text needs and that is not known `where`."""
-    words = f"there is no variable `{name}` {where}"
     dashed = find_dashed(text.source, name, known)
     if dashed is not None:
-        words += ", as a minus subtracts"
-        hint = f"write {{{{ {dashed.name} }}}} for `{dashed.written}`"
+        # One error for both of its parts.
+        name = dashed.written
+        words = f"there is no variable `{name}` {where}, as a minus subtracts"
+        hint = f"write {{{{ {dashed.name} }}}} for `{name}`"
     else:
-        words += suggest(name, known)
+        words = f"there is no variable `{name}` {where}{suggest(name, known)}"
         hint = f"known here: {', '.join(known)}" if known else "give it in `vars`"
     return variable_diagnostic("template-variable-unknown", words, text, name, hint=hint)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import re
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jinja2
@@ -48,6 +49,8 @@ _FAILURES = (*UNSUITABLE, RecursionError)
 """Exceptions of a text's own faults while it renders; any other is a bug of this program."""
 _TOO_DEEP = (RecursionError, SyntaxError, BoundError)
 _DEEP = "this template is nested too deep"
+_PARTS = 64
+"""Parts of a text that are joined at once."""
 _OPTIONAL = frozenset({"default", "d", "defined", "undefined", "is_yes"})
 """Filters and tests of values that may be missing."""
 
@@ -308,20 +311,22 @@ def _make_error(
 
 
 def _make_context(template: Template, variables: Mapping[str, Any]) -> Context:
-    # Jinja2 would assemble the same from both, at several times the cost.
-    return template.new_context({**template.environment.globals, **variables}, shared=True)
+    # Jinja2's `new_context` assembles the same, at several times the cost.
+    environment = template.environment
+    parent = {**environment.globals, **variables}
+    return environment.context_class(environment, parent, template.name, template.blocks)
 
 
 def _run(template: Template, context: Context) -> str:
-    cast("CampaignEnvironment", template.environment).steps = 0
-    parts: list[str] = []
-    length = 0
-    for part in template.root_render_func(context):
-        length += len(part)
-        if length > MAX_LENGTH:
+    environment: Any = template.environment
+    environment.steps = 0
+    parts, text = template.root_render_func(context), ""
+    # Some at a time: one by one would take longer than rendering them, and all at once any memory.
+    while some := list(islice(parts, _PARTS)):
+        text += "".join(some)
+        if len(text) > MAX_LENGTH:
             raise BoundError(f"the text is longer than {MAX_LENGTH:,} characters")
-        parts.append(part)
-    return "".join(parts).strip()
+    return text.strip()
 
 
 def _failing_place(traceback: TracebackType | None) -> _Place:

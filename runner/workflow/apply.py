@@ -50,7 +50,7 @@ from runner.workflow.plans.planning import (
 )
 from runner.workflow.plans.saved import RENEWAL, describe_campaign
 from runner.workflow.workspace.clustering import choose_cluster
-from runner.workflow.workspace.record_remote import RecordRemote
+from runner.workflow.workspace.record_files import RecordRemote
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -241,9 +241,6 @@ def apply_campaigns(
     """Send plans, and write the lockfiles.
 
     Without a saved plan, `approve` gets the plans that would be sent, and raises to refuse.
-
-    Raises:
-        RunnerError: nothing can be sent, or the run could not go on; what was sent is recorded.
     """
     saved = options.saved
     scope, workspace, plan_options = prepare_run(scope, options)
@@ -252,7 +249,7 @@ def apply_campaigns(
         workspace.open_ledger() as opened,
         ApplySession(workspace, opened, scope, options) as session,
     ):
-        remote = RecordRemote(workspace, scope.record_remote)
+        remote = RecordRemote(workspace.files, scope.record_remote, workspace.environ)
         remote.absorb(opened)
         sends = not options.settle_only and (saved is None or saved.sends)
         session.is_idle = not sends and session.remote_intents.is_idle()
@@ -266,7 +263,7 @@ def apply_campaigns(
         # Unknown outcomes are an error of sending, not of settling.
         run.settle_gone(scope, may_be_unknown=options.settle_only)
         if options.settle_only:
-            runs = run.conclude(planned)
+            runs = run.deliver(planned, None)
         else:
             planned = _choose_sound(planned, run, options, plan_options)
             if saved is None and count_to_send(planned):
@@ -306,12 +303,7 @@ def _refuse_nonsense(scope: Scope, options: ApplyOptions) -> None:
 
 
 def _choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
-    """Return the cluster that plans; None to plan in this process.
-
-    Raises:
-        UsageError: the state remote cannot be used with it.
-        RunnerError: it cannot be used.
-    """
+    """Return the cluster that plans; None to plan in this process."""
     cluster = choose_cluster(scope, workspace, limit)
     if cluster is not None and workspace.state is not None:
         raise UsageError(
@@ -353,9 +345,6 @@ def _leave_out_misdated(planned: Sequence[PlanResult], run: DeliveryRun) -> Sequ
     """Return the plans that can be sent by this machine's clock; others go to the run's failures.
 
     The sandbox's clock is moved on purpose.
-
-    Raises:
-        LimitError: the only campaign goes by the clock, and the service's is far from it.
     """
     timed = [item for item in planned if item.campaign.goes_by_clock and item.plan.recipients_to_send]
     if not timed or run.session.workspace.target.name == SANDBOX:

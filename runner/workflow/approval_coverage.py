@@ -53,13 +53,10 @@ _HOW = (
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The coverage of one campaign's plan.
+    """The coverage of one campaign's plan, and the people whose approvals cover it.
 
-    Attributes:
-        planned: the plan.
-        request: the plan's request for approval; None without a state key.
-        gap: the part of the plan beyond its approvals, in words; None if there is none.
-        approved_by: the people whose approvals cover the plan.
+    `request` is the plan's request for approval, None without a state key; `gap` is the part of it beyond its
+    approvals, in words, or None.
     """
 
     planned: PlanResult
@@ -104,11 +101,10 @@ class ApprovalStore:
 
     def cover(self, planned: Sequence[PlanResult]) -> list[Coverage]:
         """Return the coverages of plans, in their order."""
-        key = self.key
-        return [self._cover(item, key) for item in planned]
+        return [self._cover(item) for item in planned]
 
-    def _cover(self, item: PlanResult, key: TargetKey | None) -> Coverage:
-        sent = list_sent(item)
+    def _cover(self, item: PlanResult) -> Coverage:
+        sent, key = list_sent(item), self.key
         if key is None:
             return Coverage(item, None, _KEYLESS if sent else None)
         request = make_request(item, key)
@@ -124,9 +120,8 @@ class ApprovalStore:
             return ()
         files = {self.find_file(item.campaign) for item in planned}
         approvals = (one for file in files for one in self.list_approvals(file, key))
-        return tuple(
-            sorted({name for one in approvals if one.plan_digest == digest for name in one.denied_by})
-        )
+        denials = [one for one in approvals if one.plan_digest == digest]
+        return tuple(sorted({name for one in denials for name in one.denied_by}))
 
     def list_approvals(self, file: Path, key: TargetKey) -> tuple[Approval, ...]:
         """Return the approvals with a valid seal in a file and its version on the state remote.
@@ -231,9 +226,8 @@ def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanD
 
 
 def _add_approval(campaign: PlannedCampaign, coverage: Coverage, digest: str) -> PlannedCampaign:
-    request, secret = coverage.request, coverage.planned.target.state_key
+    request, key = coverage.request, ApprovalStore(coverage.planned.target).key
     asked = AskedApproval(coverage.status, coverage.gap, None if request is None else request.to_dict())
-    key = TargetKey.of(coverage.planned.target.name, secret) if secret else None
     # Last, since it covers all the rest.
     said = campaign.replace(approval=asked).to_dict()
     seal = None if key is None else seal_plan(key, said, digest)

@@ -68,9 +68,6 @@ def find_campaign_files(paths: Sequence[Path]) -> list[Path]:
     """Return the campaign files at `paths`, by default below `campaigns/`.
 
     A folder for campaigns may be empty, after the last one was deleted.
-
-    Raises:
-        RunnerError: there are none, and the folder is not one for campaigns.
     """
     given = list(paths) or [DEFAULT_FOLDER]
     found: dict[Path, None] = {}
@@ -113,9 +110,6 @@ def load_campaigns(paths: Sequence[Path], allowed: Sequence[Path | str], problem
 
     `paths` are files and folders, by default the default folder; `allowed` are further folders and URLs that
     campaigns may read from.
-
-    Raises:
-        RunnerError: there is no campaign, and the folder is not one for campaigns.
     """
     files = find_campaign_files(paths)
     loaded: dict[Path, Campaign] = {}

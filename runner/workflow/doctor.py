@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from runner.document import Document, Part
 from runner.errors import RunnerError
 from runner.git.command import Git, GitError
-from runner.ledger.database import Ledger
-from runner.ledger.engine import show_url
+from runner.ledger.database import Ledger, show_url
 from runner.service.target import SANDBOX
 from runner.source.diagnostic import Problems
 from runner.source.storage import repository_root

@@ -143,11 +143,7 @@ class Failures:
             self.add(campaign.file, campaign.name, describe_errors(campaign.file, own.error_count))
 
     def attempt(self, campaign: Campaign, work: Callable[[], _Result]) -> _Result | None:
-        """Run `work` for one campaign; return None if the campaign is left out from now on.
-
-        Raises:
-            RunnerError: it concerns other campaigns as well, or there are none.
-        """
+        """Run `work` for one campaign; return None if the campaign is left out from now on."""
         return self.attempt_file(campaign.file, campaign.name, work)
 
     def attempt_file(self, file: Path, name: str | None, work: Callable[[], _Result]) -> _Result | None:
@@ -159,11 +155,7 @@ class Failures:
             return None
 
     def add(self, file: Path, name: str | None, error: RunnerError) -> None:
-        """Leave a campaign out, and show its error.
-
-        Raises:
-            RunnerError: the error ends the command.
-        """
+        """Leave a campaign out, and show its error."""
         if not self._keeps_apart(error) and not self._is_accepted(file, error):
             raise error
         if file in self._found:

@@ -26,10 +26,9 @@ from runner.workflow.observer import note, warn
 from runner.workflow.plans.changes import list_changed
 from runner.workflow.plans.context_reader import PlanContextReader
 from runner.workflow.plans.names import RecordNames
-from runner.workflow.plans.plan_blocks import show_plans
+from runner.workflow.plans.plan_blocks import show_plans, summary_line
 from runner.workflow.plans.planning import leave_out_refused, leave_out_waiting, plan_campaigns
 from runner.workflow.plans.saved import SavedPlan, dump_plan, save_plan
-from runner.workflow.plans.summary import summary_line
 from runner.workflow.scope import Scope
 from runner.workflow.workspace.clustering import choose_cluster, open_chosen_cluster
 from runner.workflow.workspace.workspace import Workspace
@@ -72,11 +71,7 @@ class PlanWishes:
     is_job: bool = False
 
     def check(self, *, is_clustered: bool) -> None:
-        """Refuse impossible options.
-
-        Raises:
-            UsageError: on a cluster, options that show each person's text; a folder as `out`.
-        """
+        """Refuse impossible options."""
         if self.out is not None and Path(self.out).is_dir():
             raise UsageError(f"the plan cannot be saved to {self.out}: it is a folder", hint="name a file")
         if self.with_launches and is_clustered:
@@ -131,12 +126,7 @@ class ProjectPlan(Described):
         return self.document.plan_digest
 
     def leave_out_unsendable(self) -> Sequence[PlanResult]:
-        """Return the plans that `apply` would send: within limits, not paused, replies read.
-
-        Raises:
-            LimitError: the only campaign breaks a limit, or waits until replies are read.
-            PausedError: it is paused.
-        """
+        """Return the plans that `apply` would send: within limits, not paused, replies read."""
         return leave_out_waiting(leave_out_refused(self.planned, self.failures), self.failures)
 
     def approve(self) -> SavedPlan:
@@ -193,9 +183,6 @@ def find_due_message(now: datetime, environ: Mapping[str, str]) -> DueMessage | 
     """Return the next message of `campaigns/` that comes due on the built-in sandbox, by the plans.
 
     `now` is the sandbox's time. Without campaigns, or if no moment is known, there is none.
-
-    Raises:
-        RunnerError: the campaigns cannot be planned.
     """
     if not DEFAULT_FOLDER.is_dir():
         return None
@@ -216,9 +203,6 @@ def plan_project(scope: Scope, wishes: PlanWishes) -> ProjectPlan:
 
     Planning uses the record and needs no credentials. If there are any, the service is asked for unknown
     launches of campaigns whose record is empty.
-
-    Raises:
-        RunnerError: nothing can be planned, or the plan cannot be saved.
     """
     workspace = Workspace.open(scope)
     settings = choose_cluster(scope, workspace, wishes.limit)

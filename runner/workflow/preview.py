@@ -192,11 +192,7 @@ class _Gallery:
         return cls(campaign, compiled, finders, draw, read_excluded(campaign, Problems()))
 
     def show_one(self, phone: str) -> Preview:
-        """Return the conversations of one recipient.
-
-        Raises:
-            RunnerError: `phone` is not a recipient's.
-        """
+        """Return the conversations of one recipient."""
         for recipient in self._iterate_audience():
             if recipient.phone == phone:
                 return Preview(self.campaign, recipient, self._converse(recipient), why_not=self._bar(phone))
@@ -206,11 +202,7 @@ class _Gallery:
         )
 
     def show_worst(self) -> Preview:
-        """Return the worst conversations.
-
-        Raises:
-            RunnerError: nobody gets anything.
-        """
+        """Return the worst conversations."""
         first = None
         for recipient in self._iterate_audience():
             if self._bar(recipient.phone) is None:

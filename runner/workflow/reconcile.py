@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
-    from runner.ledger.record.campaign_record import CampaignRecord
     from runner.reconcile.campaign import ReconcileSummary
     from runner.service.client import ServiceClient
     from runner.workflow.failures import Failure
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _PARTLY = 3
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,111 +68,6 @@ class AccountOutcome(Part, frozen=True):
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reconciled:
-    """Campaigns' summaries by name, and the reading of the account; None if there was nothing to read."""
-
-    summaries: dict[str, ReconcileSummary]
-    account: AccountOutcome | None = None
-
-    @property
-    def exit_code(self) -> int | None:
-        """Return 3 if some launches or replies could not be read, 1 if no launch could, else 0.
-
-        None without campaigns.
-        """
-        if not self.summaries:
-            return None
-        recorded = unread = whole = 0
-        for summary in self.summaries.values():
-            waiting = [one for one in summary.differences if not one.accepted_at]
-            recorded += summary.recorded_launches
-            unread += len(summary.unread_launches) + sum(one.problem == "more_counted" for one in waiting)
-            whole += summary.whole_launches
-        if recorded and not whole:
-            return 1
-        is_read = self.account is None or self.account.lacking == 0
-        return _PARTLY if unread or not is_read else 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The tools for reconciling one campaign after the other."""
-
-    workspace: Workspace
-    ledger: Ledger
-    client: ServiceClient
-    options: ReconcileOptions
-    _contexts: dict[int, ReconcileContext] = field(default_factory=dict, init=False)
-
-    def read_account(self, just_read: int) -> AccountOutcome:
-        """Read the account's newest results, whatever launches they belong to."""
-        workspace = self.workspace
-        reading = AccountReading(
-            self.ledger, self.client, workspace.key, workspace.now_text(), self._contexts
-        )
-        try:
-            with span("reconcile account", target=workspace.target.name):
-                reading.read(just_read, accept=self.options.accept)
-        except ServiceError as error:
-            return AccountOutcome(reading.elsewhere, None, error.message)
-        return AccountOutcome(reading.elsewhere, reading.lacking)
-
-    def reconcile(self, campaign: Campaign) -> ReconcileSummary:
-        """Reconcile one campaign, and write its lockfile."""
-        record = self.workspace.enter_head(self.ledger, campaign)
-        campaign_id, key = record.require_entered()
-        target, options = self.workspace.target, self.options
-        with show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress:
-            context = ReconcileContext(
-                self.ledger,
-                self.client,
-                key,
-                campaign_id,
-                self.workspace.now_text(),
-                full=options.full or options.drops,
-                drops=options.drops,
-                opt_out_words=campaign.policy.opt_out_words,
-                observe_progress=progress.advance,
-            )
-            self._contexts[campaign_id] = replace(context, observe_progress=lambda _steps: None)
-            with span("reconcile", campaign=campaign.name, target=target.name):
-                summary = reconcile_campaign(context, accept=options.accept)
-        new = summary.new_results
-        measure("sms_campaign.result.read", new, campaign=campaign.name, target=target.name)
-        self._rewrite_lockfile(campaign, record)
-        return summary
-
-    def _rewrite_lockfile(self, campaign: Campaign, record: CampaignRecord) -> None:
-        """Write a lockfile, unless a run is active: that run writes it."""
-        try:
-            with self.workspace.hold_lock(self.ledger, campaign):
-                self.workspace.rewrite_lockfile(self.ledger, campaign, record)
-        except RunLockedError as error:
-            if not self.options.quiet:
-                note(f"{error.message}; the lockfile is left to that run.")
-
-
-def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> None:
-    """Store the limits and prices of the service's plan for reports, if the service tells them."""
-    usage = client.read_plan_usage()
-    if usage is not None:
-        plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
-        with ledger.writing() as connection:
-            store_service_plan(connection, workspace.target.name, plan)
-
-
-_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ReconciledCampaign:
-    """A campaign with the launches, sessions and results found by reconciling."""
-
-    name: str
-    summary: ReconcileSummary
-
-
 class CampaignReconciliation(ReconcileCounts, frozen=True):
     """The findings about one campaign.
 
@@ -204,29 +99,50 @@ class Reconciliation(Document, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconcileResult(Described):
-    """The result of reconciling; iterates over the campaigns.
+    """The result of reconciling: summaries by campaign; iterates over the campaigns.
 
-    `gone` names the campaigns whose files are gone, which are reconciled, too.
+    `gone` names the campaigns whose files are gone, which are reconciled, too. There is no `account` without
+    campaigns.
     """
 
-    campaigns: tuple[ReconciledCampaign, ...]
-    gone: tuple[str, ...]
+    summaries: dict[str, ReconcileSummary]
     failures: Failures
-    exit_code: int
     account: AccountOutcome | None = None
+    gone: tuple[str, ...] = ()
 
-    def __iter__(self) -> Iterator[ReconciledCampaign]:
-        return iter(self.campaigns)
+    def __iter__(self) -> Iterator[CampaignReconciliation]:
+        for name, summary in self.summaries.items():
+            differences = list_differences(summary.differences)
+            yield build(CampaignReconciliation, summary, name=name, differences=differences)
 
     def __len__(self) -> int:
-        return len(self.campaigns)
+        return len(self.summaries)
+
+    @property
+    def exit_code(self) -> int:
+        """The command's exit code: the gravest of the readings' and the failures'."""
+        return self.failures.find_exit_code(self.reading_code if self.summaries else None)
+
+    @property
+    def reading_code(self) -> int:
+        """3 if some launches or replies could not be read, 1 if no launch could, else 0."""
+        recorded = unread = whole = 0
+        for summary in self.summaries.values():
+            waiting = [one for one in summary.differences if not one.accepted_at]
+            recorded += summary.recorded_launches
+            unread += len(summary.unread_launches) + sum(one.problem == "more_counted" for one in waiting)
+            whole += summary.whole_launches
+        if recorded and not whole:
+            return 1
+        is_read = self.account is None or self.account.lacking == 0
+        return _PARTLY if unread or not is_read else 0
 
     @property
     def next_step(self) -> str | None:
         """The next step for a person, if everything went well."""
-        if self.exit_code or not self.campaigns:
+        if self.exit_code or not self.summaries:
             return None
-        if any(one.summary.results for one in self.campaigns):
+        if any(one.results for one in self.summaries.values()):
             return "`runner report` shows what people answered; `runner apply` sends follow-ups that are due"
         return "`runner reconcile` again, once people have answered"
 
@@ -238,16 +154,7 @@ class ReconcileResult(Described):
     @property
     def document(self) -> Reconciliation:
         """The result as a document."""
-        found = (
-            build(
-                CampaignReconciliation,
-                one.summary,
-                name=one.name,
-                differences=list_differences(one.summary.differences),
-            )
-            for one in self.campaigns
-        )
-        return Reconciliation(tuple(found), self.account, self.gone, self.failures.describe())
+        return Reconciliation(tuple(self), self.account, self.gone, self.failures.describe())
 
 
 def reconcile_project(
@@ -267,13 +174,7 @@ def reconcile_project(
         how = ReconcileOptions(full, accept, drops, scope.quiet)
         found = reconcile_and_warn(workspace, opened, [*campaigns, *gone], failures, how)
         workspace.files.share(opened)
-    return ReconcileResult(
-        campaigns=tuple(ReconciledCampaign(name, summary) for name, summary in found.summaries.items()),
-        account=found.account,
-        gone=tuple(campaign.name for campaign in gone),
-        failures=failures,
-        exit_code=failures.find_exit_code(found.exit_code),
-    )
+    return replace(found, gone=tuple(campaign.name for campaign in gone))
 
 
 def reconcile_and_warn(
@@ -282,31 +183,96 @@ def reconcile_and_warn(
     campaigns: Sequence[Campaign],
     failures: Failures,
     options: ReconcileOptions,
-) -> Reconciled:
+) -> ReconcileResult:
     """Reconcile campaigns, read the account's other replies, and warn of inconsistencies.
 
     Campaigns with errors go to `failures`.
     """
-    summaries: dict[str, ReconcileSummary] = {}
+    result = ReconcileResult(summaries={}, failures=failures)
     if not campaigns:
-        return Reconciled(summaries)
+        return result
     with workspace.open_service() as (client, _):
         _store_plan(workspace, ledger, client)
         run = _Run(workspace, ledger, client, options)
         for campaign in campaigns:
             summary = failures.attempt(campaign, partial(run.reconcile, campaign))
             if summary is not None:
-                summaries[campaign.name] = summary
+                result.summaries[campaign.name] = summary
                 _warn_of_differences(campaign.name, summary)
-        just_read = sum(summary.new_results for summary in summaries.values())
-        account = run.read_account(just_read)
+        account = run.read_account(sum(one.new_results for one in result.summaries.values()))
     target = workspace.target.name
     _warn_of_account(account, target)
-    _warn_of_doubtful(summaries, target)
+    _warn_of_doubtful(result.summaries, target)
     with ledger.reading() as connection:
         asking = len(list_opt_ins(connection, target))
     _tell_of_returning(asking, target)
-    return Reconciled(summaries, account)
+    return replace(result, account=account)
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The tools for reconciling one campaign after the other."""
+
+    workspace: Workspace
+    ledger: Ledger
+    client: ServiceClient
+    options: ReconcileOptions
+    _contexts: dict[int, ReconcileContext] = field(default_factory=dict, init=False)
+
+    def read_account(self, just_read: int) -> AccountOutcome:
+        """Read the account's newest results, whatever launches they belong to."""
+        workspace = self.workspace
+        reading = AccountReading(
+            self.ledger, self.client, workspace.key, workspace.now_text(), self._contexts
+        )
+        try:
+            with span("reconcile account", target=workspace.target.name):
+                reading.read(just_read, accept=self.options.accept)
+        except ServiceError as error:
+            return AccountOutcome(reading.elsewhere, None, error.message)
+        return AccountOutcome(reading.elsewhere, reading.lacking)
+
+    def reconcile(self, campaign: Campaign) -> ReconcileSummary:
+        """Reconcile one campaign, and write its lockfile."""
+        workspace, options = self.workspace, self.options
+        record = workspace.enter_head(self.ledger, campaign)
+        campaign_id, key = record.require_entered()
+        names = {"campaign": campaign.name, "target": workspace.target.name}
+        context = ReconcileContext(
+            self.ledger,
+            self.client,
+            key,
+            campaign_id,
+            workspace.now_text(),
+            full=options.full or options.drops,
+            drops=options.drops,
+            opt_out_words=campaign.policy.opt_out_words,
+        )
+        self._contexts[campaign_id] = context
+        with (
+            show_progress(f"Reconciling {campaign.name}", None, quiet=options.quiet) as progress,
+            span("reconcile", **names),
+        ):
+            shown = replace(context, observe_progress=progress.advance)
+            summary = reconcile_campaign(shown, accept=options.accept)
+        measure("sms_campaign.result.read", summary.new_results, **names)
+        try:
+            with workspace.hold_lock(self.ledger, campaign):
+                workspace.rewrite_lockfile(self.ledger, campaign, record)
+        except RunLockedError as error:
+            # That run writes it.
+            if not options.quiet:
+                note(f"{error.message}; the lockfile is left to that run.")
+        return summary
+
+
+def _store_plan(workspace: Workspace, ledger: Ledger, client: ServiceClient) -> None:
+    """Store the limits and prices of the service's plan for reports, if the service tells them."""
+    usage = client.read_plan_usage()
+    if usage is not None:
+        plan = ServicePlan(usage.name, usage.price_usd, usage.renders_max, usage.renders_used)
+        with ledger.writing() as connection:
+            store_service_plan(connection, workspace.target.name, plan)
 
 
 def _warn_of_differences(name: str, summary: ReconcileSummary) -> None:

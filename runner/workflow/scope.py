@@ -67,11 +67,7 @@ class Scope:
 
     @classmethod
     def read(cls, given: Mapping[str, Any], environ: Mapping[str, str]) -> Scope:
-        """Return a scope of given values, by attribute, and of the environment for settings not given.
-
-        Raises:
-            UsageError: the text of a variable cannot be read.
-        """
+        """Return a scope of given values, by attribute, and of the environment for settings not given."""
         values = {**given, **read_settings(given, environ)}
         # A URL is taken as written.
         values["allowed"] = tuple(

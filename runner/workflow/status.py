@@ -236,9 +236,6 @@ def find_project_status(scope: Scope) -> StatusResult:
     """Return the status of a project's campaigns, without asking a service.
 
     Campaigns that cannot be planned, and those whose record cannot be read, are shown with what is known.
-
-    Raises:
-        RunnerError: the target is missing or ambiguous, or the ledger cannot be read.
     """
     workspace, failures = Workspace.open(scope), Failures(is_tolerant=True)
     with workspace.open_ledger_for_reading() as ledger:

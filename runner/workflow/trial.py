@@ -37,11 +37,6 @@ def try_texts(scope: Scope, options: ApplyOptions, phone: str, approve: Callable
     The text with the most segments comes first, to show cuts and splits. Deferred and delivered texts are
     included. The launches' tags end in `-test`, to stay out of results. As in `runner plan`, the record is
     only read: no lock, no settling. `approve` gets a summary, and raises to refuse.
-
-    Raises:
-        UsageError: `phone` is invalid.
-        LimitError: the phone's owner opted out, or may have; or no recipient is left to take texts from.
-        ServiceError: the service did not take a launch.
     """
     scope, workspace, plan_options = prepare_run(scope, options)
     (own,) = parse_phones([phone])

@@ -130,11 +130,7 @@ class ValidationDocument(Document, frozen=True):
 
 
 def validate_campaigns(scope: Scope) -> Validation:
-    """Find every problem of every campaign, and of `targets.yaml`; no service is asked.
-
-    Raises:
-        RunnerError: there is no campaign.
-    """
+    """Find every problem of every campaign, and of `targets.yaml`; no service is asked."""
     problems = Problems()
     _check_targets(scope, problems)
     loaded = load_campaigns(scope.paths, scope.allowed, problems)

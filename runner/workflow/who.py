@@ -150,10 +150,6 @@ def find_person(
     `written` is their phone, in E.164 form or that of `region` (ISO 3166-1 alpha-2); without one, of the
     regions of the campaigns' recipients. Reads only, and calls no service. What keeps campaigns from being
     planned goes to tolerant `failures`.
-
-    Raises:
-        UsageError: that is no phone, or it has several readings.
-        RunnerError: the record cannot be read, or there are neither campaigns nor a ledger here.
     """
     workspace = Workspace.open_known(scope)
     has_campaigns = bool(scope.paths) or DEFAULT_FOLDER.exists()

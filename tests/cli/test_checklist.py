@@ -9,13 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.ledger.people.replies import WaitingReply
 from runner.ledger.record.unsettled import HeldCount
+from runner.workflow.records.opt_outs import ListedReply
 from runner.workflow.review.checklist import (
     Checklist,
     FailedJob,
-    HeldPeople,
-    ReplyQueue,
     Sight,
     list_items,
     update_checklist,
@@ -37,10 +35,8 @@ def see(
     gap: str = "",
 ) -> Sight:
     counts = (HeldCount("pulse", "ask", 1, held),) if held else ()
-    queue = ReplyQueue(
-        tuple(WaitingReply(f"r{n}", "2026-11-20T12:00:00Z", "") for n in range(replies)), gap=gap
-    )
-    return Sight("live", job, run, outcome, HeldPeople(counts, gap), queue)
+    queue = tuple(ListedReply(f"r{n}", "2026-11-20T12:00:00Z", "opt_out", 1) for n in range(replies))
+    return Sight("live", job, run, outcome, counts, gap, queue, gap)
 
 
 def find_news(before: Checklist, now: Checklist) -> list[str]:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     CheckJson = Callable[[str, str], dict[str, Any]]
 
 ADA, BOB, CY = "+14155550101", "+14155550102", "+14155550103"
-EXPORT_AGAIN = (
-    "  give a file as `runner optouts export` has written it for this target, with the same key; or the phones "
-    "themselves, as a CSV\n"
-)
 NOBODY = "sandbox: 0 people have opted out; 0 doubtful replies wait for a decision.\n"
 NO_TERMINAL = (
     "Error: there is no terminal to ask, and nothing was changed\n"
@@ -95,26 +91,6 @@ def test_a_spreadsheet_is_imported(tmp_path: Path, run: Run, check_json: CheckJs
     assert (document["changed"], document["opted_out"]) == (2, 2)
 
 
-def test_another_machine_learns_by_export_and_import(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
-    """No lockfile tells another ledger who opted out: a file does, and has no phone in it."""
-    here, there = tmp_path / "here", tmp_path / "there"
-    for folder in (here, there):
-        (folder / "campaigns").mkdir(parents=True)
-    run("optouts", "add", ADA, BOB, cwd=here)
-    run("optouts", "remove", BOB, "--auto-approve", cwd=here)
-    written = run("optouts", "export", "--out", "optouts.jsonl", cwd=here)
-    assert (written.returncode, written.stdout, written.stderr) == (0, "", "Wrote optouts.jsonl.\n")
-    text = (here / "optouts.jsonl").read_text(encoding="utf-8")
-    assert run("optouts", "export", cwd=here).stdout == text
-    assert (here / "optouts.jsonl").stat().st_mode & 0o777 == 0o600
-    assert "4155550101" not in text
-    done = run("optouts", "import", here / "optouts.jsonl", "--format", "json", cwd=there)
-    document = check_json(done.stdout, "optouts")
-    assert (document["opted_out"], document["dismissed"]) == (1, 1)
-    assert run("optouts", "add", ADA, "--format", "json", cwd=there).returncode == 0
-    assert '"opted_out": 1' in run("optouts", "list", "--format", "json", cwd=there).stdout
-
-
 def test_a_campaign_adds_words_that_opt_out(folder: Path, run: Run) -> None:
     """`policy.opt_out_words` count as the whole reply and at its start, and in what was read before."""
     campaign = folder / "campaigns/pulse.yaml"
@@ -159,33 +135,27 @@ def list_json(run: Run, folder: Path, *options: str) -> dict[str, Any]:
 def test_outside_of_a_project_nothing_is_known_or_recorded(tmp_path: Path, run: Run) -> None:
     """In a wrong folder no campaign would heed a record: none is read or begun, unless its ledger is named."""
     for words in (
-        f"optouts list|optouts export|optouts add {ADA}|optouts remove {ADA} --auto-approve|"
-        f"forget {ADA} --auto-approve"
+        f"optouts list|optouts add {ADA}|optouts remove {ADA} --auto-approve|forget {ADA} --auto-approve"
     ).split("|"):
         refused = run(*words.split(), cwd=tmp_path)
         assert (refused.returncode, refused.stdout) == (1, "")
         assert refused.stderr.startswith(f"Error: there is no folder {tmp_path / 'campaigns'}\n")
         assert list(tmp_path.iterdir()) == []
-    for words in ("list", "export", f"add {ADA}"):
+    for words in ("list", f"add {ADA}"):
         ledger = f"sqlite:///{tmp_path / 'new.sqlite'}"
         assert run("optouts", *words.split(), "--ledger", ledger, cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.usefixtures("project")
 def test_a_fresh_machine_knows_of_nobody(tmp_path: Path, run: Run, check_json: CheckJson) -> None:
-    """Lists are empty, nothing is created, and no file is written, which is said."""
+    """Lists are empty, and nothing is created."""
     listed = run("optouts", "list", cwd=tmp_path)
     assert (listed.returncode, listed.stdout, listed.stderr) == (0, NOBODY, "")
     document = check_json(run("optouts", "list", "--format", "json", cwd=tmp_path).stdout, "optouts")
     assert (document["opted_out"], document["people"], document["replies"]) == (0, [], [])
     assert [path.name for path in tmp_path.rglob("*")] == ["campaigns"]
+    # Letting in somebody who never opted out changes nothing, and leaves an empty ledger.
     for _ in range(2):
-        done = run("optouts", "export", "--out", "optouts.jsonl", cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (
-            0,
-            "Nobody is on record on sandbox: optouts.jsonl was not written.\n",
-        )
-        # Letting in somebody who never opted out changes nothing, and leaves an empty ledger.
         removed = run("optouts", "remove", ADA, "--auto-approve", cwd=tmp_path)
         assert removed.stdout == f"0 entries dismissed. {NOBODY}"
 
@@ -214,6 +184,7 @@ def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
     """Everything wrong on a command line or in a file is told at once, with its place and the way on."""
     rows = "phone\n" + "".join(f"+1415555{n:04}\n" for n in range(100, 200)) + "+1415\nnobody\n"
     (tmp_path / "stopped.csv").write_text(rows, encoding="utf-8")
+    (tmp_path / "live.suppressions.json").touch()
     (tmp_path / "mobile.csv").write_text("name,mobile\nAda,+14155550101\n", encoding="utf-8")
     for words, code, said in (
         (
@@ -245,6 +216,14 @@ def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
                 "Error: 1 error: nothing was entered\n"
             ),
         ),
+        (
+            ("import", "live.suppressions.json"),
+            1,
+            (
+                "Error: live.suppressions.json is no list of phones\n"
+                "  put it below campaigns: every command reads it\n"
+            ),
+        ),
         (("import", "mobile.csv", "--region", "UK"), 64, "there is no region UK: did you mean GB?\n"),
         (("import", "mobile.csv", "--region", "zz9"), 64, "use a code of ISO 3166-1, as in US, GB, DE\n"),
     ):
@@ -261,46 +240,6 @@ def test_what_is_wrong_enters_nobody(tmp_path: Path, run: Run) -> None:
             "Error: the ledger's record of sandbox was written with another RUNNER_STATE_KEY\n"
             "  set RUNNER_STATE_KEY to the key it was written with; with another one everyone would look new\n"
         ),
-    )
-
-
-@pytest.mark.usefixtures("project")
-def test_an_export_that_is_damaged_or_of_another_target_is_refused(tmp_path: Path, run: Run) -> None:
-    """What cannot be read, no database holds, or would be entered for nobody: nothing of the file is entered."""
-    run("optouts", "add", ADA, BOB, cwd=tmp_path)
-    refused = run("optouts", "export", "--out", "no/such/optouts.jsonl", cwd=tmp_path)
-    assert (refused.returncode, refused.stderr) == (
-        1,
-        "Error: no/such/optouts.jsonl cannot be written: No such file or directory\n",
-    )
-    file, new = tmp_path / "optouts.jsonl", tmp_path / "new"
-    (new / "campaigns").mkdir(parents=True)
-    run("optouts", "export", "--out", file, cwd=tmp_path)
-    whole = file.read_bytes()
-    book = json.loads(whole)
-    hostile = []
-    for name, value in (("evidence", "\ud800"), ("evidence", "a\0b"), ("at", "\ud800"), ("at", "soon")):
-        entries = [dict(one) for one in book["entries"]]
-        entries[1][name] = value
-        hostile.append((json.dumps(book | {"entries": entries}, indent=2).encode(), ""))
-    for content, words in (
-        (whole[:-20], "is not JSON, or was edited by hand (line 8)"),
-        (b'{"opt_outs_version": "\xff"}', "is not UTF-8"),
-        (b"{" + b" " * 5_000_000, "is not JSON, or was edited by hand (line 1)"),
-        *hostile,
-    ):
-        file.write_bytes(content)
-        done = run("optouts", "import", file, cwd=new)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"Error: {file} {words}")
-        assert done.stderr.endswith(f": nothing was entered\n{EXPORT_AGAIN}")
-        assert run("optouts", "list", cwd=new).stdout == NOBODY
-    file.write_bytes(whole)
-    live = {"RUNNER_BASE_URL": "http://127.0.0.1:9", "RUNNER_USERNAME": "u", "RUNNER_API_KEY": "k"}
-    done = run("optouts", "import", file, cwd=new, env=live)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"Error: {file} is of the target 'sandbox', not 'live': nothing was entered\n{EXPORT_AGAIN}",
     )
 
 

@@ -653,6 +653,17 @@ def test_a_commit_that_was_not_pushed_is_recorded_anew(
     assert git(here, "status", "--porcelain") == ""
 
 
+def test_what_one_remote_has_is_not_taken_back_for_another(run: Run, remote: Path, tmp_path: Path) -> None:
+    """A second remote may be behind: the clone stays with the first one."""
+    git(tmp_path, "clone", "--quiet", "--bare", str(remote), "second.git")
+    here = clone(remote, tmp_path / "here")
+    git(here, "remote", "add", "second", str(tmp_path / "second.git"))
+    write(here, 1)
+    assert run("ci", "record", cwd=here).returncode == 0
+    assert run("ci", "record", "--remote", "second", cwd=here).returncode == 0
+    assert git(here, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
+
+
 def test_two_at_once_in_one_clone_take_turns(remote: Path, tmp_path: Path) -> None:
     """Neither fails at the index that the other holds, nor takes back what the other has not pushed yet."""
     here, names = clone(remote, tmp_path / "here"), ("coffee", "tea")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.workflow.workspace.record_remote import POLL_S
+from runner.workflow.workspace.record_files import POLL_S
 from tests.repository.free_ref import leave_free_ref
 
 if TYPE_CHECKING:

@@ -90,23 +90,16 @@ def copy_package(folder: Path, version: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"RUNNER_STATE_KEY": ""}, "has no RUNNER_STATE_KEY"),
-        ({"RUNNER_LEDGER": "postgresql:///elsewhere"}, "has another RUNNER_LEDGER than this process"),
-        ({"PYTHONPATH": "version"}, r"has sms-campaign-runner 0\.0\.9, and this is \S+"),
-    ],
+    "changes",
+    [{"RUNNER_STATE_KEY": ""}, {"RUNNER_LEDGER": "postgresql:///elsewhere"}, {"PYTHONPATH": "version"}],
 )
-def test_a_worker_that_is_unfit_is_put_aside(
-    site: Site, tmp_path: Path, changes: dict[str, str], reason: str
-) -> None:
-    """It is named with the reason, once, and the others plan everything."""
+def test_a_worker_that_is_unfit_is_put_aside(site: Site, tmp_path: Path, changes: dict[str, str]) -> None:
+    """The others plan everything."""
     if changes.get("PYTHONPATH") == "version":
         changes = {"PYTHONPATH": copy_package(tmp_path, "0.0.9")}
     site.add(**changes)
     code, out, err = site.plan()
     assert (code, out.endswith(WHOLE)) == (0, True), err
-    assert len(re.findall(rf"the worker tcp://127\.0\.0\.1:\d+ {reason}: it is put aside", err)) == 1, err
 
 
 def test_without_a_fit_worker_all_reasons_are_told(site: Site) -> None:
@@ -119,4 +112,3 @@ def test_without_a_fit_worker_all_reasons_are_told(site: Site) -> None:
     assert err.startswith("Error: none of the cluster's workers is fit: ")
     assert re.search(r"the worker tcp://127.0.0.1:\d+ has another RUNNER_STATE_KEY than this process", err)
     assert re.search(r"the worker tcp://127.0.0.1:\d+ has no RUNNER_LEDGER", err)
-    assert "put aside" not in err

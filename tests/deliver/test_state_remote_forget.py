@@ -10,7 +10,7 @@ import pytest
 
 from runner.git.command import Git
 from runner.ledger.fingerprint import TargetKey
-from runner.workflow.workspace.record_remote import POLL_S
+from runner.workflow.workspace.record_files import POLL_S
 from tests.deliver.conftest import PATIENCE_S, PHONES
 from tests.deliver.machines import REF, Machine, World, assert_everybody_once, hold_from
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from runner.github.comments import write_marker
-from runner.github.issues import LABEL, KeptIssue, Report, keep_issue
+from runner.github.comments import Kept, write_marker
+from runner.github.issues import LABEL, Report, keep_issue
 from runner.github.rest import ACTIONS_BOT, RETRIES, RefusedError, Repository, UnavailableError
 from tests.forge.github_server import TOKEN, Fault, GitHub, running_github
 
@@ -26,7 +26,7 @@ def github(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHub]:
         yield server
 
 
-def keep(github: GitHub, held: int, *, text: str = "") -> KeptIssue:
+def keep(github: GitHub, held: int, *, text: str = "") -> Kept:
     """Keep an issue about some held people: it is news if they are more than before."""
 
     def compose(state: Mapping[str, Any]) -> Report:
@@ -52,10 +52,10 @@ def list_comments(github: GitHub, number: int) -> list[str]:
 
 def test_an_issue_is_opened_edited_and_closed(github: GitHub) -> None:
     """Trouble opens an issue; more of it is a comment, less of it none; the end closes it with a comment."""
-    assert keep(github, 0) == KeptIssue("nothing")
+    assert keep(github, 0) == Kept("nothing")
     opened = keep(github, 2)
     (issue,) = github.issues
-    assert opened == KeptIssue("opened", issue["html_url"])
+    assert opened == Kept("opened", issue["html_url"])
     assert issue["body"] == f'{MARKER}\n<!-- state {{"change":0,"held":2}} -->\n2 held'
     assert (issue["title"], issue["labels"]) == ("Somebody is held", [{"name": LABEL}])
     assert keep(github, 2).action == "unchanged"
@@ -66,7 +66,7 @@ def test_an_issue_is_opened_edited_and_closed(github: GitHub) -> None:
     assert (issue["state"], issue["state_reason"]) == ("closed", "completed")
     assert list_comments(github, issue["number"])[1:] == ["<!-- change=2 -->\nAll is well."]
     github.requests.clear()
-    assert keep(github, 0, text="as of another run") == KeptIssue("nothing")
+    assert keep(github, 0, text="as of another run") == Kept("nothing")
     assert github.writes() == []
 
 
@@ -121,7 +121,7 @@ def test_an_issue_that_somebody_closed_stays_closed_until_it_is_worse(github: Gi
     """Who closes it has read it: it is opened again for what is new."""
     keep(github, 2)
     github.issues[0]["state"] = "closed"
-    assert keep(github, 2) == KeptIssue("left closed", github.issues[0]["html_url"])
+    assert keep(github, 2) == Kept("left closed", github.issues[0]["html_url"])
     assert keep(github, 1).action == "left closed"
     assert keep(github, 2).action == "opened"
     assert list_states(github) == [(100, "open")]

@@ -15,8 +15,7 @@ import pytest
 from sqlalchemy import update
 
 from runner.errors import LedgerError
-from runner.ledger.database import Ledger
-from runner.ledger.engine import show_url
+from runner.ledger.database import Ledger, show_url
 from runner.ledger.model import Outcome
 from runner.ledger.record.deliveries import count_states, record_outcomes
 from runner.ledger.tables import info

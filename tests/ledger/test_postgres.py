@@ -12,8 +12,7 @@ import pytest
 from sqlalchemy import insert, select
 
 from runner.errors import LedgerError
-from runner.ledger.database import Ledger
-from runner.ledger.engine import show_url
+from runner.ledger.database import Ledger, show_url
 from runner.ledger.locks.campaign_lock import LockHolder, hold_campaign_lock
 from runner.ledger.results.result_feed import iterate_feed
 from runner.ledger.tables import info

@@ -278,6 +278,8 @@ SYNTAX_FAULTS_SAY_WHAT_TO_DO: list[tuple[str, tuple[int, int], str | None]] = [
     ('a: "\\d"\n', (1, 5), "write a backslash twice, or the text in 'single quotes'"),
     ("a: b\n  c: d\n", (2, 4), _GENERAL),
     ("a: *\n", (1, 4), "put it in quotes"),
+    ("a b\nc: d\n", (1, 1), "write `a:`, or indent what goes on with a text"),
+    ("a:\n  - b c\n    d: e\n", (2, 5), "write `b:`, or indent what goes on with a text"),
 ]
 
 

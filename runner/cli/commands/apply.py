@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ from runner.workflow.trial import try_texts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from runner.workflow.apply import ApplyResult
     from runner.workflow.delivery.campaign_run import CampaignRun
     from runner.workflow.plans.planning import PlanResult
     from runner.workflow.scope import Scope
@@ -88,14 +90,12 @@ def command(
     if wishes["settle_only"] and (plan_file or test_to is not None):
         raise UsageError("--settle-only sends nothing: --plan and --test-to don't go with it")
 
-    def approve(question: str) -> None:
-        require_approval(
-            question,
-            is_approved=auto_approve,
-            otherwise="nothing was sent",
-            hint="send without asking with --auto-approve, or a reviewed plan with --plan FILE",
-        )
-
+    approve = partial(
+        require_approval,
+        is_approved=auto_approve,
+        otherwise="nothing was sent",
+        hint="send without asking with --auto-approve, or a reviewed plan with --plan FILE",
+    )
     saved = None if plan_file is None else read_saved_plan(plan_file)
     options = ApplyOptions(saved=saved, **wishes)
     if test_to is not None:
@@ -108,7 +108,11 @@ def command(
             print_plan(planned, err=True)
         approve("Send?")
 
-    result = apply_campaigns(scope, options, show_and_approve)
+    return _show(apply_campaigns(scope, options, show_and_approve), scope, options, format_)
+
+
+def _show(result: ApplyResult, scope: Scope, options: ApplyOptions, format_: str) -> int:
+    """Write the result of a run, and return the exit code."""
     if format_ == "json":
         print_json(result.document)
     else:

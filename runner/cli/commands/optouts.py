@@ -11,7 +11,6 @@ import click
 from runner.cli.command import Group
 from runner.cli.confirmation import APPROVAL, require_approval
 from runner.cli.console import print_json, print_prose
-from runner.cli.encoding import print_text
 from runner.cli.options import format_option, ledger_scope, region_option
 from runner.cli.output.screen import print_blocks
 from runner.view.blocks import Section, Sentence, TableBlock
@@ -20,7 +19,6 @@ from runner.workflow.records.opt_outs import (
     SOURCES,
     decide_replies,
     enter_people,
-    export_people,
     import_people,
     let_people_in,
     list_opt_outs,
@@ -31,13 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from runner.view.blocks import Block
-    from runner.workflow.records.opt_outs import ListedReply, OptOutCommand, OptOutView
+    from runner.workflow.records.opt_outs import ListedReply, OptOutsDocument
     from runner.workflow.scope import Scope
 
 _SCREEN = 20
 """Most people that are listed without -v."""
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_OUT = click.Path(dir_okay=False, path_type=Path)
 _PHONES = click.argument("phones", nargs=-1, required=True, metavar="PHONE...")
 _REPLIES = click.argument("replies", nargs=-1, required=True, metavar="REPLY...")
 
@@ -78,7 +75,7 @@ def list_(scope: Scope, format_: str, show_replies: bool) -> int:
     """
     view = list_opt_outs(scope, with_texts=show_replies)
     if format_ == "json":
-        print_json(view.describe())
+        print_json(view)
     else:
         print_blocks(_show_list(view, with_texts=show_replies, shows_all=scope.verbose))
     return 0
@@ -95,7 +92,7 @@ def add(scope: Scope, phones: tuple[str, ...], region: str | None, format_: str)
     Use it for people who opted out in another way than by a reply, such as by mail or on the phone. A phone
     in national form is read as one of the campaigns' country, if they name a single one, or of --region.
     """
-    return _show_change("add", enter_people(scope, phones, region), format_)
+    return _show_change(enter_people(scope, phones, region), format_)
 
 
 @command.command(epilog="\b\nExample:\n  runner optouts remove +14155550101 --target live")
@@ -114,7 +111,7 @@ def remove(
     got: they are texted like newcomers. Machines that share the record learn of it.
     """
     approve = partial(require_approval, is_approved=auto_approve)
-    return _show_change("remove", let_people_in(scope, phones, region, approve), format_)
+    return _show_change(let_people_in(scope, phones, region, approve), format_)
 
 
 @command.command(
@@ -130,7 +127,7 @@ def confirm(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     The author of a reply that opts out is not texted any more. The author of a reply that asks for texts
     again is let in: earlier opt-outs no longer count.
     """
-    return _show_change("confirm", decide_replies(scope, replies, "confirmed"), format_)
+    return _show_change(decide_replies(scope, replies, "confirmed"), format_)
 
 
 @command.command(
@@ -146,13 +143,12 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     The author of a reply that sounded like an opt-out is texted again, unless there is another opt-out. The
     author of a reply that asked for texts again stays out.
     """
-    return _show_change("dismiss", decide_replies(scope, replies, "dismissed"), format_)
+    return _show_change(decide_replies(scope, replies, "dismissed"), format_)
 
 
 @command.command(
     "import",
-    epilog="\b\nExamples:\n  runner optouts import stopped.csv --phone-column Mobile --region US\n"
-    "  runner optouts import optouts.json --target live",
+    epilog="\b\nExample:\n  runner optouts import stopped.csv --phone-column Mobile --region US",
 )
 @click.argument("file", type=_FILE)
 @ledger_scope
@@ -162,7 +158,7 @@ def dismiss(scope: Scope, replies: tuple[str, ...], format_: str) -> int:
     default="phone",
     show_default=True,
     metavar="NAME",
-    help="The column of a CSV file that has the phones.",
+    help="The column that has the phones.",
 )
 @region_option
 @click.option(
@@ -178,29 +174,14 @@ def import_(
     region: str | None,
     phone_form: Any,
 ) -> int:
-    """Import opt-outs from a CSV file or an export.
+    """Import opt-outs from a CSV file.
 
-    FILE is a CSV file with a column of phones, or a file from `runner optouts export`. It is imported
-    completely or not at all: if one row cannot be read, nothing changes.
-
-    An export never lets anybody in. A newer opt-out in it beats a decision here to let the person in. Older
-    ones, about people who were let in and replies that were dismissed here, are left out and counted.
+    FILE has a column of phones. It is imported completely or not at all: if one row cannot be read, nothing
+    changes. What another repository has on record needs no import: put its file of suppressions below
+    `campaigns/`.
     """
     reading = PhoneReading(phone_column, region, phone_form)
-    return _show_change("import", import_people(scope, file, reading), format_)
-
-
-@command.command(epilog="\b\nExample:\n  runner optouts export --target live --out optouts.json")
-@ledger_scope
-@click.option("--out", type=_OUT, metavar="FILE", help="Write to this file.  [default: standard output]")
-def export(scope: Scope, out: Path | None) -> int:
-    """Export all opt-outs, in the format of files of suppressions.
-
-    Keep the file as a backup, or import it into another ledger. It has no phones in it. Without a
-    RUNNER_STATE_KEY phones can be found by trying: then keep the file as safe as a list of phones.
-    """
-    export_people(scope, out, partial(print_text, nl=False))
-    return 0
+    return _show_change(import_people(scope, file, reading), format_)
 
 
 _DONE = {
@@ -212,33 +193,34 @@ _DONE = {
 }
 
 
-def _show_change(name: OptOutCommand, change: tuple[int, OptOutView], format_: str) -> int:
+def _show_change(done: OptOutsDocument, format_: str) -> int:
     """Write the number of entries that a command has made or changed, and the record since."""
-    changed, view = change
     if format_ == "json":
-        print_json(view.describe(name, changed, with_replies=False))
+        print_json(done)
     else:
-        print_prose(f"{count_words(changed, 'entry', 'entries')} {_DONE[name]}. {_sentence(view)}")
+        changed = count_words(done.changed, "entry", "entries")
+        print_prose(f"{changed} {_DONE[done.command]}. {_sentence(done)}")
     return 0
 
 
-def _sentence(view: OptOutView) -> str:
-    people = count_words(view.people, "person has", "people have")
-    waiting = count_words(len(view.waiting), "doubtful reply waits", "doubtful replies wait")
-    asking = f"{count_words(len(view.returning), 'reply asks', 'replies ask')} for texts again"
-    more = f" {asking}: `runner optouts list`." if view.returning else ""
+def _sentence(view: OptOutsDocument) -> str:
+    people = count_words(view.opted_out, "person has", "people have")
+    waiting = count_words(view.doubtful, "doubtful reply waits", "doubtful replies wait")
+    asking = f"{count_words(view.opt_ins, 'reply asks', 'replies ask')} for texts again"
+    more = f" {asking}: `runner optouts list`." if view.opt_ins else ""
     return f"{view.target}: {people} opted out; {waiting} for a decision.{more}"
 
 
-def _show_list(view: OptOutView, *, with_texts: bool, shows_all: bool) -> Iterator[Block]:
+def _show_list(view: OptOutsDocument, *, with_texts: bool, shows_all: bool) -> Iterator[Block]:
     yield Sentence(_sentence(view))
-    listed = view.listed if shows_all else view.listed[:_SCREEN]
+    people = view.people or ()
+    listed = people if shows_all else people[:_SCREEN]
     rows = [(one.fingerprint, show_time(one.since), SOURCES[one.source]) for one in listed]
     yield TableBlock(("fingerprint", "since", "how it is known"), rows, figures=False)
-    if len(listed) < len(view.listed):
-        yield Sentence(f"{len(view.listed) - len(listed):,} earlier ones: `runner optouts list -v`.")
+    if len(listed) < len(people):
+        yield Sentence(f"{len(people) - len(listed):,} earlier ones: `runner optouts list -v`.")
     for asks, (title, remedy) in _ASKED.items():
-        replies = [one for one in view.describe().replies or () if one.asks == asks]
+        replies = [one for one in view.replies or () if one.asks == asks]
         if replies:
             yield Section(title, [_tabulate(replies, with_texts=with_texts), Sentence(remedy)])
 

@@ -13,7 +13,7 @@ from runner.wording import count_words
 from runner.workflow.reconcile import reconcile_project
 
 if TYPE_CHECKING:
-    from runner.workflow.reconcile import ReconciledCampaign, ReconcileResult
+    from runner.workflow.reconcile import CampaignReconciliation, ReconcileResult
     from runner.workflow.scope import Scope
 
 
@@ -76,14 +76,13 @@ def write_reconciled(result: ReconcileResult) -> None:
         print_prose(_sentence(campaign))
 
 
-def _sentence(campaign: ReconciledCampaign) -> str:
-    summary = campaign.summary
+def _sentence(campaign: CampaignReconciliation) -> str:
     sessions = ", ".join(
         f"{count:,} {state}" if count is not None else f"{state} not known"
-        for state, count in summary.sessions.items()
+        for state, count in campaign.sessions.items()
     )
     return (
-        f"{campaign.name}: {count_words(summary.launches, 'launch', 'launches')}; sessions: {sessions}; "
-        f"{count_words(summary.results, 'result')}, {summary.new_results:,} of them new"
-        + (f"; {count_words(summary.opted_out, 'opt-out')} found." if summary.opted_out else ".")
+        f"{campaign.name}: {count_words(campaign.launches, 'launch', 'launches')}; sessions: {sessions}; "
+        f"{count_words(campaign.results, 'result')}, {campaign.new_results:,} of them new"
+        + (f"; {count_words(campaign.opted_out, 'opt-out')} found." if campaign.opted_out else ".")
     )

@@ -11,8 +11,13 @@ from runner.view.markdown import write_markdown
 from runner.wording import count_words, hide_phones
 from runner.workflow.campaigns import show_path
 from runner.workflow.conversations import show_example
-from runner.workflow.plans.plan_blocks import list_coming, show_campaign, show_destination
-from runner.workflow.plans.summary import sum_up_later, write_span
+from runner.workflow.plans.plan_blocks import (
+    list_coming,
+    show_campaign,
+    show_destination,
+    sum_up_later,
+    write_span,
+)
 from runner.workflow.review.plan_comment import count_pending
 from runner.workflow.review.publishing import (
     MOST_ROWS,

@@ -14,7 +14,7 @@ import msgspec
 
 from runner.errors import SuppressionsError
 from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, Lockfile, parse_lockfile
-from runner.ledger.files.sealed import dump_line, lay_out, parse_text
+from runner.ledger.files.sealed import dump_line, parse_text
 from runner.ledger.files.suppressions import (
     HoldLine,
     OptOut,
@@ -142,13 +142,7 @@ def _unite_lockfiles(file: Path, ours: str, theirs: str) -> str:
         found = {_strip(line): line for side in (one, other) for line in getattr(side, name)}
         if found or (name == "launches" and not (one.counts or other.counts)):
             blocks[name] = sorted(found.values(), key=attrgetter(*order))
-    head = {
-        "campaign": min(current),
-        "key_fingerprint": one.key_fingerprint,
-        "lockfile_version": one.lockfile_version,
-        "target": one.target,
-    }
-    return "".join(lay_out({**head, **blocks}))
+    return "".join(LOCKFILE.dump(one.target, one.key_fingerprint, blocks, campaign=min(current)))
 
 
 def _strip(line: SealedLine) -> str:

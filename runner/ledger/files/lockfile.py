@@ -15,7 +15,7 @@ import msgspec
 
 from runner.atomic_write import drafting
 from runner.errors import LockfileError
-from runner.ledger.files.sealed import FileKind, check_document, lay_out, parse_text, sign
+from runner.ledger.files.sealed import FileKind, check_document, parse_text
 from runner.ledger.model import LaunchRecord, Reservation, ReservedLaunch, Run, SealedLine
 from runner.version import LOCKFILE_VERSION, RESERVATION_VERSION
 
@@ -57,9 +57,7 @@ class Lockfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """The contents of a lockfile.
 
     Attributes:
-        campaign: the campaign's name.
         key_fingerprint: the name of the key of fingerprints and seals.
-        target: the target's name.
         launches: accepted launches, sorted by message and key.
         counts: in place of launches, with `lockfile: counts`.
         dismissed: launches that are not the campaign's.
@@ -221,7 +219,6 @@ class LockfileContents(NamedTuple):
 
 def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
     """Yield the text of a lockfile in pieces, sealed."""
-    key, campaign = contents.key, contents.campaign
     lines: dict[str, Sequence[SealedLine]] = {
         "counts": contents.counts,
         "dismissed": [*map(DismissedLine, sorted(contents.dismissed))],
@@ -231,13 +228,7 @@ def dump_lockfile(contents: LockfileContents) -> Iterator[str]:
     blocks: dict[str, Iterable[SealedLine]] = {name: block for name, block in lines.items() if block}
     if contents.launches is not None:
         blocks["launches"] = contents.launches
-    head = {
-        "campaign": campaign,
-        "key_fingerprint": key.name,
-        "lockfile_version": LOCKFILE_VERSION,
-        "target": key.target,
-    }
-    yield from lay_out({**head, **{name: sign(key, name, campaign, block) for name, block in blocks.items()}})
+    return LOCKFILE.dump_sealed(contents.key, contents.campaign, blocks, campaign=contents.campaign)
 
 
 def save_lockfile(file: Path, contents: LockfileContents) -> tuple[bool, str]:
@@ -271,14 +262,7 @@ def dump_reservation(reservation: Reservation, campaign: str, key: TargetKey) ->
     """Return a group of reserved launches as text, for other machines: no phones or texts of messages."""
     scope = f"{campaign}\0{reservation.id}"
     blocks: dict[str, Sequence[SealedLine]] = {"launches": reservation.launches, "runs": reservation.runs}
-    head = {
-        "id": reservation.id,
-        "key_fingerprint": key.name,
-        "reservation_version": RESERVATION_VERSION,
-        "target": key.target,
-    }
-    lines = {name: sign(key, f"reserved {name}", scope, block) for name, block in blocks.items()}
-    return "".join(lay_out({**head, **lines}))
+    return "".join(_RESERVATION.dump_sealed(key, scope, blocks, id=reservation.id))
 
 
 def parse_reservation(file: Path, text: str, campaign: str, key: TargetKey) -> Reservation:

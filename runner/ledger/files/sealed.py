@@ -95,6 +95,20 @@ class FileKind(NamedTuple):
             hint = "the ledger has everything: run the same command again when this is mended"
             raise self.fail(file, f"cannot be written: {error.strerror}", hint=hint) from None
 
+    def dump(
+        self, target: str, key_name: str, blocks: Mapping[str, Iterable[SealedLine]], **head: str
+    ) -> Iterator[str]:
+        """Yield the text of a file in pieces; its blocks of lines, which have seals, are streamed."""
+        name, version = self.version
+        return lay_out({**head, name: version, "key_fingerprint": key_name, "target": target, **blocks})
+
+    def dump_sealed(
+        self, key: TargetKey, scope: str, blocks: Mapping[str, Iterable[SealedLine]], **head: str
+    ) -> Iterator[str]:
+        """Yield the text of a file in pieces, with lines that are sealed for a scope."""
+        lines = {name: sign(key, self.blocks[name], scope, block) for name, block in blocks.items()}
+        return self.dump(key.target, key.name, lines, **head)
+
 
 def digest_text(text: str) -> str:
     """Return the digest of a file's text: 128 bits."""
@@ -124,10 +138,7 @@ def is_sealed(key: TargetKey, kind: str, campaigns: Iterable[str], line: SealedL
 
 
 def _require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
-    """Ensure that a file was written with a key.
-
-    `name` is that of the file's key.
-    """
+    """Ensure that a file was written with a key; `name` is that of the file's."""
     if name == key.name:
         return
     hint = f"set RUNNER_STATE_KEY to the key it was written with; with another one {kind.other_key}"
@@ -309,10 +320,7 @@ def _agree(
 
 
 def lay_out(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the text of a file in pieces; values that are iterables of lines become blocks, streamed.
-
-    Lines are `SealedLine`s or texts.
-    """
+    """Yield the text of a file in pieces; iterables of lines, or of their texts, become blocks, streamed."""
     separator = "{\n"
     for name in sorted(document):
         value = document[name]

@@ -19,9 +19,7 @@ from runner.ledger.files.sealed import (
     check_document,
     dump_line,
     is_sealed,
-    lay_out,
     parse_text,
-    sign,
 )
 from runner.ledger.model import Fingerprint, SealedLine
 from runner.version import SUPPRESSIONS_VERSION
@@ -49,8 +47,8 @@ class OptOut(SealedLine, frozen=True, tag_field="kind", tag="opt_out"):
     """One piece of evidence that a person opted out.
 
     `evidence` is the reply's `result_guid`, the `project_launch_guid` of a reply that the service kept to
-    itself, or the source's own name. `confirmed` ones count, `dismissed` ones don't, `doubtful` ones wait for
-    a decision. `at` is when it was entered or decided (UTC, ISO 8601).
+    itself, or the source's own name. `doubtful` ones wait for a decision. `at` is when it was entered or
+    decided (UTC, ISO 8601).
     """
 
     fingerprint: Fingerprint
@@ -61,7 +59,7 @@ class OptOut(SealedLine, frozen=True, tag_field="kind", tag="opt_out"):
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """The subject of the line: lines with the same identity are decisions about the same thing."""
+        """The subject: lines with the same identity are decisions about the same thing."""
         return ("opt_out", self.fingerprint, self.evidence)
 
 
@@ -129,13 +127,9 @@ class ApprovalRequest(Part, frozen=True):
 
 
 class Approval(SealedLine, frozen=True, tag_field="kind", tag="approval"):
-    """An approval of one campaign's plan.
+    """An approval of one campaign's plan, or a denial: then `approved_by` is empty.
 
-    Attributes:
-        plan_digest: the digest of the plan that was shown.
-        at: when it was recorded; UTC, ISO 8601.
-        run_url: the CI job that recorded it.
-        denied_by: the people who denied the plan; then `approved_by` is empty.
+    `plan_digest` is that of the plan that was shown, `at` is when the CI job of `run_url` recorded it.
     """
 
     request: ApprovalRequest
@@ -219,12 +213,7 @@ def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approva
 
 def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) -> Iterable[str]:
     """Yield the text of a file of decisions in pieces; the lines have seals, and are sorted."""
-    head = {
-        "key_fingerprint": key_fingerprint,
-        "suppressions_version": SUPPRESSIONS_VERSION,
-        "target": target,
-    }
-    return lay_out({**head, "entries": lines})
+    return BOOK.dump(target, key_fingerprint, {"entries": lines})
 
 
 def seal_book(key: TargetKey, entries: Iterable[Entry]) -> Iterable[str]:
@@ -232,7 +221,7 @@ def seal_book(key: TargetKey, entries: Iterable[Entry]) -> Iterable[str]:
 
     The entries are streamed: without seals, sorted by their identities.
     """
-    return dump_book(key.target, key.name, sign(key, "entry", "", entries))
+    return BOOK.dump_sealed(key, "", {"entries": entries})
 
 
 def settle(entries: Iterable[Entry]) -> list[Entry]:

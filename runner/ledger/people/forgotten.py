@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, and_, delete, exists, func, select, update
 
 from runner.ledger.bulk import iterate_rows
-from runner.ledger.database import insert_or_update
+from runner.ledger.database import insert_into, insert_or_update
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.people.opt_outs import add_opt_outs, find_next_moment, read_forgotten
 from runner.ledger.record.renaming import renew_launch_keys
@@ -81,24 +81,25 @@ def remove_person(
     # A reading that is under way asks the service for the text again; of a killed one nothing is to stay.
     connection.execute(update(launch_readings).values(definition=None))
     # The old keys are digests of the person's fingerprint, among others.
-    renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
+    own = renew_launch_keys(connection, campaign, launches.c.id.in_(settled), launches.c.state == "sent")
+    for launch_id, people in own:
+        connection.execute(update(launches).where(launches.c.id == launch_id).values(recipients=people))
     return counts
 
 
 def _forget_results(connection: Connection, campaign_id: int, fingerprint: str) -> int:
     own = select(launches.c.id).where(launches.c.campaign_id == campaign_id)
+    gone = and_(sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own))
+    connection.execute(delete(sessions).where(gone))
     theirs = and_(results.c.participant == fingerprint, results.c.launch_id.in_(own))
-    counted = (
-        select(results.c.launch_id, func.count().label("number")).where(theirs).group_by(results.c.launch_id)
-    )
+    counted = select(results.c.launch_id, func.count()).where(theirs).group_by(results.c.launch_id)
+    statement = insert_into(connection, launch_stats).from_select(["launch_id", "forgotten_results"], counted)
+    more = launch_stats.c.forgotten_results + statement.excluded.forgotten_results
     connection.execute(
-        delete(sessions).where(sessions.c.participant == fingerprint, sessions.c.launch_id.in_(own))
+        statement.on_conflict_do_update(
+            index_elements=[launch_stats.c.launch_id], set_={"forgotten_results": more}
+        )
     )
-    counts: dict[int, int] = {row.launch_id: row.number for row in connection.execute(counted)}
-    kept = select(launch_stats.c.launch_id, launch_stats.c.forgotten_results)
-    for row in connection.execute(kept.where(launch_stats.c.launch_id.in_(counts))).all():
-        counts[row.launch_id] += row.forgotten_results
-    note_forgotten_results(connection, counts)
     removed = connection.execute(delete(results).where(theirs)).rowcount
     if removed:
         renew_edition(connection)
@@ -246,10 +247,12 @@ def _empty_log(ledger: Ledger) -> bool:
 
 def _suppress(connection: Connection, key: TargetKey, phone: str, at: str) -> int:
     """Replace a person's entries by one suppression, and return their number."""
-    is_theirs = and_(opt_outs.c.target == key.target, opt_outs.c.fingerprint == key.fingerprint(phone))
+    is_theirs, asked = (
+        and_(table.c.target == key.target, table.c.fingerprint == key.fingerprint(phone))
+        for table in (opt_outs, opt_ins)
+    )
     at = find_next_moment(connection, is_theirs, at)
     replaced = connection.execute(delete(opt_outs).where(is_theirs)).rowcount
-    asked = and_(opt_ins.c.target == key.target, opt_ins.c.fingerprint == key.fingerprint(phone))
     connection.execute(delete(opt_ins).where(asked))
     add_opt_outs(connection, key, [phone], "forgotten", at)
     return replaced

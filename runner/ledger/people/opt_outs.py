@@ -32,7 +32,7 @@ from runner.ledger.model import find_later_moment
 from runner.ledger.tables import campaigns, opt_outs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from sqlalchemy import Select
     from sqlalchemy.dialects import postgresql, sqlite
@@ -119,39 +119,10 @@ def decide(connection: Connection, target: str, decisions: Iterable[OptOut]) -> 
         _DECIDE.run(connection, rows)
 
 
-def enter_later(
-    connection: Connection, target: str, decisions: Iterable[OptOut], *, lets_in: bool = True
-) -> tuple[int, int]:
-    """Enter decisions of another ledger: the later ones, and more cautious ones of the same moment.
-
-    Returns the numbers of changed entries, and of those that stay dismissed since they were later. Unless it
-    `lets_in`, nothing that counts here is dismissed.
-    """
-    changed = outdated = 0
+def enter_later(connection: Connection, target: str, decisions: Iterable[OptOut]) -> None:
+    """Enter decisions of another ledger: the later ones, and more cautious ones of the same moment."""
     for rows in _write_rows(target, decisions):
-        before = _read_states(connection, rows)
-        told = [
-            row
-            for row in rows
-            if lets_in or row["state"] != "dismissed" or (row["fingerprint"], row["evidence"]) not in before
-        ]
-        if told:
-            _ENTER_LATER.run(connection, told)
-        after = _read_states(connection, rows)
-        changed += sum(before.get(name) != state for name, state in after.items())
-        outdated += sum(
-            row["state"] != "dismissed" == after[row["fingerprint"], row["evidence"]] for row in rows
-        )
-    return changed, outdated
-
-
-def _read_states(connection: Connection, rows: Sequence[dict[str, Any]]) -> dict[tuple[str, str], State]:
-    query = select(opt_outs.c.fingerprint, opt_outs.c.evidence, opt_outs.c.state).where(
-        opt_outs.c.target == rows[0]["target"],
-        opt_outs.c.fingerprint.in_({row["fingerprint"] for row in rows}),
-    )
-    wanted = {(row["fingerprint"], row["evidence"]) for row in rows}
-    return {row[:2]: row.state for row in connection.execute(query) if row[:2] in wanted}
+        _ENTER_LATER.run(connection, rows)
 
 
 def _write_rows(target: str, items: Iterable[OptOut]) -> Iterator[list[dict[str, Any]]]:

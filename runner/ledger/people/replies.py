@@ -278,12 +278,9 @@ class UnreadReplies(Part, frozen=True):
 class AccountMark(msgspec.Struct, frozen=True):
     """The point up to which an account's results were read, whatever launches they belong to.
 
-    Attributes:
-        read_at: the last reading without a gap.
-        whole_at: the last one that went back all the way.
-        newest: the service's time of the newest result.
-        accepted: results that the list counts and does not show, which a person has accepted.
-        total: results that the list counted.
+    `read_at` is the last reading without a gap, `whole_at` the last one that went back all the way; `newest`
+    is the service's time of the newest result. The list counted `total` results; that it does not show the
+    `accepted` ones among them, a person has accepted.
     """
 
     read_at: datetime

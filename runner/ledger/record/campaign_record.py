@@ -1,9 +1,7 @@
 """The record of one campaign on one target: its identity, and its deliveries or their counts.
 
-Before a command asks, the ledger is filled from all record files (`runner.workflow.workspace`): what is read
-here is the whole record.
-
-A ledger is filled from lockfiles, and they are written from it.
+Lockfiles are written from the ledger, which is filled from all record files before a command asks
+(`runner.workflow.workspace`): what is read here is the whole record.
 """
 
 from __future__ import annotations
@@ -49,12 +47,11 @@ from runner.ledger.record.renaming import (
     rename_messages,
     require_current_ids,
 )
-from runner.ledger.record.unsettled import reopen_rejected
+from runner.ledger.record.unsettled import find_owner, reopen_rejected
 from runner.ledger.results.runs import enter_runs, read_runs
 from runner.ledger.results.sendings import note_behind
 from runner.ledger.tables import deliveries, label_message, launches
 from runner.ledger.target_key import enter_key
-from runner.source.normalize import normalize_guid
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -75,13 +72,8 @@ _GROUP = 10_000
 class Identity:
     """The campaign and target of a record.
 
-    Attributes:
-        name: the campaign's name.
-        file: the campaign file.
-        key: the key of the target's fingerprints.
-        renamed_from: the campaign's former names.
-        message_ids: current ids by current and former ones.
-        keeps_counts: whether the lockfile holds counts only (`lockfile: counts`).
+    `file` is the campaign file; `renamed_from` has former names; with `keeps_counts` the lockfile holds
+    counts only (`lockfile: counts`).
     """
 
     name: str
@@ -126,11 +118,7 @@ class CampaignRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(CampaignRecord):
-    """The recorded deliveries of a campaign.
-
-    They are complete, or only counted if too large for memory: then the ledger is queried for some people at
-    a time.
-    """
+    """The recorded deliveries of a campaign; only counted where they may be too large for memory."""
 
     deliveries: RecordedDeliveries | RecordSummary
 
@@ -212,29 +200,21 @@ def read_record(
 ) -> Record:
     """Return the record of a campaign, and write nothing.
 
-    `reserved` has launches of other machines, which count as unresolved. With `counts_only`, only counts and
-    digests of the deliveries are read.
+    `reserved` has launches of other machines, which count as unresolved.
     """
     known: RecordedDeliveries | RecordSummary = RecordedDeliveries({}, {})
     with ledger.reading() as connection:
-        campaign_id = _find(connection, identity)
-        if campaign_id is not None and counts_only:
-            known = summarize_deliveries(connection, campaign_id, identity.message_ids)
-        elif campaign_id is not None:
-            known = read_known(connection, campaign_id, identity.message_ids)
+        row = find_record(connection, identity.target, identity.names)
+        campaign_id = None if row is None else row.id
+        if campaign_id is not None:
+            require_current_ids(connection, campaign_id, identity.message_ids)
+            read = summarize_deliveries if counts_only else read_known
+            known = read(connection, campaign_id, identity.message_ids)
         reserved = list_unknown(connection, reserved)
     if reserved and isinstance(known, RecordedDeliveries):
         add_reserved(known, reserved, identity.message_ids)
     has_key = campaign_id is not None or bool(reserved)
     return Record(campaign_id=campaign_id, key=identity.key if has_key else None, deliveries=known)
-
-
-def _find(connection: Connection, identity: Identity) -> int | None:
-    row = find_record(connection, identity.target, identity.names)
-    if row is None:
-        return None
-    require_current_ids(connection, row.id, identity.message_ids)
-    return row.id
 
 
 def read_earlier_messages(
@@ -265,19 +245,14 @@ def enter_record(
     """Return the record of a campaign, entered under its current names if it is new or renamed.
 
     `reserved` has launches of other machines, which are entered: this run must hold the state remote. With
-    `counts_only`, only counts and digests of the deliveries are read. With `reopens_rejected`, rejected
-    launches become unresolved (`unsettled.reopen_rejected`).
+    `reopens_rejected`, rejected launches become unresolved (`unsettled.reopen_rejected`).
     """
-    known: RecordedDeliveries | RecordSummary
     with ledger.writing() as connection:
         campaign_id = _enter(connection, ledger, identity, reserved)
         if reopens_rejected:
             reopen_rejected(connection, campaign_id)
-        known = (
-            summarize_deliveries(connection, campaign_id)
-            if counts_only
-            else read_known(connection, campaign_id)
-        )
+        read = summarize_deliveries if counts_only else read_known
+        known = read(connection, campaign_id)
     return Record(campaign_id=campaign_id, key=identity.key, deliveries=known)
 
 
@@ -333,11 +308,7 @@ def absorb_lockfile(connection: Connection, file: Path, lockfile: Lockfile, key:
 def _require_counted(connection: Connection, campaign_id: int, file: Path, counted: CountedLaunches) -> None:
     """Ensure that the ledger is the one of a lockfile that holds the number of launches only."""
     count, _ = _count_launches(connection, campaign_id)
-    query = select(launches.c.project_launch_guid).where(
-        launches.c.campaign_id == campaign_id, launches.c.state == "sent"
-    )
-    wanted = normalize_guid(counted.project_launch_guid)
-    is_there = any(normalize_guid(guid) == wanted for guid in connection.execute(query).scalars())
+    is_there = find_owner(connection, campaign_id, counted.project_launch_guid) is not None
     if is_there and count >= counted.launches:
         return
     raise LockfileError(

@@ -5,7 +5,7 @@ Recorded campaigns that no file claims, and other targets, may have been renamed
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, and_, bindparam, delete, exists, func, or_, select, update
 
@@ -143,20 +143,22 @@ def _move_deliveries(connection: Connection, campaign_id: int, old: str, new: st
     connection.execute(update(deliveries).where(is_own, deliveries.c.message == old).values(message=new))
 
 
-def renew_launch_keys(connection: Connection, campaign: str, *conditions: ColumnElement[bool]) -> None:
-    """Renew the keys of launches that match conditions from the people that they hold now."""
-    renewed = [
-        {
-            "b_id": row.id,
-            "b_key": launch_key(campaign, row.message, row.payload_digest, recipients),
-            "b_recipients": len(recipients),
-        }
-        for row, recipients in iterate_held(connection, *conditions)
-    ]
-    if renewed:
+def renew_launch_keys(
+    connection: Connection, campaign: str, *conditions: ColumnElement[bool]
+) -> list[tuple[int, int]]:
+    """Renew the keys of launches that match conditions from the people that they hold now.
+
+    Returns the launches' numbers, each with that of its people.
+    """
+    held = list(iterate_held(connection, *conditions))
+    if held:
         statement = update(launches).where(launches.c.id == bindparam("b_id"))
-        new: dict[str, Any] = {"launch_key": bindparam("b_key"), "recipients": bindparam("b_recipients")}
-        connection.execute(statement.values(new), renewed)
+        renewed = [
+            {"b_id": row.id, "b_key": launch_key(campaign, row.message, row.payload_digest, people)}
+            for row, people in held
+        ]
+        connection.execute(statement.values(launch_key=bindparam("b_key")), renewed)
+    return [(row.id, len(people)) for row, people in held]
 
 
 def _remember(connection: Connection, campaign_id: int, renames: Mapping[str, str]) -> None:

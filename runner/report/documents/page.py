@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.documents.comments import show_comments
 from runner.report.documents.comparisons import (
     show_experiment,
     show_groups,
@@ -134,6 +135,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     yield from map(show_groups, report.groups)
     if report.experiment is not None:
         yield show_experiment(report.experiment, report.score.measure if report.score else "mean")
+    yield from show_comments(report)
     if len(report.messages) > 1:
         yield show_messages(report, has_questions=is_long)
     yield show_sending(report)

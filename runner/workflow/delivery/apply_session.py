@@ -27,7 +27,6 @@ from runner.workflow.observer import note, stop_on_interrupt, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from runner.campaign.model import Campaign
     from runner.delivery.comparison import Verdict
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
     from runner.workflow.workspace.workspace import Workspace
 
-_Opened = TypeVar("_Opened")
 _Answer = TypeVar("_Answer")
 _DEFAULT_OPTIONS = RunOptions()
 
@@ -51,10 +49,12 @@ class ApplySession:
     """The locks and records of a run's campaigns, and its connection to the service, until closed.
 
     Attributes:
-        stop: the event that ends every wait.
+        stop: ends every wait.
+        stack: exits with the run.
+        locks: those of held campaigns, by name.
         remote_intents: reservations on the state remote.
-        adopted: numbers of launches found to have been sent, by the campaign's name.
-        is_idle: whether nothing is to be sent or settled, so that the state remote need not be held.
+        adopted: numbers of launches found to have been sent, by campaign.
+        is_idle: nothing is to be sent or settled, so that the state remote need not be held.
     """
 
     def __init__(
@@ -68,10 +68,10 @@ class ApplySession:
         self.is_idle = False
         self.remote_intents = RemoteIntents(workspace, ledger)
         self.stop = threading.Event()
-        self._stack = ExitStack()
+        self.stack = ExitStack()
+        self.locks: dict[str, CampaignLock] = {}
         self._service: tuple[ServiceClient, Target] | None = None
         self._records: dict[str, CampaignRecord] = {}
-        self._locks: dict[str, CampaignLock] = {}
         window_s = options.settle_window_s
         self._window_s = workspace.target.settle_window if window_s is None else window_s
         self._said: set[str] = set()
@@ -84,36 +84,27 @@ class ApplySession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def keep_open(self, opening: AbstractContextManager[_Opened]) -> _Opened:
-        """Enter a context manager that exits with the run."""
-        return self._stack.enter_context(opening)
+        self.stack.close()
 
     def open_service(self) -> tuple[ServiceClient, Target]:
         """Return the run's client of the service, and the target with the sandbox's settings."""
         if self._service is None:
             opening = self.workspace.open_service(self.options.concurrency, self.stop.wait)
-            self._service = self.keep_open(opening)
+            self._service = self.stack.enter_context(opening)
         return self._service
-
-    def lock_of(self, name: str) -> CampaignLock:
-        """Return the lock of a held campaign."""
-        return self._locks[name]
 
     def describe(self, campaign: Campaign, record: CampaignRecord) -> ListedCampaign:
         """Return a held campaign with its two sources of launches: ledger and service."""
         campaign_id, key = record.require_entered()
-        client, _ = self.open_service()
         return ListedCampaign(
             ledger=self.ledger,
-            client=client,
+            client=self.open_service()[0],
             target=self.workspace.target.name,
             campaign_id=campaign_id,
             campaign=campaign.name,
             key=key,
             now=self.workspace.now_text,
-            lock=self.lock_of(campaign.name),
+            lock=self.locks[campaign.name],
             is_embedded=self.workspace.target.base_url is None,
         )
 
@@ -193,17 +184,17 @@ class ApplySession:
             return False
         require_writable(self.workspace.identify(campaign).lockfile)
         subject = self.describe(campaign, item.record)
-        is_late, (may_be_lost, _) = self._is_over, self._find_doubts(subject)
+        # Then everything that was sent before this run must be listed.
+        is_late, (may_be_lost, _) = self._left_s <= 0, self._find_doubts(subject)
         found = self._look(campaign, item.record, subject)
         if found.is_surprising:
             self._surprised.add(campaign.name)
-        is_early = not is_late and (may_be_lost or campaign.name in self._surprised)
+        is_surprising = campaign.name in self._surprised
+        is_early = not is_late and (may_be_lost or is_surprising)
         # A list with a gap may be late, so it gets one window.
         is_worth_waiting = bool(item.plan.recipients_to_send) and (is_early or found.gap is not None)
         if is_worth_waiting and not found.has_changed_record:
-            self._wait_for_lists(
-                campaign, is_first=not (found.is_surprising or campaign.name in self._surprised)
-            )
+            self._wait_for_lists(campaign, is_first=not is_surprising)
             found = self._look(campaign, item.record, subject)
         self._note_adopted(campaign, found.adopted)
         if found.gap is not None and not found.has_changed_record:
@@ -218,9 +209,8 @@ class ApplySession:
         return found.has_changed_record
 
     @property
-    def _is_over(self) -> bool:
-        """True if everything sent before this run must be listed by now."""
-        return time.monotonic() - self._began >= self._window_s
+    def _left_s(self) -> float:
+        return self._began + self._window_s - time.monotonic()
 
     def _find_doubts(self, subject: ListedCampaign) -> tuple[bool, bool]:
         """Return whether an unknown run may have been lost, and whether the ledger may lack launches.
@@ -260,25 +250,22 @@ class ApplySession:
         return find_payloads(campaign, record.known, record.key, phones)
 
     def _wait_for_lists(self, campaign: Campaign, *, is_first: bool) -> None:
-        since = time.monotonic() - self._began
-        left = self._window_s - since if since < self._window_s else self._window_s
+        why = "if a run of another machine was lost, the service may still have to list what it sent"
+        if is_first:
+            why = "this is the first send from here, and the service is asked what it already got"
         with stop_on_interrupt(self.stop):
-            why = "if a run of another machine was lost, the service may still have to list what it sent"
-            if is_first:
-                why = "this is the first send from here, and the service is asked what it already got"
-            is_stopped = self._wait(campaign, left, why)
+            is_stopped = self._wait(campaign, self._left_s if self._left_s > 0 else self._window_s, why)
         if is_stopped:
             raise interrupt_run()
 
     def recover(self, campaign: Campaign, record: CampaignRecord) -> Recovery:
         """Return the comparison of a held campaign's record with the service's lists."""
+        why = "the service may still have to list launches of unknown outcome"
         return Recovery(
             self.describe(campaign, record),
             window_s=self._window_s,
             history_s=self.workspace.target.settle_history,
-            wait=partial(
-                self._wait, campaign, why="the service may still have to list launches of unknown outcome"
-            ),
+            wait=partial(self._wait, campaign, why=why),
         )
 
     def _wait(self, campaign: Campaign, seconds: float, why: str) -> bool:
@@ -288,19 +275,16 @@ class ApplySession:
         return self.stop.wait(seconds)
 
     def _note_adopted(self, campaign: Campaign, launches: int) -> None:
-        """Count launches found to have been sent, and write them to the lockfile.
-
-        The write is immediate, so that the next run knows even if this one cannot send.
-        """
         if launches:
+            # At once, so that the next run knows even if this one cannot send.
             self.adopted[campaign.name] += launches
             self.rewrite_lockfile(campaign)
 
     def rewrite_lockfile(self, campaign: Campaign) -> None:
         """Write the lockfile of an imported campaign, also to the state remote."""
-        self.lock_of(campaign.name).require_held_now()
+        self.locks[campaign.name].require_held_now()
         self.workspace.rewrite_lockfile(self.ledger, campaign, self._records[campaign.name])
-        self.remote_intents.keep(campaign, self._records[campaign.name])
+        self.remote_intents.keep(self.workspace.identify(campaign), self._records[campaign.name])
 
     def count_unsettled(self, record: CampaignRecord) -> int:
         """Return the number of a campaign's deliveries of unknown outcome."""
@@ -319,13 +303,13 @@ class ApplySession:
     def _lock(self, campaign: Campaign) -> None:
         timeout_s = self.options.lock_timeout_s
         is_new = not self.is_idle and self.remote_intents.hold(
-            self._stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=self.scope.quiet
+            self.stack, timeout_s, settle_window_s=self.options.settle_window_s, quiet=self.scope.quiet
         )
         if is_new:
             # Another machine may have moved the ref while this one waited.
             self.workspace.files.fill(self.ledger)
         lock = self.workspace.hold_lock(self.ledger, campaign, timeout_s=timeout_s)
-        self._locks[campaign.name] = self.keep_open(lock)
+        self.locks[campaign.name] = self.stack.enter_context(lock)
 
 
 def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str, set[str]]:
@@ -339,15 +323,11 @@ def _list_tags(campaign: Campaign, recorded: Mapping[str, set[str]]) -> dict[str
 
 def _describe_unexplained(campaign: str, found: LostLaunches) -> Iterator[str]:
     """Yield sentences on launches without a record."""
+    held = "The people that they may have reached are held: `runner resolve` shows them, and settles it"
     for guids, what in (
-        (
-            found.unexplained,
-            "The people that they may have reached are held: `runner resolve` shows them, and settles it",
-        ),
+        (found.unexplained, held),
         (found.foreign, "They reached nobody who is to be texted"),
     ):
         if guids:
             launches = count_words(len(guids), "launch", "launches")
-            yield (
-                f"{campaign}: no record explains {launches} known to the service, first: {guids[0]}. {what}"
-            )
+            yield f"{campaign}: no record explains {launches} known to the service, first: {guids[0]}. {what}"

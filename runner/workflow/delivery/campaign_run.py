@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 class RunOptions:
     """Options of a run; None is the target's own value.
 
-    Attributes:
-        concurrency: sends in flight at once.
-        settle_window_s: longest time until a launch is listed, in seconds.
-        lock_timeout_s: longest wait for another run of the same campaign, in seconds.
+    They are the sends in flight at once, the longest time until a launch is listed, and the longest wait for
+    another run.
     """
 
     concurrency: int | None = None
@@ -54,13 +52,8 @@ _LEFT_BY_PLAN = ("deferred", "expired", "opt_out_doubtful", "open_session", "no_
 class CampaignRun:
     """The result of a run for one campaign.
 
-    Attributes:
-        planned: the plan.
-        summary: the launches of this run.
-        adopted: launches of earlier runs found to have been sent.
-        unresolved: recipients whose outcome is unknown after the run.
-        diagnosis: the likely cause, as an error, if the service refused to send.
-        ended_at: the time of completion (aware).
+    `adopted` counts launches of earlier runs found to have been sent, and `unresolved` recipients whose
+    outcome is unknown after the run. `diagnosis` is the likely cause if the service refused to send.
     """
 
     planned: PlanResult
@@ -158,13 +151,13 @@ def trace_run(
     campaigns: Sequence[Campaign], plan_digest: str, started_at: str, environment: Mapping[str, str]
 ) -> Run:
     """Return the run that is about to send, from git and the CI system."""
-    commit, changed = _ask_git(campaigns)
+    commit, is_dirty = _ask_git(campaigns)
     run_url = hide_credentials(find_run_url(environment) or "")
     return make_run(
         started_at,
         plan_digest,
         commit,
-        dirty=commit is not None and not changed.isdisjoint(_list_files(campaigns, changed)),
+        dirty=is_dirty,
         run_url=run_url if _is_page(run_url) else None,
         triggered_by=find_actor(environment),
     )
@@ -189,27 +182,28 @@ def find_actor(environment: Mapping[str, str]) -> str | None:
     return next((actor for name in names if (actor := environment.get(name))), None)
 
 
-def _ask_git(campaigns: Sequence[Campaign]) -> tuple[str | None, set[Path]]:
-    """Return the current commit, and the campaigns' files that differ from it.
+def _ask_git(campaigns: Sequence[Campaign]) -> tuple[str | None, bool]:
+    """Return the current commit, and whether files of the campaigns differ from it.
 
-    This is one command for all campaigns; without git or a repository, the result is empty.
+    This is one command for all campaigns; without git or a repository, there is no commit.
     """
     root = campaigns[0].root.resolve()
-    folders = {include_folder(campaign) for campaign in campaigns}
-    folders |= {file.parent for file in _list_own_files(campaigns)}
-    inside = sorted({folder.resolve() for folder in folders if folder.resolve().is_relative_to(root)})
+    own = set(_list_own_files(campaigns))
+    shared = {include_folder(campaign).resolve() for campaign in campaigns}
+    folders = sorted({one for one in (*shared, *(file.parent for file in own)) if one.is_relative_to(root)})
     command = ("status", "--porcelain=v2", "--branch", "--untracked-files=all", "--no-renames", "-z", "--")
     try:
         answer = Git(root, timeout_s=_TIMEOUT_S).ask(
-            *command, *map(str, inside), environment={"GIT_LITERAL_PATHSPECS": "1"}
+            *command, *map(str, folders), environment={"GIT_LITERAL_PATHSPECS": "1"}
         )
     except GitError:
-        return None, set()
+        return None, False
     lines = answer.output.split("\0") if not answer.status else []
     commit = next((line.removeprefix(_COMMIT) for line in lines if line.startswith(_COMMIT)), None)
     if commit in (None, _NO_COMMIT):
-        return None, set()
-    return commit, {root / path for path in _iterate_paths(lines)}
+        return None, False
+    changed = (root / path for path in _iterate_paths(lines))
+    return commit, any(file in own or _is_included(file, shared) for file in changed)
 
 
 def _iterate_paths(lines: Iterable[str]) -> Iterator[str]:
@@ -227,14 +221,7 @@ def _list_own_files(campaigns: Iterable[Campaign]) -> Iterator[Path]:
                 yield source.path.resolve()
 
 
-def _list_files(campaigns: Sequence[Campaign], changed: Iterable[Path]) -> Iterator[Path]:
-    """Yield the campaigns' files; of those that texts may include, only the changed ones.
-
-    Other campaigns, their audiences, and lockfiles, which change with each send, are left out.
-    """
-    yield from _list_own_files(campaigns)
-    folders = {include_folder(campaign).resolve() for campaign in campaigns}
-    for file in changed:
-        is_shared = file.suffix not in _OF_ONE_CAMPAIGN or file.name == TARGETS_FILE
-        if is_shared and any(file.is_relative_to(folder) for folder in folders):
-            yield file
+def _is_included(file: Path, folders: Iterable[Path]) -> bool:
+    """Return whether texts may include a file, or all campaigns share it: lockfiles change with each send."""
+    is_shared = file.suffix not in _OF_ONE_CAMPAIGN or file.name == TARGETS_FILE
+    return is_shared and any(file.is_relative_to(folder) for folder in folders)

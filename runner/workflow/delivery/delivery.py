@@ -73,11 +73,7 @@ class RunPlanning:
     def plan(
         self, scope: Scope, options: PlanOptions, reader: PlanContextReader, *, is_held: bool
     ) -> Sequence[PlanResult]:
-        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`.
-
-        Raises:
-            RunnerError: as for `plan_campaigns`, or the cluster cannot be used.
-        """
+        """Load and plan campaigns, and show problems found; lock and settle them first unless `is_held`."""
         find_record = self.session.enter if is_held else self.session.enter_settled
         return plan_campaigns(
             self.session.workspace,
@@ -96,8 +92,9 @@ class RunPlanning:
 
         workspace, ledger = self.session.workspace, self.session.ledger
         if self._opened is None:
-            self._opened = self.session.keep_open(open_chosen_cluster(settings, workspace))
-        return ClusterPlanning(workspace, ledger, reader, *self._opened, keeps_launches=True).begin
+            self._opened = self.session.stack.enter_context(open_chosen_cluster(settings, workspace))
+        cluster, folder = self._opened
+        return ClusterPlanning(workspace, ledger, reader, cluster, folder, keeps_launches=True).begin
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
         """Return saved plans as of now, without launches that may no longer be sent.
@@ -184,10 +181,10 @@ class DeliveryRun:
     def deliver(self, planned: Sequence[PlanResult], provenance: Run | None) -> list[CampaignRun]:
         """Send the plans, settle unresolved launches, and write the lockfiles.
 
-        An interrupt ends the run early, but after the lockfiles are written. `provenance` is None if there
-        are no launches.
+        An interrupt ends the run early, but after the lockfiles are written. `provenance` is None if nothing
+        is sent.
         """
-        runs = self._begin(planned)
+        runs = [CampaignRun(item, adopted=self.session.adopted[item.campaign.name]) for item in planned]
         with stop_on_interrupt(self.session.stop):
             for run in runs:
                 has_ended = self._has_ended(runs)
@@ -195,12 +192,9 @@ class DeliveryRun:
                 self.failures.attempt(run.planned.campaign, partial(self._deliver_one, run, sends))
                 run.ended_at = self.session.workspace.now()
                 run.unresolved = self.session.count_unsettled(run.planned.record)
-                self._measure(run)
+                name, target = run.planned.campaign.name, run.planned.plan.target
+                measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
         return runs
-
-    def _measure(self, run: CampaignRun) -> None:
-        name, target = run.planned.campaign.name, run.planned.plan.target
-        measure("sms_campaign.recipient.unresolved", run.unresolved, campaign=name, target=target)
 
     def _deliver_one(self, run: CampaignRun, provenance: Run | None) -> None:
         try:
@@ -214,18 +208,6 @@ class DeliveryRun:
             raise
         self.session.rewrite_lockfile(run.planned.campaign)
 
-    def conclude(self, planned: Sequence[PlanResult]) -> list[CampaignRun]:
-        """Write the lockfiles without having sent anything."""
-        runs = self._begin(planned)
-        for run in runs:
-            campaign = run.planned.campaign
-            self.failures.attempt(campaign, partial(self.session.rewrite_lockfile, campaign))
-            run.unresolved = self.session.count_unsettled(run.planned.record)
-        return runs
-
-    def _begin(self, planned: Sequence[PlanResult]) -> list[CampaignRun]:
-        return [CampaignRun(item, adopted=self.session.adopted[item.campaign.name]) for item in planned]
-
     def _has_ended(self, runs: Sequence[CampaignRun]) -> bool:
         return self.session.stop.is_set() or any(run.summary.final_reply for run in runs)
 
@@ -238,7 +220,6 @@ class DeliveryRun:
             campaign_id, _ = item.record.require_entered()
             # Lockfiles are written after failed runs, too; their own read errors would hide the cause.
             with suppress(RunnerError):
-                self._refresh(run, provenance)
                 most = None if item.own_planner is not None else _MOST_LISTED
                 run.summary.list_launches(self.session.ledger, campaign_id, provenance.id, most)
         final = run.summary.final_reply
@@ -254,7 +235,7 @@ class DeliveryRun:
                 show_progress(f"Sending {name}", sender.left, quiet=self.session.scope.quiet) as progress,
                 span("send round", campaign=name, round=number, recipients=sender.left),
             ):
-                self._send_round(run, sender, progress.advance)
+                sender.send_round(progress.advance)
             self._refresh(run, provenance)
             found = SettleSummary()
             if run.summary.count("unknown"):
@@ -267,25 +248,13 @@ class DeliveryRun:
                 return
             accepted = count
 
-    def _send_round(self, run: CampaignRun, sender: Sender, show: Callable[[int], None]) -> None:
-        name, target, left = run.planned.campaign.name, run.planned.plan.target, sender.left
-
-        def advance(done: int) -> None:
-            nonlocal left
-            left -= done
-            measure("sms_campaign.recipient.queued", max(0, left), campaign=name, target=target)
-            show(done)
-
-        advance(0)
-        sender.send_round(advance)
-
     def _refresh(self, run: CampaignRun, provenance: Run) -> None:
         campaign_id, _ = run.planned.record.require_entered()
         run.summary.refresh(self.session.ledger, campaign_id, provenance.id)
 
     def _settle(self, item: PlanResult) -> SettleSummary:
         """Settle unresolved launches, and return the findings."""
-        self.session.lock_of(item.campaign.name).require_held_now()
+        self.session.locks[item.campaign.name].require_held_now()
         try:
             with span("settle", campaign=item.campaign.name):
                 found = self.session.settle(item.campaign, item.record)
@@ -319,6 +288,7 @@ class Sender:
 
     def send_round(self, advance: Callable[[int], None]) -> None:
         """Send the plan's launches, or in later rounds those found not to have been sent."""
+        self._advance(advance, 0)
         item, order = self.item, MessageOrder()
         ref = self.session.describe(item.campaign, item.record)
         launches, self.launches = self.launches, None
@@ -351,20 +321,22 @@ class Sender:
             order=order,
         )
 
+    def _advance(self, advance: Callable[[int], None], recipients: int) -> None:
+        self.left -= recipients
+        name, target = self.item.campaign.name, self.item.plan.target
+        measure("sms_campaign.recipient.queued", max(0, self.left), campaign=name, target=target)
+        advance(recipients)
+
     def _observe(
         self, advance: Callable[[int], None], outcome: LaunchState, recipients: int, detail: str | None
     ) -> None:
-        advance(recipients)
+        self._advance(advance, recipients)
         if self.session.scope.verbose:
             note(f"{outcome}: {count_words(recipients, 'recipient')}" + (f" ({detail})" if detail else ""))
 
 
 def diagnose_refusal(client: ServiceClient, status: int) -> RunnerError:
-    """Ask the service, with one small request, why it may have refused a send with status 401 or 403.
-
-    The client must have the credentials that were refused. The message has no full stop; the hint says what
-    to do.
-    """
+    """Ask the service, with the same credentials, why it may have refused a send with status 401 or 403."""
     refusal = f"the service refuses to send (HTTP {status})"
     try:
         usage = client.read_plan_usage()

@@ -24,13 +24,12 @@ from runner.ledger.record.unsettled import is_settled
 from runner.ledger.results.runs import find_runs
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import note, warn
-from runner.workflow.workspace.workspace import describe_this_run, utc_now
+from runner.workflow.workspace.workspace import describe_this_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import ExitStack
 
-    from runner.campaign.model import Campaign
     from runner.ledger.database import Ledger
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.locks.campaign_lock import LockHolder
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
 GROUP_LAUNCHES = 2_000
 GROUP_RECIPIENTS = 100_000
 """The most launches, and recipients, reserved with one push."""
+_SHARED = ("message", "key", "tag", "payload_digest", "recipients", "arm")
+"""The fields of an intent that other machines learn."""
 
 
 class RemoteIntents:
@@ -82,14 +83,7 @@ class RemoteIntents:
         """Hold the target's ref, for all campaigns of the run, until the stack is closed.
 
         Returns True if it was not held before, and is now. Call this before locking any campaign: a fixed
-        order prevents deadlocks.
-
-        Args:
-            stack: releases the ref.
-            timeout_s: longest wait for another run, in seconds.
-            settle_window_s: longest time until a launch is listed, in seconds; None for the target's own.
-            makes_ref: wait until a ref that is not there may be made; otherwise nothing is held then.
-            quiet: hide messages about waiting.
+        order prevents deadlocks. A ref that is not there is waited for and made, if that is wished.
 
         Raises:
             StateLockedError: another run holds it.
@@ -98,7 +92,7 @@ class RemoteIntents:
         state, target, run = self._state, self._workspace.target, secrets.token_hex(8)
         if state is None or state.is_held or not (makes_ref or state.exists()):
             return False
-        holder = describe_this_run(utc_now(), self._workspace.environ)
+        holder = describe_this_run(self._workspace.environ)
         self._lock_ref(stack, state, holder, timeout_s)
         with self._ledger.writing() as connection:
             note_absorbed(connection, [run])
@@ -146,31 +140,28 @@ class RemoteIntents:
             self._reserve(self._state, item, self._dump(item.campaign.name, described, [run] if run else []))
             yield from group
 
-    def keep(self, campaign: Campaign, record: CampaignRecord) -> None:
-        """Bring a campaign's record to the remote, when the ref is let go.
-
-        Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True:
-        ledger and lockfile are complete, and the next run looks up the reservations. The run must hold the
-        campaign's lock.
-        """
-        self._keep(self._workspace.identify(campaign), record)
-
     def enter_all(self, key: TargetKey | None = None) -> None:
         """Enter what the remote has reserved for any campaign; `key` is None for the present one."""
-        for name in self._state.list_campaigns() if self._state is not None else ():
-            reserved = self._state.list_reservations([name], key) if self._state is not None else []
+        state = self._state
+        for name in state.list_campaigns() if state is not None else ():
+            reserved = state.list_reservations([name], key) if state is not None else []
             enter_record(self._ledger, self._identify(name, key), reserved, counts_only=True)
 
     def keep_all(self) -> None:
         """Bring the records of all campaigns that the remote has there again, as `keep` does."""
         for name in self._state.list_campaigns() if self._state is not None else ():
             identity = self._identify(name)
-            self._keep(identity, enter_head(self._ledger, identity))
+            self.keep(identity, enter_head(self._ledger, identity))
 
     def _identify(self, name: str, key: TargetKey | None = None) -> Identity:
         return Identity(name, DEFAULT_FOLDER / f"{name}.yaml", key or self._workspace.key)
 
-    def _keep(self, identity: Identity, record: CampaignRecord) -> None:
+    def keep(self, identity: Identity, record: CampaignRecord) -> None:
+        """Bring a campaign's record to the remote, when the ref is let go; the run holds its lock.
+
+        Only unresolved launches stay reserved. After a failure the user is warned and `is_behind` is True:
+        ledger and lockfile are complete, and the next run looks up the reservations.
+        """
         if self._state is None or not self._state.is_held:
             return
         self._begun.discard(identity.name)
@@ -195,14 +186,9 @@ class RemoteIntents:
         pairs = ((launch, make_intent(ref, launch)) for launch in group)
         return [
             ReservedLaunch(
-                message=intent.message,
-                key=intent.key,
-                tag=intent.tag,
-                payload_digest=intent.payload_digest,
+                **{name: getattr(intent, name) for name in _SHARED},
                 definition_digest=digest_definition(launch.payload.definition),
                 reserved_at=at,
-                recipients=intent.recipients,
-                arm=intent.arm,
                 asks=asks_something(intent.definition),
                 run=run,
             )

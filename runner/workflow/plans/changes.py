@@ -23,9 +23,6 @@ def list_changed(ledger: Ledger, planned: Iterable[PlanResult]) -> tuple[str, ..
     """Return the full names of sent messages whose texts are others now.
 
     Of each, the first people in the audience who got it are compared; large audiences are not read for it.
-
-    Raises:
-        LedgerError: the ledger cannot be read.
     """
     return tuple(
         f"{item.campaign.name}/{message}"

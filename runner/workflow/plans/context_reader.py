@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import KnownPeople, OpenSession
     from runner.ledger.people.opt_outs import Barred
     from runner.ledger.people.replies import UnreadReplies
-    from runner.ledger.target_key import LedgerConnection
     from runner.plan.plan_context import TextedPeople
     from runner.workflow.workspace.workspace import Workspace
 
@@ -55,10 +54,6 @@ class PlanContextReader:
         """Return the context of one campaign, after earlier campaigns of the run (`planned`).
 
         `leaves_people`: without the ledger's people, whom workers look up there.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-            LockfileError: a lockfile cannot be read, and the campaign has a frequency cap.
         """
         law = load_law() if campaign.policy.quiet_hours == "legal" else None
         if self.ledger is None:
@@ -72,7 +67,7 @@ class PlanContextReader:
                 planned=planned,
                 law=law,
                 pause=find_pause(connection, identity.target, identity.names),
-                unread=self._find_unread(connection),
+                unread=self.find_unread(),
             )
             if leaves_people:
                 return known
@@ -88,27 +83,14 @@ class PlanContextReader:
             )
 
     def find_unread(self) -> UnreadReplies | None:
-        """Return the target's longest unread replies; None if there can be none.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
-        if self.ledger is None:
-            return None
-        with self.ledger.reading() as connection:
-            return self._find_unread(connection)
-
-    def _find_unread(self, connection: LedgerConnection) -> UnreadReplies | None:
-        if not self._unread:
-            self._unread = [find_unread_replies(connection, self.workspace.target.name)]
-        return self._unread[0]
+        """Return the target's longest unread replies; None if there can be none."""
+        if self.ledger is not None and not self._unread:
+            with self.ledger.reading() as connection:
+                self._unread = [find_unread_replies(connection, self.workspace.target.name)]
+        return next(iter(self._unread), None)
 
     def _find_cap_start(self, campaign: Campaign) -> str | None:
-        """Return the beginning of the frequency cap's time; None without a cap.
-
-        Raises:
-            LockfileError: a lockfile cannot be read, so that the cap cannot be counted.
-        """
+        """Return the beginning of the frequency cap's time; None without a cap."""
         cap = campaign.policy.frequency_cap
         if cap is None:
             return None

@@ -106,12 +106,7 @@ class RecordNames:
     _claimed: Collection[str] = field(default=(), init=False)
 
     def begin(self, campaigns: Collection[Campaign], claimed: Collection[str]) -> None:
-        """Take the command's campaigns, with the names of all its files (`claimed`), also former ones.
-
-        Raises:
-            UnclearNameError: the target may have had another name.
-            ConfigurationError: its account has another name, too.
-        """
+        """Take the command's campaigns, with the names of all its files (`claimed`), also former ones."""
         self._campaigns, self._claimed = campaigns, claimed
         target, targets = self.workspace.target.name, self.workspace.targets
         require_one_name(self.workspace.target, targets, self.workspace.environ)
@@ -144,12 +139,7 @@ class RecordNames:
             return found | list_targets(connection, target, None if is_own else self._claimed)
 
     def require_clear(self, item: PlanResult) -> None:
-        """Ensure that a plan texts nobody who may have been texted under a former name.
-
-        Raises:
-            UnclearNameError: a record without a campaign, or without a message, may be of this one.
-            RunnerError: a record cannot be read.
-        """
+        """Ensure that a plan texts nobody who may have been texted under a former name."""
         if self.is_target_only:
             return
         _require_known_ids(item)
@@ -183,9 +173,6 @@ class RecordNames:
         """Refuse a campaign that sends what one that is gone has sent to the same people, whatever its tag.
 
         That is the same texts, or, of a campaign whose record is this repository's, messages of the same ids.
-
-        Raises:
-            UnclearNameError: it does.
         """
         orphans = [one for one in self._orphans if one.name not in self._names_elsewhere]
         for people in self._iterate_people(item) if orphans else ():
@@ -224,11 +211,7 @@ class RecordNames:
 
     @cached_property
     def _orphans(self) -> list[_Orphan]:
-        """The campaigns with records that none of the command's files claims, by name.
-
-        Raises:
-            LockfileError: a lockfile that may be of one cannot be read.
-        """
+        """The campaigns with records that none of the command's files claims, by name."""
         found = dict[str, _Orphan]()
         for file, (_, error) in self.workspace.files.unread.items():
             # The campaign beside it says so itself.
@@ -264,9 +247,6 @@ def plan_on_record(
 
     What keeps a campaign from being planned goes to `failures`; if these are tolerant, what keeps all from it
     is warned of, and leaves all out. The decisions on `watched` phones (E.164) are kept.
-
-    Raises:
-        RunnerError: there is no campaign, or `failures` are not tolerant.
     """
     options = PlanOptions(
         recipients_per_send=workspace.target.recipients_per_send, watched=frozenset(watched)
@@ -309,11 +289,7 @@ def _refuse_target(target: str, former: str) -> UnclearNameError:
 
 
 def _require_known_ids(item: PlanResult) -> None:
-    """Refuse a message without a record, beside a record of a message that the campaign has no more.
-
-    Raises:
-        UnclearNameError: nobody has said whether it was renamed.
-    """
+    """Refuse a message without a record, beside a record of a message that the campaign has no more."""
     texted = {message: sum(counts) for message, counts in item.record.count_texted().items() if any(counts)}
     messages = {message.id: message for message in item.campaign.messages}
     lost = sorted(texted.keys() - messages)

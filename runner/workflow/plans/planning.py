@@ -64,11 +64,7 @@ class PlanResult:
 
     @property
     def planner(self) -> Planner:
-        """The planner of a plan made in this process.
-
-        Raises:
-            ValueError: the plan was made on a cluster.
-        """
+        """The planner of a plan made in this process."""
         if self.own_planner is None:
             raise ValueError(f"{self.campaign.name} was planned on a cluster")
         return self.own_planner
@@ -84,11 +80,7 @@ class PlanResult:
 
     @property
     def context(self) -> PlanContext:
-        """The context of a plan made in this process.
-
-        Raises:
-            ValueError: the plan was made on a cluster, or from files alone.
-        """
+        """The context of a plan made in this process."""
         if self.planner.context is None:
             raise ValueError(f"{self.campaign.name} was planned by its files alone")
         return self.planner.context
@@ -241,11 +233,7 @@ def plan_campaign(
 
 
 def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
-    """Refuse to plan a single message that no campaign has.
-
-    Raises:
-        UsageError: lists the messages that exist.
-    """
+    """Refuse to plan a single message that no campaign has."""
     known = sorted({message.id for campaign in campaigns for message in campaign.messages})
     if only is not None and known and only not in known:
         raise UsageError(f"no campaign has a message {only!r}", hint=f"known: {', '.join(known)}")
@@ -254,12 +242,7 @@ def require_message(campaigns: Iterable[Campaign], only: str | None) -> None:
 def leave_out_refused(
     planned: Sequence[PlanResult], failures: Failures, otherwise: str = ""
 ) -> Sequence[PlanResult]:
-    """Return the plans that are within their campaigns' limits and not paused; others go to `failures`.
-
-    Raises:
-        LimitError: the only plan to send breaks a limit; `otherwise` ends the message.
-        PausedError: the only campaign is paused.
-    """
+    """Return the plans that are within their campaigns' limits and not paused; others go to `failures`."""
 
     def find_error(item: PlanResult) -> RunnerError | None:
         if not item.plan.refusals:
@@ -272,11 +255,7 @@ def leave_out_refused(
 
 
 def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
-    """Return the plans that are not paused; others go to `failures`.
-
-    Raises:
-        PausedError: the only campaign is paused and has something to send.
-    """
+    """Return the plans that are not paused; others go to `failures`."""
 
     def find_error(item: PlanResult) -> RunnerError | None:
         if item.plan.pause is None or not item.plan.paused:
@@ -289,11 +268,7 @@ def leave_out_paused(planned: Sequence[PlanResult], failures: Failures) -> Seque
 
 
 def leave_out_waiting(planned: Sequence[PlanResult], failures: Failures) -> Sequence[PlanResult]:
-    """Return the plans that do not wait for replies to be read; others go to `failures`.
-
-    Raises:
-        LimitError: the only campaign waits.
-    """
+    """Return the plans that do not wait for replies to be read; others go to `failures`."""
 
     def find_error(item: PlanResult) -> RunnerError | None:
         waiting, unread = item.plan.waiting_for_replies, item.plan.unread
@@ -362,9 +337,6 @@ def count_texted(workspace: Workspace, campaign: Campaign) -> dict[str, int] | N
     """Return the number of people who got each message, by all lockfiles; None if those only have totals.
 
     No key is needed.
-
-    Raises:
-        LockfileError: a lockfile cannot be read.
     """
     people: dict[str, set[str]] = {}
     for file, text in workspace.files.read_texts(needs_shared=False).items():

@@ -110,11 +110,7 @@ class SavedPlan:
 
     @classmethod
     def parse(cls, text: bytes, where: str) -> Self:
-        """Return the plan of a file's text, if its campaign files exist.
-
-        Raises:
-            RunnerError: the text is no plan, incomplete, of another version, or names a missing campaign.
-        """
+        """Return the plan of a file's text, if its campaign files exist."""
         data = _read_whole(text, where)
         now = parse_moment(data["now"])
         if now is None:
@@ -233,11 +229,7 @@ def dump_plan(document: PlanDocument, options: PlanOptions) -> str:
 
 
 def save_plan(manifest: str, file: str) -> None:
-    """Save a plan, from `dump_plan`, for `apply --plan`, readable by this user alone.
-
-    Raises:
-        RunnerError: the file cannot be written.
-    """
+    """Save a plan, from `dump_plan`, for `apply --plan`, readable by this user alone."""
     try:
         write_private(Path(file), [manifest])
     except OSError as error:
@@ -245,11 +237,7 @@ def save_plan(manifest: str, file: str) -> None:
 
 
 def read_saved_plan(path: str) -> SavedPlan:
-    """Read a saved plan.
-
-    Raises:
-        RunnerError: it cannot be read, or as for `SavedPlan.parse`.
-    """
+    """Read a saved plan."""
     try:
         text = Path(path).read_bytes()
     except OSError as error:
@@ -258,11 +246,7 @@ def read_saved_plan(path: str) -> SavedPlan:
 
 
 def _read_whole(text: bytes, where: str) -> dict[str, Any]:
-    """Return the JSON of a saved plan that nobody has edited.
-
-    Raises:
-        RunnerError: it is none, or was edited.
-    """
+    """Return the JSON of a saved plan that nobody has edited."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):

@@ -60,10 +60,6 @@ def forget(scope: Scope, phone: str, lock_timeout_s: float, approve: Callable[[]
 
     All lockfiles of the target are rewritten; `phone` is E.164; `lock_timeout_s` limits the wait for active
     runs; `approve` asks before removal, and raises to refuse.
-
-    Raises:
-        RunnerError: the ledger, a lockfile or the state remote cannot be read or written, or there are
-            neither campaigns nor a ledger here.
     """
     workspace = Workspace.open_known(scope)
     files = workspace.files
@@ -128,7 +124,7 @@ def _hold_locks(workspace: Workspace, ledger: Ledger, timeout_s: float) -> Itera
     with ledger.reading() as connection:
         for target, name in list_recorded_campaigns(connection):
             names.setdefault(target, set()).add(name)
-    holder = describe_this_run(workspace.now_text(), workspace.environ)
+    holder = describe_this_run(workspace.environ)
     with ExitStack() as stack:
         for target in sorted(names):
             lock = hold_campaign_lock(ledger, target, names[target], holder, timeout_s=timeout_s)

@@ -74,9 +74,6 @@ def rotate_key(
 
     `listed` has phones of recorded people; `lock_timeout_s` limits the wait for active runs; `approve` asks
     before changes, and raises to refuse. After an interruption this can be repeated.
-
-    Raises:
-        RunnerError: a key is missing, a record is unmerged, or one cannot be read or written.
     """
     workspace = Workspace.open(scope)
     old = _find_old_key(workspace)
@@ -111,7 +108,7 @@ def _hold_locks(
     with ledger.reading() as connection:
         names.update(name for recorded, name in list_recorded_campaigns(connection) if recorded == target)
     if names:
-        holder = describe_this_run(workspace.now_text(), workspace.environ)
+        holder = describe_this_run(workspace.environ)
         stack.enter_context(hold_campaign_lock(ledger, target, names, holder, timeout_s=timeout_s))
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from runner.document import Count, Document
 from runner.errors import LedgerError
-from runner.ledger.database import Ledger
-from runner.ledger.engine import show_url
+from runner.ledger.database import Ledger, show_url
 from runner.ledger.maintenance import copy_ledger, naming_source
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import default_ledger_url
@@ -31,11 +30,7 @@ class LedgerCopy(Document, frozen=True):
 
 
 def copy_records(scope: Scope, source_url: str) -> LedgerCopy:
-    """Fill the empty ledger of a scope from another one, all or nothing.
-
-    Raises:
-        LedgerError: there is no other ledger, it has another schema, or this one is not empty.
-    """
+    """Fill the empty ledger of a scope from another one, all or nothing."""
     url = scope.ledger or default_ledger_url()
     with naming_source():
         is_there = Ledger.exists(source_url)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Literal
 
-from runner.atomic_write import write_private
 from runner.audience.phone import mask_phone
-from runner.document import UNSET, Count, Document, Part, Positive, UnsetType, build
-from runner.errors import RunnerError, SuppressionsError
-from runner.ledger.files.suppressions import OptOut, Source, parse_book, seal_book
+from runner.document import UNSET, Count, Document, Part, Positive, UnsetType
+from runner.errors import RunnerError
+from runner.ledger.files.suppressions import Source
+from runner.ledger.model import SUPPRESSIONS_SUFFIX
 from runner.ledger.people.opt_outs import (
     NOBODY,
     add_opt_outs,
     count_opt_outs,
     decide_reply,
     dismiss_opt_outs,
-    enter_later,
     find_suppressed,
     iterate_opt_outs,
 )
 from runner.ledger.people.replies import (
-    ReplyText,
-    WaitingReply,
     count_people,
     decide_opt_in,
     list_opt_ins,
@@ -33,15 +30,15 @@ from runner.ledger.people.replies import (
 from runner.ledger.target_key import enter_key
 from runner.source.diagnostic import Problems
 from runner.wording import count_words
-from runner.workflow.observer import note, show_problems, warn
+from runner.workflow.observer import show_problems
 from runner.workflow.records.phones import PhoneReading, iterate_phones, read_phones
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from runner.ledger.files.suppressions import Book, State
+    from runner.ledger.files.suppressions import State
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
     from runner.workflow.scope import Scope
@@ -124,71 +121,16 @@ class OptOutsDocument(Document, frozen=True):
     replies: tuple[ListedReply, ...] | UnsetType = UNSET
 
 
-_EXPORT_AGAIN = (
-    "give a file as `runner optouts export` has written it for this target, with the same key; or the phones "
-    "themselves, as a CSV"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class OptOutView:
-    """The opt-outs and replies of a target.
-
-    Attributes:
-        target: the target's name.
-        people: people who opted out.
-        dismissed: evidence of opt-outs that was decided not to count.
-        waiting: possible opt-outs that wait for a decision.
-        returning: requests for texts again that wait for a decision.
-        texts: texts of waiting replies by `result_guid`, if requested and in the ledger.
-        listed: the people, the latest first, if requested.
-    """
-
-    target: str
-    people: int = 0
-    dismissed: int = 0
-    waiting: tuple[WaitingReply, ...] = ()
-    returning: tuple[WaitingReply, ...] = ()
-    texts: Mapping[str, ReplyText] | None = None
-    listed: tuple[ListedOptOut, ...] = ()
-
-    def describe(
-        self, command: OptOutCommand = "list", changed: int = 0, *, with_replies: bool = True
-    ) -> OptOutsDocument:
-        """Return the document of a command that has made or changed so many entries."""
-        texts = self.texts or {}
-        replies = tuple(
-            ListedReply(one.result_guid, one.at, one.asks, one.people, *(astuple(text) if text else ()))
-            for one in (*self.waiting, *self.returning)
-            for text in (texts.get(one.result_guid),)
-        )
-        return build(
-            OptOutsDocument,
-            self,
-            command=command,
-            changed=changed,
-            opted_out=self.people,
-            people=self.listed if with_replies else UNSET,
-            doubtful=len(self.waiting),
-            opt_ins=len(self.returning),
-            replies=replies if with_replies else UNSET,
-        )
-
-
-def read_view(connection: LedgerConnection, target: str, *, with_texts: bool = False) -> OptOutView:
-    """Return the opt-outs and replies of a target.
-
-    `with_texts` searches all results for the texts of waiting replies.
-    """
-    waiting = tuple(list_waiting(connection, target))
-    returning = tuple(list_opt_ins(connection, target))
-    return OptOutView(
-        target,
-        count_people(connection, target),
-        count_opt_outs(connection, target).get("dismissed", 0),
-        waiting,
-        returning,
-        read_reply_texts(connection, target) if with_texts and (waiting or returning) else None,
+def list_replies(
+    connection: LedgerConnection, target: str, *, with_texts: bool = False
+) -> tuple[ListedReply, ...]:
+    """Return the replies that wait for a decision; `with_texts` searches all results for what they say."""
+    found = [*list_waiting(connection, target), *list_opt_ins(connection, target)]
+    texts = read_reply_texts(connection, target) if with_texts and found else {}
+    return tuple(
+        ListedReply(one.result_guid, one.at, one.asks, one.people, *(astuple(text) if text else ()))
+        for one in found
+        for text in (texts.get(one.result_guid),)
     )
 
 
@@ -208,45 +150,50 @@ def reading_filled(workspace: Workspace) -> Iterator[LedgerConnection]:
         yield connection
 
 
-def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutView:
-    """Return the opt-outs and replies of a target, with the texts of waiting replies if requested.
-
-    Raises:
-        RunnerError: there are neither campaigns nor a ledger here.
-    """
+def list_opt_outs(scope: Scope, *, with_texts: bool) -> OptOutsDocument:
+    """Return the opt-outs and replies of a target, with the texts of waiting replies if requested."""
     workspace = Workspace.open_known(scope)
     target = workspace.target.name
     with reading_filled(workspace) as connection:
-        view = read_view(connection, target, with_texts=with_texts)
-        return replace(view, listed=_list_people(connection, target))
+        replies = list_replies(connection, target, with_texts=with_texts)
+        found = _sum_up(connection, target, "list")
+        return found.replace(people=_list_people(connection, target), replies=replies)
 
 
-def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> tuple[int, OptOutView]:
-    """Enter people, by their phones, who opted out; return the number of new entries, and the new state.
+def _sum_up(
+    connection: LedgerConnection, target: str, command: OptOutCommand, changed: int = 0
+) -> OptOutsDocument:
+    return OptOutsDocument(
+        target,
+        command,
+        changed,
+        count_people(connection, target),
+        len(list_waiting(connection, target)),
+        len(list_opt_ins(connection, target)),
+        count_opt_outs(connection, target).get("dismissed", 0),
+    )
+
+
+def enter_people(scope: Scope, written: Sequence[str], region: str | None) -> OptOutsDocument:
+    """Enter people, by their phones, who opted out.
 
     `region` is that of phones in national form, as for `read_phones`.
-
-    Raises:
-        UsageError: a phone is invalid.
     """
     phones = read_phones(scope, written, region)
 
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         return add_opt_outs(connection, key, phones, "person", at)
 
-    return _change(Workspace.open_known(scope), enter, quiet=scope.quiet)
+    return _change(Workspace.open_known(scope), "add", enter, quiet=scope.quiet)
 
 
 def let_people_in(
     scope: Scope, written: Sequence[str], region: str | None, approve: Callable[[str], None]
-) -> tuple[int, OptOutView]:
-    """Let people, by their phones, be texted again; return the number of removed entries, and the new state.
+) -> OptOutsDocument:
+    """Let people, by their phones, be texted again.
 
     `region` is that of phones in national form, as for `read_phones`; `approve` is asked before the change,
     and raises to refuse.
-
-    Raises:
-        UsageError: a phone is invalid.
     """
     phones = read_phones(scope, written, region)
     workspace = Workspace.open_known(scope)
@@ -263,7 +210,7 @@ def let_people_in(
         people = map(key.fingerprint, phones)
         return sum(dismiss_opt_outs(connection, key.target, person, at) for person in people)
 
-    return _change(workspace, dismiss, quiet=scope.quiet)
+    return _change(workspace, "remove", dismiss, quiet=scope.quiet)
 
 
 def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
@@ -272,12 +219,8 @@ def _count_forgotten(workspace: Workspace, phones: Sequence[str]) -> int:
         return len(find_suppressed(connection, workspace.key, phones, "forgotten"))
 
 
-def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[int, OptOutView]:
-    """Record a decision on replies; return the number decided, and the new state.
-
-    Raises:
-        RunnerError: a reply does not exist; nothing is changed.
-    """
+def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> OptOutsDocument:
+    """Record a decision on replies."""
 
     def decide(connection: LedgerConnection, key: TargetKey, at: str) -> int:
         unknown = [guid for guid in replies if not _decide(connection, key.target, guid, state, at)]
@@ -288,7 +231,8 @@ def decide_replies(scope: Scope, replies: Sequence[str], state: State) -> tuple[
             )
         return len(set(replies))
 
-    return _change(Workspace.open_known(scope), decide, quiet=scope.quiet)
+    command: OptOutCommand = "confirm" if state == "confirmed" else "dismiss"
+    return _change(Workspace.open_known(scope), command, decide, quiet=scope.quiet)
 
 
 def _decide(connection: LedgerConnection, target: str, guid: str, state: State, at: str) -> bool:
@@ -297,24 +241,14 @@ def _decide(connection: LedgerConnection, target: str, guid: str, state: State, 
     return is_proposal or decide_reply(connection, target, guid, state, at)
 
 
-def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int, OptOutView]:
-    """Enter the people of a CSV file, or the content of an export, all or nothing.
-
-    `reading` says how the phones of a CSV file are read. Returns the number of new entries, and the new
-    state.
-
-    Raises:
-        RunnerError: the file cannot be read, has invalid rows, or is an export of another target or key.
-    """
-    workspace = Workspace.open_known(scope)
-    left_out = 0
+def import_people(scope: Scope, file: Path, reading: PhoneReading) -> OptOutsDocument:
+    """Enter the people of a CSV file, all or nothing; `reading` says how its phones are read."""
+    if file.name.endswith(SUPPRESSIONS_SUFFIX):
+        raise RunnerError(
+            f"{file} is no list of phones", hint="put it below campaigns: every command reads it"
+        )
 
     def enter(connection: LedgerConnection, key: TargetKey, at: str) -> int:
-        nonlocal left_out
-        if _is_export(file):
-            said = _read_export(key, file).pick(OptOut)
-            entered, left_out = enter_later(connection, key.target, said, lets_in=False)
-            return entered
         problems = Problems()
         entered = add_opt_outs(connection, key, iterate_phones(file, reading, problems), "import", at)
         show_problems(problems, quiet=scope.quiet)
@@ -322,77 +256,22 @@ def import_people(scope: Scope, file: Path, reading: PhoneReading) -> tuple[int,
             raise RunnerError(f"{count_words(problems.error_count, 'error')}: nothing was entered")
         return entered
 
-    changed = _change(workspace, enter, quiet=scope.quiet)
-    if left_out:
-        words = count_words(left_out, "entry", "entries")
-        warn(f"{words} left out: dismissed here, and the file says nothing newer")
-    return changed
-
-
-def _is_export(file: Path) -> bool:
-    """Return whether a file is from `runner optouts export`, rather than a list of phones."""
-    try:
-        with file.open("rb") as stream:
-            return stream.read(1) == b"{"
-    except OSError as error:
-        raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
-
-
-def _read_export(key: TargetKey, file: Path) -> Book:
-    try:
-        text = file.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunnerError(f"{file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise RunnerError(
-            f"{file} is not UTF-8: nothing was entered",
-            hint=_EXPORT_AGAIN,
-        ) from None
-    try:
-        return parse_book(file, text, key)
-    except SuppressionsError as error:
-        # It is nobody's record, so git has no other version of it.
-        raise RunnerError(f"{error.message}: nothing was entered", hint=_EXPORT_AGAIN) from None
-
-
-def export_people(scope: Scope, out: Path | None, write: Callable[[str], None]) -> None:
-    """Write everything on record to a file that only this user can read, or pass each line to `write`.
-
-    Raises:
-        RunnerError: the file cannot be written, or there are neither campaigns nor a ledger here.
-    """
-    workspace = Workspace.open_known(scope)
-    key = workspace.key
-    with reading_filled(workspace) as connection:
-        lines = list(iterate_opt_outs(connection, key.target))
-        if not lines:
-            note(f"Nobody is on record on {key.target}{f': {out} was not written' if out else ''}.")
-            return
-        pieces = seal_book(key, lines)
-        if out is None:
-            for piece in pieces:
-                write(piece)
-            return
-        try:
-            write_private(out, pieces)
-        except OSError as error:
-            raise RunnerError(f"{out} cannot be written: {error.strerror}") from None
-    if not scope.quiet:
-        note(f"Wrote {out}.")
+    return _change(Workspace.open_known(scope), "import", enter, quiet=scope.quiet)
 
 
 def _change(
-    workspace: Workspace, change: Callable[[LedgerConnection, TargetKey, str], int], *, quiet: bool
-) -> tuple[int, OptOutView]:
-    """Change a target's opt-outs at the present time, all or nothing.
-
-    `change` makes the changes and returns their number, which is returned with the new state.
-    """
+    workspace: Workspace,
+    command: OptOutCommand,
+    change: Callable[[LedgerConnection, TargetKey, str], int],
+    *,
+    quiet: bool,
+) -> OptOutsDocument:
+    """Change a target's opt-outs now, all or nothing; `change` returns how many entries changed."""
     key = workspace.key
     with workspace.open_ledger(needs_shared=False) as ledger:
         with ledger.writing() as connection:
             enter_key(connection, key)
             changed = change(connection, key, workspace.now_text())
-            view = read_view(connection, key.target)
+            done = _sum_up(connection, key.target, command, changed)
         workspace.files.share(ledger, is_quiet=quiet or not changed)
-    return changed, view
+    return done

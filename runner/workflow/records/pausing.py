@@ -70,9 +70,6 @@ def change_pauses(scope: Scope, campaigns: Sequence[str], reason: str | None) ->
     """Pause campaigns, or resume them if `reason` is None; say how other machines learn of it.
 
     `campaigns` are names or files.
-
-    Raises:
-        UsageError: there is no such campaign, or the reason is too long.
     """
     words = reason if reason is None else " ".join(reason.split())
     if len(words or "") > LONGEST_REASON:

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 def parse_phones(written: Sequence[str]) -> list[str]:
-    """Return phones of a command line, written with their country codes, in E.164 form, each once.
-
-    Raises:
-        UsageError: lists the invalid ones.
-    """
+    """Return phones of a command line, written with their country codes, in E.164 form, each once."""
     return _read_phones(written, [], "write it as in +14155550101")
 
 
@@ -35,9 +31,6 @@ def read_phones(scope: Scope, written: Sequence[str], region: str | None) -> lis
 
     Those in national form are of `region` (ISO 3166-1 alpha-2); without one, of the regions of the campaigns'
     recipients.
-
-    Raises:
-        UsageError: lists the invalid ones, or one has several readings.
     """
     regions = [] if region is None else [region]
     if region is None and not all(map(is_mobile, written)) and (scope.paths or DEFAULT_FOLDER.exists()):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
+from runner.github.pull_requests import RECORD_TRAILER
 from runner.ledger.files.comparison import name_target
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_lockfile
 from runner.ledger.files.suppressions import read_approvals
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 _NAMED = 2
 """The most campaigns named in a subject; more are counted."""
-COMMIT_TRAILER = "Campaigns-Commit"
-"""What every commit of the record says, and no other."""
 _GUID = re.compile(r'"project_launch_guid":("(?:[^"\\]|\\.)*")')
 
 
@@ -160,7 +159,7 @@ def _name_place(places: Iterable[tuple[str, str]]) -> str:
 
 def _list_trailers(commit: str, environment: Mapping[str, str]) -> Iterator[str]:
     """Yield trailers, which `git log --format='%(trailers:key=Run)'` finds."""
-    yield f"{COMMIT_TRAILER}: {commit}"
+    yield f"{RECORD_TRAILER}: {commit}"
     url = find_run_url(environment)
     if url:
         yield f"Run: {_one_line(url)}"

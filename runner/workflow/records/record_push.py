@@ -60,9 +60,6 @@ def fetch_record(scope: Scope, remote: str, tips: Mapping[str, str] | None = Non
     """Bring what state remotes have into the work tree; return the files that changed, from the top.
 
     `tips` has the commits of their refs, if somebody has just looked.
-
-    Raises:
-        RunnerError: there is no repository, a remote cannot be reached, or the record cannot be read.
     """
     clone, _ = _find_clone(scope)
     copies = RecordCopies(clone, scope, remote)
@@ -74,9 +71,6 @@ def start_ref(scope: Scope, remote: str) -> tuple[str, bool]:
 
     It begins with the decisions in the work tree's files. Launches are not put there: whether a ref was lost
     that had more is for each campaign's next run to find out, at the service.
-
-    Raises:
-        RunnerError: the remote cannot be used, or a file cannot be read.
     """
     scope = replace(scope, state_remote=remote)
     state = StateRemote.open(remote, Workspace.open(scope).target, scope)
@@ -93,9 +87,6 @@ def push_record(scope: Scope, remote: str, branch: str | None, *, is_pushed: boo
 
     `branch` is None for the current one, or the job's. Decisions that a state remote lacks are brought there
     before. Where it has all that is new, a branch may refuse the push.
-
-    Raises:
-        RunnerError: there is no repository, or the record can be neither committed nor pushed.
     """
     clone, current = _find_clone(scope)
     with taking_turns(clone.root):
@@ -180,11 +171,7 @@ class RecordCopies:
         self._found: dict[str, Snapshot] = {}
 
     def list_refs(self) -> dict[str, str]:
-        """Return the commits of the state remote's refs; none without one.
-
-        Raises:
-            GitError: it cannot be reached.
-        """
+        """Return the commits of the state remote's refs; none without one."""
         return {} if self.remote is None else self._clone.list_refs(self.remote, f"{NAMESPACE}/*")
 
     @property
@@ -196,9 +183,6 @@ class RecordCopies:
         """Bring the lines of refs, of which `tips` has the commits, into the work tree; return the paths.
 
         `branch` is fetched with them if it is not here.
-
-        Raises:
-            RunnerError: they cannot be fetched, or read.
         """
         refs = {name: commit for name, commit in tips.items() if name.startswith(f"{NAMESPACE}/")}
         wanted = [name for name in tips if name == branch or name in refs]
@@ -220,11 +204,7 @@ class RecordCopies:
         return changed
 
     def share(self, files: Sequence[Path]) -> None:
-        """Bring decisions to the refs that lack them, and launches to those that nobody holds.
-
-        Raises:
-            RunnerError: a ref cannot be read or moved.
-        """
+        """Bring decisions to the refs that lack them, and launches to those that nobody holds."""
         for target, ref in self._refs.items():
             texts = [(file, *_read_named(file)) for file in files if name_target(file) == target]
             ref.append(partial(self._add, ref, texts), self._found[target])

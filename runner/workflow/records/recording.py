@@ -21,9 +21,10 @@ from runner.atomic_write import save_text
 from runner.errors import CampaignError, RunnerError, SuppressionsError
 from runner.git.clone import Clone, read_text
 from runner.git.command import GitError, hide_credentials, push_commit
+from runner.github.pull_requests import RECORD_TRAILER
 from runner.ledger.files.comparison import lacks_lines, unite_files
 from runner.workflow.failures import Failures
-from runner.workflow.records.record_message import COMMIT_TRAILER, RecordedFile, describe_changes, secret_of
+from runner.workflow.records.record_message import RecordedFile, describe_changes, secret_of
 from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
@@ -119,9 +120,6 @@ class Recorder:
         """Yield a recorder of the files that git does not ignore.
 
         New ones are staged, which tells; those that are not committed are taken out again.
-
-        Raises:
-            GitError: git cannot do it.
         """
         names = [file.relative_to(clone.root).as_posix() for file in dict.fromkeys(files)]
         new = [name for name in names if clone.objects.find("HEAD", name) is None]
@@ -142,11 +140,7 @@ class Recorder:
             _unstage(clone, [name for name in left if clone.objects.find("HEAD", name) is None])
 
     def commit(self) -> Recorded:
-        """Commit onto the current branch or a detached HEAD, without a push.
-
-        Raises:
-            GitError: git cannot do it.
-        """
+        """Commit onto the current branch or a detached HEAD, without a push."""
         head = self.clone.read_head()
         changes = self._find_changes(head)
         if not changes:
@@ -192,11 +186,12 @@ class Recorder:
     def _take_back(self, tip: str) -> None:
         """Undo commits of runs that ended before their push; their files stay, to be recorded anew."""
         git, head = self.clone.git, self.clone.objects.read("HEAD^{commit}")
-        while head is not None and head.id != tip and f"\n{COMMIT_TRAILER}: ".encode() in head.data:
+        while head is not None and head.id != tip and f"\n{RECORD_TRAILER}: ".encode() in head.data:
             parents = _PARENT.findall(head.data.partition(b"\n\n")[0])
             before = self.clone.objects.read(parents[0].decode()) if len(parents) == 1 else None
-            if before is None or git.ask("merge-base", "--is-ancestor", head.id, tip).status != 1:
-                return
+            command = ("rev-list", "--max-count=1", head.id, "--not", "--remotes", tip)
+            if before is None or git.ask(*command).output.strip() != head.id:
+                return  # some remote has it
             git.run("reset", "--quiet", "--soft", before.id)
             head = before
 

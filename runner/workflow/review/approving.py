@@ -141,11 +141,7 @@ def _clean(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _list_asked(saved: SavedPlan, scope: Scope, store: ApprovalStore) -> list[_Asked]:
-    """Return the campaigns of a plan with something not approved yet.
-
-    Raises:
-        RunnerError: the plan was changed, or made with another key.
-    """
+    """Return the campaigns of a plan with something not approved yet."""
     campaigns = {campaign.name: campaign for campaign in scope.load_valid_campaigns()}
     asked = []
     for entry in saved.campaigns:
@@ -269,11 +265,7 @@ class MergeReview:
 
 
 def _read_merge_review(target: str) -> MergeReview | None:
-    """Return the review of the pull request that merged the current commit, or None.
-
-    Raises:
-        RunnerError: this is not a job, or GitHub does not answer.
-    """
+    """Return the review of the pull request that merged the current commit, or None."""
     commit, branch = _find_commit(), os.environ.get("GITHUB_REF_NAME", "")
 
     def read(repository: Repository) -> MergeReview | None:

@@ -21,8 +21,8 @@ from runner.workflow.review.publishing import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from runner.ledger.people.replies import ReplyText, WaitingReply
     from runner.ledger.record.unsettled import HeldCount
+    from runner.workflow.records.opt_outs import ListedReply
 
 
 Outcome = Literal["success", "failure", "cancelled"]
@@ -82,59 +82,46 @@ class Checklist:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPeople:
-    """Held recipients by campaign and message; `gap` says why there may be more, or is empty."""
-
-    counts: tuple[HeldCount, ...] = ()
-    gap: str = ""
-
-    @property
-    def recipients(self) -> int:
-        """The number held, over all messages; 1 for launches with unknown recipients."""
-        return sum(max(count.recipients, 1) for count in self.counts)
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyQueue:
-    """The undecided replies of a target.
-
-    Attributes:
-        replies: those that may be opt-outs, and those that ask for texts again.
-        texts: of replies that the ledger has, by their ids.
-        shows_words: whether their texts are shown.
-        gap: why there may be more, or empty.
-    """
-
-    replies: tuple[WaitingReply, ...] = ()
-    texts: Mapping[str, ReplyText] = field(default_factory=dict)
-    shows_words: bool = False
-    gap: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Sight:
     """The observations of one job.
 
-    `outcome` is the job's, None if it is not given. `denied_by` names the people who denied the plan, and is
-    None in jobs without one.
+    Attributes:
+        target: the target's name.
+        job: the job's id in its workflow.
+        run: the run's unique id.
+        outcome: the job's; None if it is not given.
+        held: held recipients by campaign and message.
+        held_gap: why there may be more, or empty.
+        replies: undecided replies that may be opt-outs, and those that ask for texts again.
+        replies_gap: why there may be more, or empty.
+        shows_words: whether what they say is shown.
+        denied_by: the people who denied the plan; None in jobs without one.
     """
 
     target: str
     job: str
     run: str
     outcome: Outcome | None
-    held: HeldPeople
-    replies: ReplyQueue
+    held: tuple[HeldCount, ...] = ()
+    held_gap: str = ""
+    replies: tuple[ListedReply, ...] = ()
+    replies_gap: str = ""
+    shows_words: bool = False
     denied_by: tuple[str, ...] | None = None
+
+    @property
+    def people_held(self) -> int:
+        """The number held, over all messages; 1 for launches with unknown recipients."""
+        return sum(max(count.recipients, 1) for count in self.held)
 
 
 def update_checklist(before: Checklist, sight: Sight, url: str = "") -> Checklist:
     """Return what is left to do now; what is not known stays as it was. `url` is the run's page."""
-    held, replies = sight.held.recipients, len(sight.replies.replies)
+    held, replies = sight.people_held, len(sight.replies)
     return Checklist(
         _update_jobs(before.jobs, sight, url),
-        max(held, before.held) if sight.held.gap else held,
-        max(replies, before.replies) if sight.replies.gap else replies,
+        max(held, before.held) if sight.held_gap else held,
+        max(replies, before.replies) if sight.replies_gap else replies,
         before.denied_by if sight.denied_by is None else sight.denied_by,
     )
 
@@ -200,19 +187,19 @@ def list_items(before: Checklist, now: Checklist, sight: Sight, place: IssuePlac
         ),
         Item(
             "people are held",
-            _say_held(now.held, sight.held) if now.held else "",
+            _say_held(now.held, sight.people_held) if now.held else "",
             "Nobody is held.",
             now.held > before.held,
             _write_held(sight, place),
-            sight.held.gap,
+            sight.held_gap,
         ),
         Item(
             "replies wait for a decision",
-            _say_replies(now.replies, sight.replies) if now.replies else "",
+            _say_replies(now.replies, len(sight.replies)) if now.replies else "",
             "No reply waits for a decision.",
             now.replies > before.replies,
-            _write_replies(sight.target, sight.replies, place),
-            sight.replies.gap,
+            _write_replies(sight, place),
+            sight.replies_gap,
         ),
         Item("a plan was denied", denial if names else "", "", bool(names and not before.denied_by)),
     ]
@@ -259,8 +246,8 @@ def _say_job(name: str, job: FailedJob) -> str:
     return f"**{words} {_ENDED.get(job.outcome, 'failed')}**{f': {run}' if run else ''}"
 
 
-def _say_held(count: int, held: HeldPeople) -> str:
-    last = " when it was last known" if count > held.recipients else ""
+def _say_held(count: int, seen: int) -> str:
+    last = " when it was last known" if count > seen else ""
     what = "they may have got a message, and are not texted until a person says"
     return f"**{count_words(count, 'person is', 'people are')} held**{last}: {what}"
 
@@ -275,7 +262,7 @@ def _write_held(sight: Sight, place: IssuePlace) -> str:
             count.recipients,
             _ABOUT_TO_BE_SENT if count.is_explained else _UNEXPLAINED,
         )
-        for count in sight.held.counts
+        for count in sight.held
     ]
     table = write_table(header, rows, MOST_ROWS) if rows else ""
     return f"{table}\n{write_resolving(sight.target, place)}"
@@ -292,23 +279,23 @@ def write_resolving(target: str, place: IssuePlace) -> str:
     )
 
 
-def _say_replies(count: int, queue: ReplyQueue) -> str:
-    last = " when it was last known" if count > len(queue.replies) else ""
+def _say_replies(count: int, seen: int) -> str:
+    last = " when it was last known" if count > seen else ""
     what = "their authors are not texted until a person decides"
     return f"**{count_words(count, 'reply waits', 'replies wait')} for a decision**{last}: {what}"
 
 
-def _write_replies(target: str, queue: ReplyQueue, place: IssuePlace) -> str:
+def _write_replies(sight: Sight, place: IssuePlace) -> str:
     header = ["reply", "asks", "campaign", "message", "read as", "found"]
-    header += ["what it says"] if queue.shows_words else []
-    rows = [_write_row(queue, one) for one in queue.replies]
+    header += ["what it says"] if sight.shows_words else []
+    rows = [_write_row(one, shows_words=sight.shows_words) for one in sight.replies]
     listed = f"{write_table(header, rows, MOST_ROWS)}\n" if rows else ""
-    words = "Digits and addresses in them are masked." if queue.shows_words else _NOT_SHOWN
+    words = "Digits and addresses in them are masked." if sight.shows_words else _NOT_SHOWN
     return (
         f"{listed}Decide {say_workflow(place)} the replies, with blanks between, and `confirm` (they opt "
         "out, or their authors are let in again) or `dismiss` (they don't, or stay out).\n\n"
-        f"Or in a clone, by one key each: `runner reconcile --target {target}`, "
-        f"`runner optouts list --show-replies --target {target}`, `runner ci record`.\n\n{words}\n"
+        f"Or in a clone, by one key each: `runner reconcile --target {sight.target}`, "
+        f"`runner optouts list --show-replies --target {sight.target}`, `runner ci record`.\n\n{words}\n"
     )
 
 
@@ -318,17 +305,15 @@ _NOT_SHOWN = (
 )
 
 
-def _write_row(queue: ReplyQueue, reply: WaitingReply) -> list[str]:
-    guid = reply.result_guid
+def _write_row(reply: ListedReply, *, shows_words: bool) -> list[str]:
     # As code, where digits like a phone's are not masked, and the id can be copied.
-    name = Markdown(f"`{guid}`") if _PLAIN_ID.fullmatch(guid) else guid
+    name = Markdown(f"`{reply.reply}`") if _PLAIN_ID.fullmatch(reply.reply) else reply.reply
     asks = "for no more texts" if reply.asks == "opt_out" else "for texts again"
-    text = queue.texts.get(guid)
-    found = [text.campaign, text.message, classify(text.text).rule or _UNKNOWN] if text else [_UNKNOWN] * 3
-    row = [name, asks, *found, reply.at[:10]]
-    if queue.shows_words:
-        row.append(_UNKNOWN if text is None else _hide_personal(text.text))
-    return row
+    words = reply.text or None
+    rule = None if words is None else classify(words).rule
+    row = [name, asks, reply.campaign or _UNKNOWN, reply.message or _UNKNOWN, rule or _UNKNOWN]
+    shown = _UNKNOWN if words is None else _hide_personal(words)
+    return [*row, reply.found_at[:10], *([shown] if shows_words else [])]
 
 
 def _hide_personal(text: str) -> str:

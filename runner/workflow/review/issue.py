@@ -17,13 +17,11 @@ from runner.github.job_summary import DENIED_VARIABLE
 from runner.ledger.record.entry import list_unknown
 from runner.ledger.record.unsettled import HeldCount, count_held
 from runner.workflow.campaigns import InvalidCampaignError, find_campaign_files, show_path
-from runner.workflow.records.opt_outs import read_view, reading_filled
+from runner.workflow.records.opt_outs import list_replies, reading_filled
 from runner.workflow.review.checklist import (
     Checklist,
-    HeldPeople,
     Item,
     Outcome,
-    ReplyQueue,
     Sight,
     list_items,
     update_checklist,
@@ -36,9 +34,10 @@ from runner.workflow.workspace.folders import name_folder
 from runner.workflow.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from runner.ledger.model import Reservation
+    from runner.workflow.records.opt_outs import ListedReply
     from runner.workflow.scope import Scope
 
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
@@ -56,56 +55,50 @@ def keep_issue(scope: Scope, outcome: Outcome | None, *, shows_words: bool) -> N
         scope: of the command.
         outcome: the job's so far, if given.
         shows_words: whether the issue shows the texts of replies.
-
-    Raises:
-        RunnerError: the ledger cannot be read; the issue is written first.
     """
-    target, held, replies, error = _look(scope, outcome)
+    sight, error = _look(scope, outcome)
     denied = os.environ.get(DENIED_VARIABLE)
-    sight = Sight(
-        target,
-        os.environ.get("GITHUB_JOB", ""),
-        ".".join(filter(None, map(os.environ.get, ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT")))),
-        outcome,
-        held,
-        replace(replies, shows_words=shows_words),
-        None if denied is None else tuple(filter(None, denied.split(","))),
-    )
-    _publish(sight, _find_place(scope, held), quiet=scope.quiet)
+    denied_by = None if denied is None else tuple(filter(None, denied.split(",")))
+    sight = replace(sight, shows_words=shows_words, denied_by=denied_by)
+    _publish(sight, _find_place(scope, sight.held), quiet=scope.quiet)
     if error is not None:
         raise error
 
 
-def _look(scope: Scope, outcome: Outcome | None) -> tuple[str, HeldPeople, ReplyQueue, RunnerError | None]:
-    """Return the target's name, its held people, replies to decide, and the ledger's error, if any."""
+def _look(scope: Scope, outcome: Outcome | None) -> tuple[Sight, RunnerError | None]:
+    """Return what is seen of the target, and the ledger's error, if any."""
     target = scope.target or ""
+    run = ".".join(filter(None, map(os.environ.get, ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT"))))
     try:
         workspace = Workspace.open(scope)
         target = workspace.target.name
-        return target, _count_held(workspace, outcome), _find_replies(workspace), None
+        seen, failure = (*_count_held(workspace, outcome), *_find_replies(workspace)), None
     except RunnerError as error:
         if not _TARGET.fullmatch(target):
             raise
         gap = _BAD_TARGETS if isinstance(error, InvalidCampaignError) else error.message
-        failure = error if isinstance(error, LedgerError) else None
-        return target, HeldPeople(gap=gap), ReplyQueue(gap=gap), failure
+        seen, failure = ((), gap, (), gap), error if isinstance(error, LedgerError) else None
+    return Sight(target, os.environ.get("GITHUB_JOB", ""), run, outcome, *seen), failure
 
 
-def _find_replies(workspace: Workspace) -> ReplyQueue:
+def _find_replies(workspace: Workspace) -> tuple[tuple[ListedReply, ...], str]:
+    """Return the undecided replies, and why there may be more."""
     with workspace.open_ledger_if_present() as ledger:
         if ledger is None:
             # What files say knows of no reply that waits.
-            return ReplyQueue(gap=_NO_LEDGER)
+            return (), _NO_LEDGER
     try:
         with reading_filled(workspace) as connection:
-            view = read_view(connection, workspace.target.name, with_texts=True)
+            return list_replies(connection, workspace.target.name, with_texts=True), ""
     except RunnerError as error:
-        return ReplyQueue(gap=error.message)
-    return ReplyQueue((*view.waiting, *view.returning), view.texts or {})
+        return (), error.message
 
 
-def _count_held(workspace: Workspace, outcome: Outcome | None) -> HeldPeople:
-    """Count whom only a person's word sets free: what a job that was stopped left, the next run settles."""
+def _count_held(workspace: Workspace, outcome: Outcome | None) -> tuple[tuple[HeldCount, ...], str]:
+    """Count whom only a person's word sets free, and say why there may be more.
+
+    What a job that was stopped left, the next run settles.
+    """
     state = workspace.state
     reserved = [] if state is None else state.list_reserved()
     holder = None if state is None else state.find_holder()
@@ -119,14 +112,13 @@ def _count_held(workspace: Workspace, outcome: Outcome | None) -> HeldPeople:
         gaps.append(f"another run is sending: {holder}")
     with workspace.open_ledger_if_present() as ledger:
         if ledger is None:
-            gaps.append(_NO_LEDGER)
-            return HeldPeople(tuple(_count_reserved(reserved)), "; ".join(gaps))
+            return tuple(_count_reserved(reserved)), "; ".join([*gaps, _NO_LEDGER])
         with ledger.reading() as connection:
             counts = count_held(connection, workspace.target.name)
             counts = [one for one in counts if not (is_stopped and one.is_explained)]
             unknown = {one.id for one in list_unknown(connection, [one for _, one in reserved])}
         counts += _count_reserved((name, one) for name, one in reserved if one.id in unknown)
-    return HeldPeople(tuple(counts), "; ".join(gaps))
+    return tuple(counts), "; ".join(gaps)
 
 
 def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCount]:
@@ -141,12 +133,12 @@ def _count_reserved(reserved: Iterable[tuple[str, Reservation]]) -> list[HeldCou
     return [HeldCount(*place, count, len(people[place])) for place, count in sorted(launches.items())]
 
 
-def _find_place(scope: Scope, held: HeldPeople) -> IssuePlace:
+def _find_place(scope: Scope, held: Sequence[HeldCount]) -> IssuePlace:
     """Return the issue's place, with the files of campaigns by name, valid or not, if people are held."""
     files: dict[str, str] = {}
     # Broken settings are told of elsewhere.
     with suppress(RunnerError):
-        for file in find_campaign_files(scope.paths) if held.counts else ():
+        for file in find_campaign_files(scope.paths) if held else ():
             files |= dict.fromkeys(read_names(file, current=Path.cwd()), show_path(file))
     return IssuePlace.find(os.environ, files)
 

@@ -115,9 +115,6 @@ class Job:
         Args:
             out: the folder for plan and reports.
             campaign: the file of the only campaign to plan; None for the one that a dispatch names, or all.
-
-        Raises:
-            RunnerError: nothing can be planned.
         """
         paths = choose_campaign(campaign or read_inputs(self.scope.environ).get("campaign"))
         if self._lacks_target():
@@ -155,9 +152,6 @@ class Job:
             expect_digest: the digest that the plan must have.
             names: the approvers; empty to ask GitHub about what is not approved yet.
             is_by_merge: count the approving review of the merged pull request.
-
-        Raises:
-            RunnerError: the plan cannot be read or is not approved.
         """
         file = out / PLAN_FILE
 
@@ -394,9 +388,6 @@ def choose_campaign(file: str | None) -> tuple[Path, ...]:
     """Return the paths of the only campaign that a job is about; empty for all.
 
     Elsewhere another `targets.yaml`, which no code owner has seen, could say where the credentials go.
-
-    Raises:
-        UsageError: it is not below the folder of campaigns.
     """
     if not file:
         return ()

@@ -50,11 +50,7 @@ _Row = tuple[str | int, ...]
 
 
 def comment_merged(scope: Scope) -> None:
-    """Keep one comment on the merged pull request about deliveries since.
-
-    Raises:
-        RunnerError: the campaigns or their records cannot be read.
-    """
+    """Keep one comment on the merged pull request about deliveries since."""
     workspace, failures = Workspace.open(scope), Failures()
     target = workspace.target.name
     with workspace.open_ledger_for_reading() as ledger:

@@ -76,9 +76,6 @@ def describe_changes(remote: str, environment: Mapping[str, str]) -> str:
     """Return Markdown about a pull request's changes beside the plan; empty if there are none.
 
     git may send the environment's token to GitHub only.
-
-    Raises:
-        RunnerError: the changes cannot be read.
     """
     if not any(map(environment.get, _ANY_PULL_REQUEST)):
         return ""

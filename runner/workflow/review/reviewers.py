@@ -134,11 +134,7 @@ def read_decisions(
 
 
 def ask_github(work: Callable[[Repository], _Result]) -> _Result:
-    """Ask GitHub with this job's token.
-
-    Raises:
-        RunnerError: this is not a job, or GitHub does not answer.
-    """
+    """Ask GitHub with this job's token."""
     try:
         return work(open_repository(read_github_job(os.environ)))
     except NoJobError as error:

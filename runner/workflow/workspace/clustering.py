@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from runner.cluster.address import LEDGER, Address, parse_address
 from runner.errors import ConfigurationError, LedgerError, UsageError, write_install_hint
 from runner.service.target import list_variables
-from runner.workflow.observer import note
 from runner.workflow.workspace.folders import make_state_folder
 
 if TYPE_CHECKING:
@@ -26,14 +25,10 @@ _LIBRARIES = ("distributed", "fsspec")
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
-    """The address of a command's cluster, and its folder for intermediate files.
-
-    `scratch` is `--scratch` or RUNNER_SCRATCH, if given. With `is_quiet` there are no notes.
-    """
+    """The address of a command's cluster, and its folder for intermediate files, if given."""
 
     address: Address
     scratch: str | None
-    is_quiet: bool = False
 
 
 def choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> ClusterSettings | None:
@@ -56,7 +51,7 @@ def choose_cluster(scope: Scope, workspace: Workspace, limit: int | None) -> Clu
             hint=write_install_hint("cluster"),
         )
     _require_shared(workspace.ledger_url)
-    return ClusterSettings(address, scope.scratch, scope.quiet)
+    return ClusterSettings(address, scope.scratch)
 
 
 @contextmanager
@@ -78,15 +73,14 @@ def open_chosen_cluster(
     given = {LEDGER: workspace.ledger_url}
     if secret := workspace.environ.get(state_key):
         given[state_key] = secret
-    tell = (lambda _text: None) if settings.is_quiet else note
-    with open_scratch(scratch) as folder, open_cluster(settings.address, given, tell=tell) as cluster:
+    with open_scratch(scratch) as folder, open_cluster(settings.address, given) as cluster:
         check_workers(cluster, folder, (LEDGER, state_key), given)
         yield cluster, folder
 
 
 def _require_shared(ledger_url: str) -> None:
     # Imported here: `validate` opens no ledger, and starts twice as fast without it.
-    from runner.ledger.engine import find_sqlite_file, show_url
+    from runner.ledger.database import find_sqlite_file, show_url
 
     if find_sqlite_file(ledger_url) is not None:
         raise LedgerError(

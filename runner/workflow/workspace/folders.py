@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from runner.atomic_write import drafting
+from runner.atomic_write import save_text
 from runner.errors import ConfigurationError, RunnerError, UsageError
 from runner.git.command import Git, GitError
 from runner.github.workflows import make_slug
@@ -68,10 +68,7 @@ def _ignore_all(ignore: Path) -> None:
     """
     if ignore.is_file() and ignore.stat().st_size:
         return
-    with drafting(ignore) as (stream, draft):
-        stream.write("*\n")
-        stream.flush()
-        draft.replace(ignore)
+    save_text(ignore, "*\n")
 
 
 def name_folder() -> str | None:
@@ -124,12 +121,7 @@ def require_one_service(
 ) -> None:
     """Ensure that a target's name stands for one service in a repository.
 
-    Args:
-        name: the target.
-        targets: of `read_targets`.
-        file: the file that these are from.
-        others: the files of other folders, which need not exist.
-        environment: as for `read_targets`.
+    `targets` are those of `read_targets` in `file`; `others` are other folders' files, which need not exist.
     """
     written = targets["targets"].get(name, {}).get("base_url", "").rstrip("/")
     for other in others if written else ():

@@ -2,7 +2,7 @@
 
 What one machine has learned, the next one knows: launches of every campaign, opt-outs, pauses and holds. Its
 stores are the files beside the campaigns, the ref of the state remote, and, for a run, branches of a git
-remote (`record_remote`); each gives texts of files by place. Every command fills the ledger first, and then
+remote (`RecordRemote`); each gives texts of files by place. Every command fills the ledger first, and then
 asks only the ledger. Texts that it has read are known by their digests.
 """
 
@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.errors import LockfileError, RunnerError, SuppressionsError
-from runner.git.command import Git, GitError
+from runner.git.command import Git, GitError, hide_credentials
+from runner.git.objects import ObjectReader
+from runner.github.job import find_git_settings
 from runner.github.workflows import list_folders
 from runner.ledger.database import exclude_others, find_absorbed, note_absorbed
 from runner.ledger.files.lockfile import (
@@ -36,6 +39,7 @@ from runner.service.target import SANDBOX
 from runner.source.storage import repository_root
 from runner.workflow.campaigns import DEFAULT_FOLDER, show_path
 from runner.workflow.observer import note, warn
+from runner.workflow.workspace.state_remote import NO_REMOTE, ORIGIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,6 +48,11 @@ if TYPE_CHECKING:
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.target_key import LedgerConnection
     from runner.workflow.workspace.state_remote import StateRemote
+
+
+POLL_S = 5.0
+"""Time between two looks at a remote during a run, in seconds."""
+_TIMEOUT_S = 20.0
 
 
 @dataclass(slots=True)
@@ -138,8 +147,7 @@ class RecordFiles:
     ) -> bool:
         """Write the ledger's opt-outs, pauses and holds, if there are any; return True if the file changed.
 
-        `file` is None for the target's own. With `replaces_old_key` the ledger has all of a file that was
-        written with another key.
+        With `replaces_old_key` the ledger has all of a file that was written with another key.
         """
         file = file or self.places[0]
         with ledger.writing() as connection:
@@ -228,11 +236,110 @@ class RecordFiles:
         return [Path(show_path(file)) for file in sorted(found.values())]
 
 
-def list_homes(paths: Iterable[Path]) -> list[Path]:
-    """Return the folders for files of suppressions: `campaigns` above paths, else the paths' own.
+class RecordRemote:
+    """A target's suppressions on its state remote and a remote's branches, before a run and while it sends.
 
-    Without paths, this is the default folder.
+    Pauses, opt-outs entered by hand, decisions and forgotten people are carried by git alone: a clone that
+    was not updated lacks them. `name` is the remote whose default and current branch are read; None for
+    `origin`.
     """
+
+    def __init__(self, files: RecordFiles, name: str | None, environment: Mapping[str, str]) -> None:
+        self._files, self._state = files, files.state
+        self._root = repository_root(Path.cwd())
+        self._name = name or ORIGIN
+        self._git = Git(self._root, timeout_s=_TIMEOUT_S, settings=find_git_settings(environment))
+        is_clone = files.key.target != SANDBOX and (self._root / ".git").exists()
+        self._has_branches = self._name != NO_REMOTE and is_clone and self._is_known()
+        # Commits that were read.
+        self._seen: set[str] = set()
+
+    def _is_known(self) -> bool:
+        if self._state is not None and self._state.ref.remote == self._name:
+            return True
+        with self._explaining():
+            return not self._git.ask("remote", "get-url", "--", self._name).status
+
+    def absorb(self, ledger: Ledger, *, is_first: bool = True) -> None:
+        """Add the remote's suppressions to the ledger; files of the work tree stay as they are.
+
+        At first, what the state remote has is in the ledger already.
+        """
+        with self._explaining():
+            is_shared = self._state is not None and not is_first
+            texts = self._state.read(SUPPRESSIONS_SUFFIX, is_new=True) if is_shared and self._state else {}
+            tips = self._list_tips() if self._has_branches else {}
+            new = {ref: tip for ref, tip in tips.items() if tip not in self._seen}
+            texts |= self._read_branches(new)
+        self._files.absorb(ledger, texts)
+        self._seen.update(new.values())
+
+    @contextmanager
+    def watching(self, ledger: Ledger) -> Iterator[None]:
+        """Look for new suppressions every `POLL_S` while the block lasts; failures are tried again."""
+        if self._state is None and not self._has_branches:
+            yield
+            return
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(POLL_S):
+                with suppress(RunnerError):
+                    self.absorb(ledger, is_first=False)
+
+        thread = threading.Thread(target=watch, name="record", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _read_branches(self, tips: Mapping[str, str]) -> dict[Path, str]:
+        paths = [(Path.cwd() / place).resolve() for place in self._files.places]
+        paths = [path.relative_to(self._root) for path in paths if path.is_relative_to(self._root)]
+        objects = ObjectReader(self._git) if self._state is None else self._state.ref.objects
+        # Its process starts if there is a file to read, as git would write it into the work tree.
+        files = ObjectReader(self._git, is_filtered=True)
+        found = {}
+        for ref, tip in tips.items():
+            if objects.list_folder(tip) is None:
+                answer = self._git.fetch(self._name, ref)
+                if answer.status and objects.list_folder(tip) is None:
+                    raise GitError(answer.reason)
+            for path in map(Path.as_posix, paths):
+                blob = objects.find(tip, path)
+                text = None if blob is None else files.load(blob, path)
+                if text is not None:
+                    found[Path(f"{self._name}:{ref}", path)] = text
+        return found
+
+    def _list_tips(self) -> dict[str, str]:
+        """Return the commits of the branches that may have the record, by ref."""
+        if self._state is not None and self._state.ref.remote == self._name:
+            # Looked for together with the ref, just now.
+            tips, refs = self._state.ref.tips, ["HEAD"]
+        else:
+            branch = self._git.ask("symbolic-ref", "--quiet", "HEAD").output.strip()
+            refs = ["HEAD", branch] if branch else ["HEAD"]
+            tips = self._git.list_refs(self._name, *refs)
+        return {ref: tips[ref] for ref in refs if ref in tips}
+
+    @contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except GitError as error:
+            raise GitError(
+                f"the record on the git remote {hide_credentials(self._name)} cannot be read, and this clone "
+                f"may lack a pause or an opt-out: {error.message.rstrip('.')}. Nothing was sent",
+                hint="check git and the network; where there is no way to the remote, `--record-remote none` "
+                "goes by this machine's files",
+            ) from None
+
+
+def list_homes(paths: Iterable[Path]) -> list[Path]:
+    """Return the folders for files of suppressions: `campaigns` above paths, their own, or the default."""
     root = repository_root(Path.cwd())
     folders = [path if path.is_dir() else path.parent for path in paths]
     homes = [_find_home(folder.absolute(), root) for folder in folders]

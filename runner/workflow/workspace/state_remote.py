@@ -26,7 +26,7 @@ from runner.git.command import GitError
 from runner.git.lease import Clocks, GitLeaseTerms, LeasePatience, hold_lease
 from runner.git.state_ref import STATE_FILE, Holder, Snapshot, State, StateRef, read_target
 from runner.github.job import find_git_settings
-from runner.ledger.engine import find_sqlite_file
+from runner.ledger.database import find_sqlite_file
 from runner.ledger.files.comparison import unite_files
 from runner.ledger.files.lockfile import LOCKFILE_SUFFIX, parse_reservation
 from runner.ledger.fingerprint import TargetKey
@@ -161,11 +161,7 @@ class StateRemote:
     def hold(self, who: str, run: str, patience: LeasePatience, *, quiet: bool = False) -> Iterator[None]:
         """Hold the ref while the block lasts, so that no other run begins on any machine.
 
-        Args:
-            who: this run, in words.
-            run: its unique id.
-            patience: how long it waits for others; it is told of here.
-            quiet: hide messages about waiting.
+        `who` and `run` are this run, in words and by its unique id; `quiet` hides messages about waiting.
 
         Raises:
             StateLockedError: another run holds it.
@@ -236,10 +232,7 @@ class StateRemote:
             lease.write({**lease.texts, f"{campaign}.{number}.reserved.json": reserved})
 
     def list_reservations(self, names: Sequence[str], key: TargetKey | None = None) -> list[Reservation]:
-        """Return the groups of launches of a campaign that a run was about to send.
-
-        `key` is None for the present one.
-        """
+        """Return the launches of a campaign that a run was about to send; `key` is the present one."""
         files = sorted(file for file in self.texts if name_reserved(file) in names)
         return [self._parse_reservation(file, key or self._key) for file in files]
 

@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from runner.errors import LockfileError, RunnerError
-from runner.ledger.database import Ledger
-from runner.ledger.engine import show_url
+from runner.ledger.database import Ledger, show_url
 from runner.ledger.files.lockfile import lockfile_name
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.locks.campaign_lock import LockHolder, find_run_url, hold_campaign_lock
@@ -76,12 +75,9 @@ _CLOCK_TIMEOUT_S = 30.0
 _FURTHEST_AHEAD = timedelta(days=3660)
 
 
-def describe_this_run(since: str, environment: Mapping[str, str]) -> LockHolder:
-    """Return host, process and, in CI, the address of the job's page.
-
-    `since` is when the lock was taken (UTC, ISO 8601).
-    """
-    return LockHolder(socket.gethostname(), os.getpid(), find_run_url(environment), since)
+def describe_this_run(environment: Mapping[str, str]) -> LockHolder:
+    """Return host, process and, in CI, the address of the job's page, with the present time."""
+    return LockHolder(socket.gethostname(), os.getpid(), find_run_url(environment), utc_now())
 
 
 @dataclass(frozen=True)
@@ -145,10 +141,7 @@ class Workspace:
         return workspace
 
     def now(self) -> datetime:
-        """Return the present moment in UTC, by the sandbox's clock if that is the target.
-
-        `runner sandbox clock advance` thus rehearses a campaign's days in a minute.
-        """
+        """Return the present moment in UTC, by the sandbox's clock if that is the target."""
         return datetime.now(UTC) + self.ahead
 
     @cached_property
@@ -305,7 +298,7 @@ class Workspace:
             RunLockedError: another run still holds it.
         """
         identity = self.identify(campaign)
-        holder = describe_this_run(utc_now(), self.environ)
+        holder = describe_this_run(self.environ)
         return hold_campaign_lock(ledger, identity.target, identity.names, holder, timeout_s=timeout_s)
 
     def rewrite_lockfile(self, ledger: Ledger, campaign: Campaign, record: CampaignRecord) -> None:

@@ -52,8 +52,9 @@ def record(scope: Scope, is_pushed: bool, remote: str, branch: str | None, is_fe
 
     Run it after every `runner apply`, even if that failed. What the state remote has is copied to the branch,
     for people: git's log tells what was sent, when, and by which run. If the branch has moved on, the commit
-    is made on its new tip. A branch that takes no push is left as it is, if the state remote has everything;
-    without one that is an error. A file that cannot be read is left out, with exit code 3.
+    is made on its new tip. Author, signature and filters are those that git is set up with. A branch that
+    takes no push is left as it is, if the state remote has everything; without one that is an error. A file
+    that cannot be read is left out, with exit code 3.
     """
     if is_fetched and (scope.paths or not is_pushed):
         raise UsageError("--fetch takes everything: PATH and --no-push don't go with it")
