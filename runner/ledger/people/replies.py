@@ -293,12 +293,16 @@ class AccountMark(msgspec.Struct, frozen=True):
 def read_account_mark(connection: Connection, target: str) -> AccountMark | None:
     """Return how far a target's account was read; None if it never was."""
     written = read_info(connection, f"account_read_{target}")
-    return None if written is None else msgspec.json.decode(written, type=AccountMark)
+    if written is None:
+        return None
+    # The hooks are for a subclass of datetime, such as a test's frozen time.
+    return msgspec.json.decode(
+        written, type=AccountMark, dec_hook=lambda _, moment: datetime.fromisoformat(moment)
+    )
 
 
 def write_account_mark(connection: Connection, target: str, mark: AccountMark) -> None:
     """Record how far a target's account was read."""
-    # The hook is for a subclass of datetime, such as a test's frozen time.
     text = msgspec.json.encode(mark, enc_hook=datetime.isoformat).decode()
     write_info(connection, f"account_read_{target}", text)
 
