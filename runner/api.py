@@ -232,18 +232,24 @@ class Project:
             return reconcile_project(self.scope, full=full, accept=accept_differences, drops=drop_unlisted)
 
     def report(
-        self, *, by: str | Iterable[str] = (), min_group: int = SMALL_GROUP, reconcile: bool = False
+        self,
+        *,
+        by: str | Iterable[str] = (),
+        min_group: int = SMALL_GROUP,
+        comments: bool = False,
+        reconcile: bool = False,
     ) -> ProjectReport:
         """Return a report for each campaign, from the ledger.
 
         Args:
             by: columns of the audience to break the turnout down by.
             min_group: leave groups of fewer recipients out.
+            comments: quote what people wrote, with what tells who they are masked.
             reconcile: bring the ledger up to date first.
         """
         _check_number("min_group", min_group, 1)
         columns = [by] if isinstance(by, str) else by
-        options = ReportOptions(tuple(dict.fromkeys(columns)), min_group)
+        options = ReportOptions(tuple(dict.fromkeys(columns)), min_group, comments=comments)
         with self._observed():
             return report_project(self.scope, options, is_reconciled=reconcile)
 
@@ -254,19 +260,22 @@ class Project:
         shape: Shape = "answers",
         library: str = "pandas",
         include_pii: bool = False,
+        comments: bool = False,
     ) -> Any:
         """Return the answers to one campaign as a `pandas.DataFrame` or a `pyarrow.Table`.
 
         Args:
             campaign: its name or file; may be left out of a project with one.
-            shape: `answers`, with rows for people asked and columns for questions; or `results`, with a row
-                each.
+            shape: `answers`, with a row for each person and columns for questions; `answers-long`, with a row
+                for each person, message and question; or `results`, with a row each.
             library: `pandas` or `arrow`.
-            include_pii: with phone numbers and freeform answers.
+            include_pii: with phone numbers, and what people wrote as it is.
+            comments: with what people wrote, and what tells who they are masked.
         """
         with self._observed():
             scope = replace(self.scope, paths=(self._find_file(campaign),))
-            return read_answers(scope, shape=shape, library=library, include_pii=include_pii)
+            options = ReportOptions(include_pii=include_pii, comments=comments)
+            return read_answers(scope, options, shape=shape, library=library)
 
     def preview(
         self, campaign: str | Path | None = None, *, phone: str | None = None, message: str | None = None

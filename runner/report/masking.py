@@ -20,7 +20,8 @@ EMAIL, PHONE, NAME = "[e-mail]", "[phone]", "[name]"
 # It begins where no such character is before it: a long text without `@` is read once.
 _EMAIL = re.compile(r"(?<![\w.+%'-])[\w.+%'-]+\s?[@＠]\s?[\w-]+(?:\.[\w-]+)+")
 _LEAST_DIGITS = 7
-_DATE = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_DATE = rf"(?:(?:19|20)\d\d-{_DAY}-{_DAY}|{_DAY}(?P<mark>[./-]){_DAY}(?P=mark)(?:19|20)\d\d)"
 # A date is tried first, and left; digits go on over what people write between them.
 _NUMBER = re.compile(
     rf"(?<!\d)(?P<date>{_DATE})(?!\d)|[+＋]?\(?\d(?:[\s.()/‐-―−-]{{0,3}}\d){{{_LEAST_DIGITS - 1},}}"
@@ -41,7 +42,7 @@ def mask_words(words: str, cells: Iterable[str] = ()) -> str:
     """Return what a person wrote with e-mail addresses, phone numbers and the person's own names masked.
 
     Phone numbers are seven digits and more, of any script, with what people write between them. Dates as in
-    2026-12-01 are none. `cells` are what the audience says of the person.
+    2026-12-01 or 1/12/2026 are none. `cells` are what the audience says of the person.
     """
     shown = _EMAIL.sub(EMAIL, unicodedata.normalize("NFC", words))
     shown = _NUMBER.sub(lambda found: found["date"] or PHONE, shown)

@@ -12,7 +12,7 @@ from runner.report.people_model import (
     ColumnReport,
     PeopleReport,
 )
-from runner.report.question_model import Interval, QuestionReport, Rate, Score, TimeSummary
+from runner.report.question_model import CommentsReport, Interval, QuestionReport, Rate, Score, TimeSummary
 
 SANDBOX_TARGET = "sandbox"
 """The target that texts nobody."""
@@ -186,9 +186,10 @@ class PooledQuestion(Part, frozen=True):
 class CampaignReport(Document, frozen=True, kw_only=True):
     """The results of one SMS survey campaign, from the reconciled record.
 
-    It is a function of that record: the same record gives the same document, byte for byte. Answers in
-    participants' own words and phone numbers never stand in it. What is not known is null, never 0.
-    It begins with the campaign, where a person counts once; its messages follow.
+    It is a function of that record: the same record gives the same document, byte for byte. Phone numbers
+    never stand in it; people's own words do if they are asked for, with what tells who they are masked.
+    What is not known is null, never 0. It begins with the campaign, where a person counts once; its
+    messages follow.
 
     Attributes:
         campaign: the campaign's name.
@@ -215,6 +216,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
         questions: of all messages, each once, in the order of the campaign.
         groups: the people by the audience's columns that were asked for.
         experiment: the arms compared; None for a campaign without.
+        comments: what people wrote; None unless it was asked for.
         messages: in the order of the campaign.
         discrepancies: what does not add up and belongs to no message, in sentences.
         runs: the runs that sent the campaign, as far as that is on record; the earliest first.
@@ -239,6 +241,7 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     questions: tuple[PooledQuestion, ...] = ()
     groups: tuple[ColumnReport, ...] = ()
     experiment: ExperimentReport | None = None
+    comments: CommentsReport | None = None
     messages: tuple[MessageReport, ...]
     discrepancies: tuple[str, ...] = ()
     runs: tuple[RunReport, ...] = ()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from math import sqrt
 from typing import Annotated, Literal
 
 from runner.document import Count, Meta, Part
-from runner.report.facts import Scale
 
+Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
+"""Scales of a question's answers, by their names in the campaign file."""
 LEAST_FOR_NPS = 10
 """Answers that a Net Promoter Score needs for an interval: our choice."""
 NPS_PSEUDO_ANSWERS = 3
@@ -236,3 +238,33 @@ class PartialAnswers(Part, frozen=True):
     launches: Count
     of: Count
     question: QuestionReport
+
+
+class QuotedComment(Part, frozen=True):
+    """What one person wrote in answer to a question, with what tells who they are masked.
+
+    Attributes:
+        question: the question's tag.
+        words: e-mail addresses, phone numbers, and what the audience says of the person are masked.
+        score: the person's answer to the question that has the campaign's score; None if they gave none.
+        answered_at: when it came: UTC, ISO 8601; None if that is not known.
+    """
+
+    question: str
+    words: str
+    score: Fraction | None
+    answered_at: datetime | None
+
+
+class CommentsReport(Part, frozen=True):
+    """What people wrote, of each their latest answer to a question.
+
+    Attributes:
+        newest: the newest first, at most a thousand.
+        total: all of them.
+        left_out: further ones of people who have left the audience: what tells who they are is not known.
+    """
+
+    newest: tuple[QuotedComment, ...]
+    total: Count
+    left_out: Count

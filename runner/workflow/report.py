@@ -16,9 +16,9 @@ from runner.errors import CampaignError, ConfigurationError, UsageError
 from runner.ledger.fingerprint import TargetKey
 from runner.ledger.results import sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
-from runner.report.columns.answer_files import AnswerFiles
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_members, load_refusing
+from runner.report.columns.file_columns import FURTHER_COLUMNS
 from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
 from runner.report.experiment import link_series
@@ -29,6 +29,7 @@ from runner.source.diagnostic import Problems
 from runner.view.blocks import Items, Section
 from runner.view.html import embed_page, write_html
 from runner.wording import count_words
+from runner.workflow.answer_export import AnswerExport, AnswerFile
 from runner.workflow.failures import Failures
 from runner.workflow.workspace.folders import make_state_folder
 from runner.workflow.workspace.workspace import Workspace
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
     from runner.ledger.database import Ledger
     from runner.ledger.record.campaign_record import CampaignRecord
     from runner.ledger.target_key import LedgerConnection
-    from runner.report.columns.answer_files import FileFormat, Shape
+    from runner.report.columns.answer_files import Shape
     from runner.report.columns.engine import Engine
+    from runner.report.columns.kept_answers import KeptAnswers
     from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally
     from runner.report.model import CampaignReport
     from runner.workflow.failures import Failure
@@ -55,44 +57,35 @@ class ReportOptions:
     """Options of a report.
 
     `columns` of the audience break the turnout down, into groups of at least `least` recipients. With
-    `include_pii`, files of answers contain phones and free text.
+    `include_pii`, files of answers contain phones, and people's own words as they are; with `comments`,
+    reports and files have these with what tells who people are masked.
     """
 
     columns: tuple[str, ...] = ()
     least: int = SMALL_GROUP
     include_pii: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerFile:
-    """A file of answers to write beside the report."""
-
-    shape: Shape
-    file_format: FileFormat
-    file: Path
+    comments: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
     """A campaign, its target, the report options and the files of answers to write.
 
-    `columns` of the audience are those to break down by, then `exported` ones for the files. `state_key` is
-    None if there is no secret.
+    `columns` of the audience are those to break down by. `state_key` is None if there is no secret.
     """
 
     target: str
     campaign: Campaign
     options: ReportOptions
-    files: Sequence[AnswerFile]
+    export: AnswerExport
     outline: CampaignOutline
     columns: tuple[NamedColumn, ...]
-    exported: tuple[NamedColumn, ...]
     state_key: str | None = field(repr=False)
 
     @property
     def needs_members(self) -> bool:
         """True if the audience has to be read."""
-        return bool(self.columns or self.exported) or self.options.include_pii
+        return bool(self.columns) or self.export.needs_members
 
     def open_copy(self) -> ResultColumns:
         """Return the copy of the results."""
@@ -118,26 +111,26 @@ def make_report(
         RunnerError: ledger, copy of the results or audience cannot be read, the audience lacks a column, or a
             file cannot be written.
     """
-    subject = _Subject(
-        workspace.target.name,
-        campaign,
-        options,
-        files,
-        outline_campaign(campaign),
-        tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns)),
-        tuple(find_named_column(campaign, name) for name, _ in campaign.export_columns if files),
-        workspace.target.state_key,
+    columns = tuple(dict.fromkeys(find_named_column(campaign, name) for name in options.columns))
+    comments = options.comments or campaign.shows_comments
+    export = AnswerExport(
+        campaign, files, len(columns), include_pii=options.include_pii, has_comments=comments
     )
+    outline, state_key = outline_campaign(campaign), workspace.target.state_key
+    subject = _Subject(workspace.target.name, campaign, options, export, outline, columns, state_key)
     record = workspace.read_head(ledger, campaign)
     # A campaign that was never sent has no rows in the ledger.
     campaign_id = record.campaign_id or 0
     with subject.open_copy().hold() as engine:
         with ledger.reading() as connection:
             facts = _copy_results(engine, connection, subject, campaign_id)
-        if subject.needs_members:
-            rows = _list_members(subject, record)
-            load_members(engine, rows, len(subject.columns) + len(subject.exported))
-        return summarise(facts, _count(engine, subject, find_as_of(facts)), least=options.least)
+            export.read_suppressed(connection, record.key)
+        kept = export.open(engine, outline, subject.make_export_key())
+        if subject.needs_members or kept is not None:
+            rows = _list_members(subject, record) if subject.needs_members else ()
+            load_members(engine, rows, len(columns) + len(export.columns) + FURTHER_COLUMNS)
+        report = summarise(facts, _count(engine, subject, find_as_of(facts), kept), least=options.least)
+        return report if kept is None else report.replace(comments=export.finish(engine, kept, outline))
 
 
 def _copy_results(
@@ -159,27 +152,17 @@ def _copy_results(
     return gather_facts(connection, campaign, subject.target, subject.outline, campaign_id)
 
 
-def _count(engine: Engine, subject: _Subject, as_of: datetime | None) -> CampaignTally:
-    names = [column.name for column in (*subject.columns, *subject.exported)]
-    first = len(subject.columns)
-    exported = list(zip(names, range(len(names)), strict=True))[first:]
-    answers = (
-        AnswerFiles(engine, subject.options.include_pii, subject.make_export_key(), exported)
-        if subject.files
-        else None
-    )
-    tally = count_campaign(
+def _count(
+    engine: Engine, subject: _Subject, as_of: datetime | None, kept: KeptAnswers | None
+) -> CampaignTally:
+    return count_campaign(
         engine,
         subject.outline,
         subject.campaign.message_ids,
-        names[:first],
+        [column.name for column in subject.columns],
         as_of=as_of,
-        keep_answers=None if answers is None else answers.keep,
+        keep_answers=None if kept is None else kept.keep,
     )
-    if answers is not None:
-        for one in subject.files:
-            answers.write(one.shape, one.file_format, one.file)
-    return tally
 
 
 def check_columns(campaigns: Sequence[Campaign], options: ReportOptions) -> None:
@@ -207,15 +190,16 @@ def _list_members(subject: _Subject, record: CampaignRecord) -> Iterator[tuple[s
     if record.key is None:
         return  # nothing was ever sent, so nobody has a pseudonym
     campaign, problems = subject.campaign, Problems()
-    columns = [*subject.columns, *subject.exported]
     draw = None if campaign.variants is None else Draw(campaign.variants)
-    names = frozenset(column.name for column in columns)
+    spellings = (name for column in subject.columns for name in column.spellings)
+    names = frozenset((*spellings, *subject.export.list_names()))
     # The engine finds the first row of each phone: a set of all phones would take memory for each.
     for recipient in iterate_audience(campaign, names, problems, AudienceTally(), keeps_repeats=True):
-        values = (column.read(recipient.vars) for column in columns)
+        values = (column.read(recipient.vars) for column in subject.columns)
         phone = recipient.phone if subject.options.include_pii else ""
         control = "1" if draw is not None and draw.is_in_control_group(recipient.phone) else "0"
-        yield record.key.fingerprint(recipient.phone), phone, control, *values
+        own = subject.export.read_member(recipient)
+        yield record.key.fingerprint(recipient.phone), phone, control, *values, *own
     if problems.error_count:
         raise CampaignError(
             f"the audience of {campaign.name} cannot be read as a whole",
@@ -379,17 +363,18 @@ def report_project(
 
 
 LIBRARIES = ("pandas", "arrow")
-SHAPES = ("answers", "results")
+SHAPES = ("answers", "answers-long", "results")
 
 
-def read_answers(scope: Scope, *, shape: Shape, library: str, include_pii: bool) -> Any:
+def read_answers(scope: Scope, options: ReportOptions, *, shape: Shape, library: str) -> Any:
     """Return the answers to one campaign, with the columns of `runner report --format answers.parquet`.
 
     Args:
         scope: the campaign's file and target.
-        shape: `answers` (a row for each person asked) or `results` (a row for each result).
+        options: whether there are phones and people's own words.
+        shape: `answers` (a row for each person), `answers-long` (for each person, message and question) or
+            `results` (for each result).
         library: `pandas` for a `pandas.DataFrame`, `arrow` for a `pyarrow.Table`.
-        include_pii: include phone numbers and free text.
 
     Raises:
         UsageError: shape or library is unknown.
@@ -414,7 +399,6 @@ def read_answers(scope: Scope, *, shape: Shape, library: str, include_pii: bool)
     # The folder is readable by this user alone.
     with TemporaryDirectory() as folder:
         file = Path(folder) / "answers.parquet"
-        options = ReportOptions(include_pii=include_pii)
         report_project(scope, options, list_files=lambda _: [AnswerFile(shape, "parquet", file)])
         table = pyarrow.parquet.read_table(file, memory_map=False)
     return table.to_pandas() if library == "pandas" else table

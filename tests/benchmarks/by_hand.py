@@ -10,14 +10,14 @@ from pathlib import Path
 
 import duckdb
 
-# Who answered what last, how far people came, how fast, on which day, in which words.
+# Who answered what last, how far people came, how fast, on which day, and what became of everybody.
 _STATEMENTS = (
     """
 CREATE TEMP TABLE people AS
 SELECT person, min(started_us) AS started_us, min(created_us) AS first_us,
   arg_max(response, created_us) FILTER (WHERE question_tag = 'nps') AS nps,
   max(created_us) FILTER (WHERE question_tag = 'nps') AS nps_us,
-  arg_max(characters, created_us) FILTER (WHERE question_tag = 'reason') AS reason,
+  arg_max(folded, created_us) FILTER (WHERE question_tag = 'reason') AS reason,
   max(created_us) FILTER (WHERE question_tag = 'reason') AS reason_us,
   arg_max(response, created_us) FILTER (WHERE question_tag = 'service') AS service,
   max(created_us) FILTER (WHERE question_tag = 'service') AS service_us
@@ -26,19 +26,14 @@ FROM results GROUP BY person
     "SELECT message, arm, question_tag, count(*) FROM results GROUP BY ALL",
     "SELECT nps IS NULL, reason IS NULL, service IS NULL, count(*) FROM people GROUP BY ALL",
     "SELECT nps, count(*) FROM people GROUP BY ALL",
-    "SELECT reason, count(*) FROM people GROUP BY ALL",
+    "SELECT reason IS NULL, count(*) FROM people GROUP BY ALL",
     "SELECT service, count(*) FROM people GROUP BY ALL",
     "SELECT (first_us - started_us) // 1000000, count(*) FROM people GROUP BY ALL",
-    "SELECT (nps_us - started_us) // 1000000, count(*) FROM people GROUP BY ALL",
-    "SELECT (reason_us - nps_us) // 1000000, count(*) FROM people GROUP BY ALL",
-    "SELECT (service_us - reason_us) // 1000000, count(*) FROM people GROUP BY ALL",
     "SELECT make_timestamp(first_us)::DATE, count(*) FROM people GROUP BY ALL",
     "SELECT make_timestamp(created_us)::DATE, count(*) FROM results GROUP BY ALL",
-    "SELECT count(*) FROM people",
     """
-SELECT word, count(*) FROM (
-  SELECT DISTINCT person, unnest(words) AS word FROM results WHERE question_tag = 'reason')
-WHERE length(word) > 2 GROUP BY ALL
+SELECT status, stopped, replaced, nps IS NULL, service IS NULL, count(*)
+FROM contacts LEFT JOIN people ON people.person = contacts.person GROUP BY ALL
 """,
 )
 
@@ -54,6 +49,7 @@ def main(copy: Path, memory_limit: str) -> None:
         (file,) = copy.glob("*.duckdb")
         engine.execute(f"ATTACH '{file}' AS copy (READ_ONLY)")
         engine.execute("CREATE TEMP VIEW results AS FROM copy.results")
+        engine.execute("CREATE TEMP VIEW contacts AS FROM copy.contacts")
         for statement in _STATEMENTS:
             engine.execute(statement).fetchall()
 

@@ -63,6 +63,20 @@ FROM (SELECT n, printf('The courier was %s and %s: order %d',
   FROM counted)
 """
 
+# A fifth of the people answered nothing.
+_FILL_PEOPLE = """
+WITH RECURSIVE counted(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM counted WHERE n + 1 < :count)
+INSERT INTO {} SELECT {} FROM (SELECT n, printf('%020x', n * 2654435761) AS participant FROM counted)
+"""
+_DELIVERIES = (
+    "deliveries (campaign_id, message, fingerprint, launch_id, released)",
+    ":campaign, 'ask', participant, 1, 0",
+)
+_SESSIONS = (
+    "sessions (launch_id, participant, status, stopped, blocked, replaced)",
+    "1, participant, CASE n % 50 WHEN 0 THEN 'ACTIVE' ELSE 'COMPLETE' END, 0, 0, n % 97 = 0",
+)
+
 
 def fill_ledger(folder: Path, results: int) -> None:
     """Write a repository with a campaign, and a ledger with its results."""
@@ -81,6 +95,11 @@ def fill_ledger(folder: Path, results: int) -> None:
             store_results(connection, [])
     with sqlite3.connect(file) as database:
         database.execute(_FILL, {"count": results})
+        values = {"count": results * 5 // 12, "campaign": campaign_id}
+        for table in (_DELIVERIES, _SESSIONS):
+            database.execute(_FILL_PEOPLE.format(*table), values)
+        database.execute("UPDATE launches SET recipients = :count + 1", values)
+        database.execute("UPDATE launch_stats SET reconciled_at = ?", (AT,))
 
 
 @dataclass(frozen=True, slots=True)

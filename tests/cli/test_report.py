@@ -5,14 +5,19 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
+import runpy
 import shutil
 import stat
 import subprocess
 import sys
 import threading
+from collections import Counter
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pytest
 
 from runner.ledger.database import Ledger
@@ -22,8 +27,8 @@ from tests.keys import STATE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+REPOSITORY = Path(__file__).parents[2]
 SURVEY = """\
 version: 1
 name: pulse
@@ -51,8 +56,13 @@ recipients: [{phone: "+14155550199"}]
 messages: [{id: notice, text: "Hello"}]
 """
 PEOPLE = 24
-FORMATS = ("md", "html", "json", "csv", "answers.csv", "answers.parquet", "results.csv", "results.parquet")
+FORMATS = ("md", "html", "json", "csv", "answers.csv", "answers.parquet", "answers-long.csv", "answers-long.parquet",
+           "results.csv", "results.parquet", "codebook.json", "codebook.md")  # fmt: skip
 ALL = [word for name in FORMATS for word in ("--format", name)]
+PERSON = (
+    "language,arm,control_group,sent,sent_at,texted,state,session,disposition,answered,opted_out,first_answered_at,nps.value,nps.code,nps.label,"
+    "nps.words,nps.answered_at,Reason.words,Reason.answered_at,reason.words (2),reason.answered_at (2),plan,city"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -106,19 +116,18 @@ def find_copy(folder: Path) -> Path:
 
 def test_columns_break_the_turnout_down(folder: Path) -> None:
     """Columns of files and variables of recipients alike, each in turn; small groups are left out."""
-    (message,) = report_json(folder, "--by", "city", "--by", "plan", "--by", "city")["messages"]
-    city, plan = message["breakdowns"]
+    city, plan = report_json(folder, "--by", "city", "--by", "plan", "--by", "city")["groups"]
     assert (city["column"], plan["column"]) == ("city", "plan")
-    assert [(group["name"], group["sent"]) for group in city["groups"]] == [("Paris", 11)]
-    assert (city["suppressed"], city["suppressed_sent"]) == (3, 14)
+    assert [(group["name"], group["texted"]) for group in city["groups"]] == [("Paris", 11)]
+    assert (city["suppressed"], city["suppressed_texted"]) == (3, 14)
     assert (plan["groups"], plan["suppressed"]) == ([], 2)
+    assert (city["everybody"]["texted"], city["everybody"]["name"]) == (25, "")
 
 
 def test_smaller_groups_are_shown_if_asked_for(folder: Path) -> None:
     """--min-group says how small a group may be."""
-    (message,) = report_json(folder, "--by", "city", "--min-group", "2")["messages"]
-    (breakdown,) = message["breakdowns"]
-    assert [(group["name"], group["sent"]) for group in breakdown["groups"]] == [("Lyon", 11), ("Paris", 11)]
+    (column,) = report_json(folder, "--by", "city", "--min-group", "2")["groups"]
+    assert {group["name"]: group["texted"] for group in column["groups"]} == {"Lyon": 11, "Paris": 11}
 
 
 @pytest.mark.parametrize(
@@ -136,14 +145,9 @@ def test_sources_may_write_a_column_each_in_its_way(folder: Path) -> None:
     """A variable in the campaign file and a column of another case are one column."""
     survey = folder / "campaigns/pulse.yaml"
     survey.write_text(survey.read_text(encoding="utf-8").replace("plan: gold", "plan: gold, City: Lyon"))
-    (message,) = report_json(folder, "--by", "city", "--min-group", "1")["messages"]
-    (breakdown,) = message["breakdowns"]
-    assert breakdown["column"] == "City"
-    assert [(one["name"], one["sent"]) for one in breakdown["groups"]] == [
-        ("Lyon", 12),
-        ("Nice", 2),
-        ("Paris", 11),
-    ]
+    (column,) = report_json(folder, "--by", "city", "--min-group", "1")["groups"]
+    assert column["column"] == "City"
+    assert {one["name"]: one["texted"] for one in column["groups"]} == {"Lyon": 12, "Nice": 2, "Paris": 11}
 
 
 def test_a_column_that_one_campaign_lacks_is_told_before_anything_is_written(folder: Path) -> None:
@@ -175,9 +179,17 @@ def test_nothing_is_broken_down_by_phone(sent: Path, column: str) -> None:
         (
             ("--include-pii", "--format", "md"),
             (
-                "Error: --include-pii has no effect here: reports have no phone numbers or free texts\n"
-                "  it is for files of answers: add --format with one of "
-                "answers.csv, answers.parquet, results.csv, results.parquet\n"
+                "Error: --include-pii has no effect here: reports have no phone numbers\n"
+                "  it is for files of answers: add --format with one of answers.csv, answers.parquet, answers.sav, "
+                "answers-long.csv, answers-long.parquet, results.csv, results.parquet, callbacks.csv, codebook.json, "
+                "codebook.md\n"
+            ),
+        ),
+        (
+            ("--format", "callbacks.csv", "--out", "out"),
+            (
+                "Error: --format callbacks.csv has phone numbers\n"
+                "  add --include-pii, and keep the file where phone numbers may be\n"
             ),
         ),
         (
@@ -219,15 +231,15 @@ def test_a_campaign_that_was_never_sent_has_files_without_rows(folder: Path) -> 
     """Every file that is said to be written is there, also before there is a ledger."""
     shutil.rmtree(folder / ".runner")
     (folder / "campaigns/pulse.sandbox.lock.json").unlink()
-    done = run("report", *ALL, "--include-pii", "--out", "out", cwd=folder)
+    calls = ("--format", "callbacks.csv", "--include-pii")
+    done = run("report", *ALL, *calls, "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert sorted(read_files(folder / "out")) == sorted(f"pulse.{name}" for name in FORMATS)
+    assert sorted(read_files(folder / "out")) == sorted(
+        f"pulse.{name}" for name in (*FORMATS, "callbacks.csv")
+    )
     assert all((folder / line.removeprefix("Wrote ")).is_file() for line in done.stderr.splitlines())
     (header,) = (folder / "out/pulse.answers.csv").read_text(encoding="utf-8-sig").splitlines()
-    assert header == (
-        "participant,participant_phone_number,asked_at,disposition,first_answered_at,nps,Reason,reason (2),"
-        "plan,city"
-    )
+    assert header == f"participant,participant_phone_number,{PERSON}"
 
 
 @pytest.mark.slow
@@ -261,25 +273,144 @@ def test_phones_and_own_words_are_there_if_asked_for(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     with (folder / "out/pulse.answers.csv").open(encoding="utf-8-sig", newline="") as stream:
         header, *rows = csv.reader(stream)
-    assert header == [
-        "participant",
-        "participant_phone_number",
-        "asked_at",
-        "disposition",
-        "first_answered_at",
-        "nps",
-        "Reason",
-        "reason (2)",
-        "plan",
-        "city",
-    ]
-    assert {row[1] for row in rows} == {"'+14155550101", *(f"'+1{4155550200 + n}" for n in range(PEOPLE))}
-    assert any(row[6] for row in rows)
-    assert {(row[1], row[8], row[9]) for row in rows} >= {
+    assert header == ["participant", "participant_phone_number", *PERSON.split(",")]
+    found = [dict(zip(header, row, strict=True)) for row in rows]
+    phone = "participant_phone_number"
+    assert {row[phone] for row in found} == {
+        "'+14155550101", *(f"'+1{4155550200 + n}" for n in range(PEOPLE))}  # fmt: skip
+    assert any(row["Reason.words"] for row in found)
+    assert {(row[phone], row["plan"], row["city"]) for row in found} >= {
         ("'+14155550101", "gold", ""),
         ("'+14155550200", "", "Lyon"),
     }
     assert list(rows) == sorted(rows)
+
+
+def answer_in_words(folder: Path, words: str) -> None:
+    """Have everybody answer one question with these words, as if the service had sent them."""
+    with Ledger(f"sqlite:///{folder / '.runner/ledger.sqlite'}") as ledger, ledger.writing() as connection:
+        statement = "UPDATE results SET result_response = ?, revision = 99 WHERE question_tag = 'reason'"
+        connection.exec_driver_sql(statement, (words,))
+        connection.exec_driver_sql("INSERT INTO result_revisions VALUES (99, 'mark')")
+
+
+def test_comments_stand_in_reports_and_files_without_what_tells_who_people_are(folder: Path) -> None:
+    """With --comments, or as the campaign says, words are quoted, with addresses, phones and names masked."""
+    answer_in_words(folder, "Bob: bob@x.example, (415) 555-0200, since 2026-11-26")
+    assert report_json(folder)["comments"] is None
+    shown = report_json(folder, "--comments")["comments"]
+    masked = "[name]: [e-mail], [phone], since 2026-11-26"
+    mine = [one for one in shown["newest"] if one["question"] == "reason"]
+    # Ada is no Bob.
+    assert [one["words"] == masked for one in mine].count(False) <= 1
+    assert all(one["score"] in range(11) for one in mine)
+    assert len(mine) > 1
+    assert shown["total"] == len(shown["newest"])
+    survey = folder / "campaigns/pulse.yaml"
+    survey.write_text(survey.read_text(encoding="utf-8") + "report: {comments: true}\n", encoding="utf-8")
+    assert report_json(folder)["comments"] == shown
+    done = run("report", "--format", "answers.csv", "--format", "html", "--out", "out", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    written = [(folder / f"out/pulse.{name}").read_text(encoding="utf-8") for name in ("answers.csv", "html")]
+    assert all(masked in text for text in written)
+
+
+def test_people_with_low_scores_can_be_called_back(folder: Path) -> None:
+    """A file of the people below 7 who have not opted out, with their phones, the lowest first."""
+    everybody = run("report", "--format", "callbacks.csv", "--include-pii", "--out", "1", cwd=folder)
+    assert everybody.returncode == 0, everybody.stderr
+    with (folder / "1/pulse.callbacks.csv").open(encoding="utf-8-sig", newline="") as stream:
+        low = list(csv.DictReader(stream))
+    assert low
+    scores = [int(one["nps.value"]) for one in low]
+    assert scores == sorted(scores)
+    assert scores[-1] <= 6
+    phone = low[0]["participant_phone_number"].removeprefix("'")
+    assert run("optouts", "add", phone, cwd=folder).returncode == 0
+    assert (
+        run("report", "--format", "callbacks.csv", "--include-pii", "--out", "2", cwd=folder).returncode == 0
+    )
+    with (folder / "2/pulse.callbacks.csv").open(encoding="utf-8-sig", newline="") as stream:
+        assert list(csv.DictReader(stream)) == low[1:]
+
+
+def test_what_is_low_must_be_known(folder: Path) -> None:
+    """A campaign without a score, or with a number that has no low end, has no callbacks."""
+    survey = folder / "campaigns/pulse.yaml"
+    text = survey.read_text(encoding="utf-8")
+    scale = 'scale: nps,\n         responses: ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"]'
+    for other, words, hint in (
+        (
+            "scale: text",
+            "pulse has no score, so nobody has a low one",
+            "name the question that has it: `score: ",
+        ),
+        (
+            "scale: number",
+            "pulse does not say which answers to `nps` are low",
+            "say what is not: `score: {question: nps,",
+        ),
+    ):
+        survey.write_text(text.replace(scale, other), encoding="utf-8")
+        done = run("report", "--format", "callbacks.csv", "--include-pii", "--out", "out", cwd=folder)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert words in done.stderr
+        assert hint in done.stderr
+
+
+def test_files_for_spss_need_their_packages(sent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they are not installed, it says which extra to install, before anything is written."""
+    monkeypatch.setitem(sys.modules, "pyreadstat", None)
+    done = run("report", "--format", "answers.sav", "--out", "out", cwd=sent)
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        "files for SPSS need pyreadstat, which is not installed\n  install the extra `spss`\n"
+    )
+
+
+SCRIPTS = REPOSITORY / "docs/how-to/analysis.md"
+
+
+def test_scripts_recompute_the_first_row_of_the_page(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The five lines of the docs, for pandas and DuckDB, find the report's people, answers, response and score."""
+    options = [word for name in ("json", "answers.parquet", "answers.csv") for word in ("--format", name)]
+    assert run("report", *options, "--out", "reports", cwd=folder).returncode == 0
+    report = json.loads((folder / "reports/pulse.json").read_text(encoding="utf-8"))
+    people = report["people"]
+    expected = [people["texted"], people["answered"], people["response_rate"]]
+    monkeypatch.chdir(folder)
+    scripts = {
+        name: text.replace("visit.", "pulse.").replace("csat.value", "nps.value").replace(">= 4", ">= 9")
+        for name, text in re.findall(
+            r'^```\w+ title="(first_row[^"]+)"\n(.*?)^```', SCRIPTS.read_text(), re.MULTILINE | re.DOTALL
+        )
+    }
+    assert set(scripts) == {"first_row.py", "first_row.sql", "first_row.R"}
+    promoters = sum(
+        one["count"]
+        for question in report["questions"]
+        for one in question["question"]["distribution"]
+        if one["label"] in ("9", "10")
+    )
+    expected.append(promoters / report["score"]["counted"])
+    (folder / "first_row.py").write_text(scripts["first_row.py"], encoding="utf-8")
+    runpy.run_path("first_row.py")
+    assert [float(line) for line in capsys.readouterr().out.split()] == pytest.approx(expected)
+    assert duckdb.execute(scripts["first_row.sql"]).fetchone() == pytest.approx(tuple(expected))
+
+
+def test_dispositions_can_be_recomputed_from_the_file(folder: Path) -> None:
+    """Counted in the file, each final disposition and the opt-outs are the report's."""
+    options = [word for name in ("json", "answers.csv") for word in ("--format", name)]
+    assert run("report", *options, "--out", "out", cwd=folder).returncode == 0
+    people = json.loads((folder / "out/pulse.json").read_text(encoding="utf-8"))["people"]
+    with (folder / "out/pulse.answers.csv").open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    counted = Counter(row["disposition"] for row in rows)
+    assert {name: counted[name] for name in people["dispositions"]} == people["dispositions"]
+    assert sum(row["opted_out"] == "true" for row in rows) == people["opted_out"]
 
 
 def read_people(folder: Path) -> tuple[set[str], ...]:
@@ -332,7 +463,7 @@ def test_files_with_people_in_them_are_their_owners_alone(folder: Path) -> None:
     """Whatever the umask, nobody else reads answers, also where a file that others could read is there."""
     (folder / "out").mkdir()
     (folder / "out/pulse.answers.csv").touch(0o644)
-    formats = ("answers.csv", "answers.parquet", "results.csv", "results.parquet")
+    formats = ("answers.csv", "answers.parquet", "results.csv", "callbacks.csv", "codebook.json")
     umask = os.umask(0o022)
     try:
         options = [word for name in formats for word in ("--format", name)]

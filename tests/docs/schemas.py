@@ -14,6 +14,7 @@ import msgspec
 
 from runner.cli.output.sandbox import ShownClock, Simulation
 from runner.plan.documents import PlanDocument
+from runner.report.columns.codebook import Codebook
 from runner.report.model import CampaignReport
 from runner.version import DOCUMENTATION_URL, FORMAT_VERSION
 from runner.workflow.apply import AppliedDocument
@@ -42,6 +43,7 @@ DOCUMENTS: dict[str, tuple[str, tuple[type, ...]]] = {
     "status": ("Status", (StatusDocument,)),
     "plan": ("Plan", (PlanDocument,)),
     "report": ("Campaign report", (CampaignReport,)),
+    "codebook": ("Codebook", (Codebook,)),
     "preview": ("Preview", (PreviewDocument,)),
     "sandbox": ("The sandbox", (Simulation, ShownClock)),
     "reconcile": ("Reconciliation", (Reconciliation,)),

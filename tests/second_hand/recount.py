@@ -63,6 +63,7 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
         "groups": break_down(everybody, situation, main),
         "experiment": compare_arms(everybody, campaign, situation, main, control),
+        "comments": None,
         "messages": recounted,
         "runs": _recount_runs(situation, sent),
     }

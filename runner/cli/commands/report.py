@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,11 +11,12 @@ from runner.cli.command import Command, special_option
 from runner.cli.options import target_scope
 from runner.cli.output.report import add_to_summary, choose_writers, print_reports, save_reports
 from runner.errors import UsageError
-from runner.report.columns.answer_files import FileFormat, Shape
+from runner.report.columns.answer_files import FORMATS
 from runner.report.documents.formats import WRITERS
 from runner.report.people_model import SMALL_GROUP
+from runner.workflow.answer_export import AnswerFile
 from runner.workflow.observer import note
-from runner.workflow.report import AnswerFile, ReportOptions, report_project
+from runner.workflow.report import ReportOptions, report_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from runner.workflow.scope import Scope
 
 ANSWER_FORMATS = {
-    f"{shape}.{file_format}": (cast("Shape", shape), cast("FileFormat", file_format))
-    for shape in get_args(Shape)
-    for file_format in get_args(FileFormat)
+    f"{shape}.{file_format}": (shape, file_format)
+    for shape, file_formats in FORMATS.items()
+    for file_format in file_formats
 }
 """Formats that are files of answers, not documents."""
+_CALLBACKS = "callbacks.csv"
 
 
 @click.command(
@@ -50,8 +52,10 @@ ANSWER_FORMATS = {
     "formats",
     multiple=True,
     type=click.Choice([*sorted(WRITERS), *ANSWER_FORMATS, "github"]),
-    help="A format; may be repeated. answers.*: a row per person asked, a column per question; results.*: a "
-    "row per result; github: as md, and in a GitHub job's summary, as far as it has room. Default: md.",
+    help="A format; may be repeated. answers.*: a row per person; answers-long.*: per person, message and "
+    "question; results.*: per result; codebook.*: what the columns of answers.* hold; callbacks.csv: people "
+    "with low scores who may be called; github: as md, and in a GitHub job's summary, as far as it has room. "
+    "Default: md.",
 )
 @click.option(
     "--by",
@@ -59,6 +63,11 @@ ANSWER_FORMATS = {
     multiple=True,
     metavar="COLUMN",
     help="Break down by this column of the audience; may be repeated.",
+)
+@click.option(
+    "--comments",
+    is_flag=True,
+    help="Quote what people wrote, with what tells who they are masked.",
 )
 @special_option(
     "--template",
@@ -78,7 +87,7 @@ ANSWER_FORMATS = {
 @special_option(
     "--include-pii",
     is_flag=True,
-    help="Include phone numbers and free texts in files of answers and results.",
+    help="Include phone numbers, and what people wrote as it is, in files of answers and results.",
 )
 @click.option(
     "--out",
@@ -92,6 +101,7 @@ def command(
     reconcile_first: bool,
     formats: tuple[str, ...],
     columns: tuple[str, ...],
+    comments: bool,
     template: Path | None,
     least: int,
     include_pii: bool,
@@ -99,16 +109,17 @@ def command(
 ) -> int:
     """Write a report for each campaign from the ledger: how many were texted, who answered, and what.
 
-    A report depends only on the ledger: the same ledger gives the same bytes. It has no phone numbers and no
-    free texts, and leaves out groups so small that people could be identified. A count that was not read for
-    all launches is "not known", never 0. With --reconcile the exit code is that of `reconcile`. Campaigns are
-    independent: one without a report is left out, with exit code 3.
+    A report depends only on the ledger: the same ledger gives the same bytes. It has no phone numbers, and
+    what people wrote only with --comments, masked. It leaves out groups so small that people could be
+    identified. A count that was not read for all launches is "not known", never 0. With --reconcile the exit
+    code is that of `reconcile`. Campaigns are independent: one without a report is left out, with exit code
+    3.
     """
     answers = tuple(name for name in dict.fromkeys(formats) if name in ANSWER_FORMATS)
     named = ["md" if name == "github" else name for name in formats]
     documents = choose_writers(named if named or template else ["md"], template)
     _refuse_nonsense(answers, out, include_pii=include_pii)
-    options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii)
+    options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii, comments)
 
     def check(campaigns: int) -> None:
         if out is None and list(documents) != ["md"]:
@@ -143,10 +154,15 @@ def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii:
         raise UsageError(
             f"--format {answers[0]} writes a file for each campaign", hint="name a folder with --out DIR"
         )
+    if _CALLBACKS in answers and not include_pii:
+        raise UsageError(
+            f"--format {_CALLBACKS} has phone numbers",
+            hint="add --include-pii, and keep the file where phone numbers may be",
+        )
     if include_pii and not answers:
         formats = ", ".join(ANSWER_FORMATS)
         raise UsageError(
-            "--include-pii has no effect here: reports have no phone numbers or free texts",
+            "--include-pii has no effect here: reports have no phone numbers",
             hint=f"it is for files of answers: add --format with one of {formats}",
         )
 

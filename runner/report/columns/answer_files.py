@@ -1,136 +1,114 @@
-"""Files of answers for survey analysts: a row a person asked, or a row a result.
+"""Files of answers for survey analysts, written by the engine.
 
-For each message with questions, a person's row has:
+- `answers`: a row for each person whom the campaign was sent to, or may have been, and for each person of the
+  control group; of each question, over all messages, the latest answer;
+- `answers-long`: a row a person, message and question, and one for a message without an answer;
+- `results`: a row a result, as the service has it;
+- `callbacks`: people with a low score who may be called, the lowest first.
 
-- `arm`: the experiment's, if the message has arms;
-- `asked_at`: the start of the launch by the service, or else its acceptance; empty for participants whom the
-  ledger does not know as asked;
-- `disposition`: `complete` (answered the last question, or ended the survey by an answer), `partial`
-  (answered, not to the end), `opted_out` (neither, and a reply opts out), `no_answer`, `not_known` (the
-  launch's results were never read), empty for people who were not asked;
-- `first_answered_at`, and the latest answer to each question; behind it, as `TAG.value`, what it counts as on
-  the question's scale, where that is something else than it reads.
-
-The audience's columns that the campaign names (`export_columns`) follow, with present values.
 Times are UTC: in Parquet of that type, in CSV ISO 8601 with microseconds and a Z, all of one length. Phones
 are E.164; in CSV an apostrophe stands before them, as before other formulas: otherwise spreadsheets and data
 frames take them for numbers, and lose the plus sign. CSV is UTF-8 with a byte order mark, without which Excel
 takes it for another encoding, and LF line ends.
 Pseudonyms are made for these files alone, with a key of their own: those of the ledger are in the lockfile,
-too, and would link answers to the repository. Participants' own words, questions as rendered for one person,
-and phones are included only on request.
+too, and would link answers to the repository.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
-from runner.campaign.model import SCORED
-from runner.campaign.scales import read_points
-from runner.document import round_exactly
 from runner.errors import RunnerError
-from runner.report.columns.engine import quote
-from runner.report.documents.wording import defuse_formula, distinguish
-from runner.report.funnel import count_completed
+from runner.report.columns.codebook import describe_columns
+from runner.report.columns.engine import name_column, quote
+from runner.report.columns.file_columns import CELL_SEPARATOR, list_columns
+from runner.report.columns.spss import save_spss
+from runner.report.documents.wording import defuse_formula
+from runner.report.masking import mask_words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
     from runner.report.columns.engine import Engine
-    from runner.report.columns.question_columns import Asked
-    from runner.report.facts import AnswerReading, MessageOutline, QuestionOutline
+    from runner.report.columns.file_columns import FileColumn, FileContent
+    from runner.report.columns.kept_answers import KeptAnswers
 
-Shape = Literal["answers", "results"]
-"""`answers`: a row a person asked, a column a question; `results`: a row a result."""
-FileFormat = Literal["csv", "parquet"]
-
+FileFormat = Literal["csv", "parquet", "sav", "json", "md"]
+Shape = Literal["answers", "answers-long", "results", "callbacks", "codebook"]
+FORMATS: dict[Shape, tuple[FileFormat, ...]] = {
+    "answers": ("csv", "parquet", "sav"),
+    "answers-long": ("csv", "parquet"),
+    "results": ("csv", "parquet"),
+    "callbacks": ("csv",),
+    "codebook": ("json", "md"),
+}
 BOM = "\N{BYTE ORDER MARK}"
-_NUMBER_PLACES = 15
+
 # A spreadsheet runs a cell that starts so (OWASP, "CSV injection"), unless it is a number.
 _DEFUSE = r"""
 CREATE OR REPLACE TEMP MACRO defuse(cell) AS
 CASE WHEN regexp_matches(cell::VARCHAR, '^[=+\-@\t\r\n＝＋－＠]')
-    AND NOT regexp_full_match(cell::VARCHAR, '[+-]?[0-9]+(\.[0-9]+)?')
+    AND NOT regexp_full_match(cell::VARCHAR, '[+-]?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?')
   THEN '''' || cell ELSE cell::VARCHAR END
 """
 _PSEUDONYM = """
-CREATE OR REPLACE TEMP MACRO pseudonym(participant) AS left(sha256({key} || participant), 20)
+CREATE OR REPLACE TEMP MACRO pseudonym(person) AS left(sha256({key} || person), 20)
 """
-_KEEP_RESULTS = """
-INSERT INTO kept_results
-SELECT ?::VARCHAR, arm, participant, question_tag, texts.question, question_text, question_display_order,
-  if(is_kept, answer, NULL), labels.label, answer, response, labels.value, nullif(created_us, 0), result_guid
-FROM read_replies
-LEFT JOIN labels ON labels.reading = read_replies.reading
-LEFT JOIN texts ON texts.place = read_replies.place
+_EVERYBODY = """
+(SELECT *, false AS is_control FROM persons UNION ALL BY NAME
+ SELECT person, true AS is_control FROM members ANTI JOIN persons USING (person) WHERE control = '1')
 """
-_RESULTS = """
-CREATE OR REPLACE TEMP TABLE kept_results (message VARCHAR, arm VARCHAR, participant VARCHAR,
-  question_tag VARCHAR, question VARCHAR, question_text VARCHAR, question_display_order INTEGER,
-  answer VARCHAR, response VARCHAR, result_answer VARCHAR, result_response VARCHAR, value VARCHAR,
-  created_us BIGINT, result_guid VARCHAR)
+_WORDS = """
+SELECT DISTINCT kept.person, words, {} AS cells FROM kept
+JOIN members m ON m.person = kept.person WHERE words IS NOT NULL ORDER BY ALL
+"""
+_SHOW_WORDS = """
+CREATE OR REPLACE TEMP TABLE {0} AS SELECT {0}.* REPLACE (masked.shown AS words) FROM {0}
+LEFT JOIN masked ON masked.person = {0}.person::VARCHAR AND masked.words = {0}.words
 """
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """A message whose people and answers are in a table of the engine, with the columns' names in files."""
+class LowScores:
+    """The scores of people to call back: those of the question at this place up to the limit, or below it."""
 
-    message: str
-    table: str
-    columns: Mapping[str, str]
+    question: int
+    limit: Fraction
+    is_below: bool = False
+
+    @property
+    def condition(self) -> str:
+        """The expression that holds for them."""
+        return f"a.question_{self.question}.value {'<' if self.is_below else '<='} {float(self.limit)}"
 
 
-_TIMES = ("asked_at", "first_answered_at")
-
-
-@dataclass(slots=True)
 class AnswerFiles:
-    """A collector of each message's answers while they are counted, which then writes files of them.
+    """A writer of files of the answers that were kept; `low` are the scores of `callbacks`."""
 
-    `include_pii` adds phones (from the table `members`) and participants' own texts. `key` makes pseudonyms:
-    hexadecimal digits of fixed length. `columns` of the audience come with their number in `members`.
-    """
+    def __init__(
+        self, engine: Engine, kept: KeptAnswers, content: FileContent, low: LowScores | None = None
+    ) -> None:
+        """Start with all answers kept: what people wrote is masked, unless the files have phones."""
+        self._engine, self._kept, self._content, self._low = engine, kept, content, low
+        engine.run(_DEFUSE)
+        engine.run(_PSEUDONYM.format(key=quote(content.key)))
+        if content.has_words and not content.has_phones:
+            self._mask_words()
 
-    engine: Engine
-    include_pii: bool
-    key: str = field(repr=False)
-    columns: Sequence[tuple[str, int]] = ()
-    _kept: list[_Kept] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        """Start without answers."""
-        self.engine.run(_DEFUSE)
-        self.engine.run(_PSEUDONYM.format(key=quote(self.key)))
-        self.engine.run(_RESULTS)
-
-    def keep(self, outline: MessageOutline, asked: Asked, readings: Sequence[AnswerReading]) -> None:
-        """Keep the answers to a message that the engine has counted."""
-        self.engine.fill(
-            "labels",
-            {"reading": "INTEGER", "label": "VARCHAR", "value": "VARCHAR"},
-            [(number, _label(one), _write_number(one.number)) for number, one in enumerate(readings)],
+    def _mask_words(self) -> None:
+        # Names of people who have left the audience are not known, so their words stay away.
+        masked = (
+            (person, words, mask_words(words, cells.split(CELL_SEPARATOR)))
+            for person, words, cells in self._engine.rows(_WORDS.format(self._content.cells))
         )
-        self.engine.fill(
-            "texts",
-            {"place": "INTEGER", "question": "VARCHAR"},
-            [(place, question.text) for place, question in enumerate(asked.questions)],
-        )
-        paths = self.engine.rows("SELECT DISTINCT arm, path FROM people ORDER BY ALL")
-        self.engine.fill(
-            "ends",
-            {"arm": "VARCHAR", "path": "VARCHAR", "is_complete": "BOOLEAN"},
-            [(*path, any(count_completed(outline, {path: 1}).values())) for path in paths],
-        )
-        self.engine.run(_KEEP_RESULTS, [outline.id])
-        if asked.questions:
-            kept = _Kept(outline.id, f"kept_{len(self._kept)}", dict(_name_columns(outline, asked)))
-            self.engine.run(self._gather_people(kept, len(asked.questions)))
-            self._kept.append(kept)
+        self._engine.load("masked", ("person", "words", "shown"), masked)
+        for table in ("kept", "latest"):
+            self._engine.run(_SHOW_WORDS.format(table))
 
     def write(self, shape: Shape, file_format: FileFormat, file: Path) -> None:
         """Write one whole file, and its folder, readable by this user alone.
@@ -138,131 +116,100 @@ class AnswerFiles:
         Raises:
             RunnerError: it cannot be written.
         """
-        is_csv = file_format == "csv"
-        select = (self._select_answers if shape == "answers" else self._select_results)(is_csv=is_csv)
-        if is_csv:
-            # The engine writes no byte order mark, but the name of the first column as it is.
-            first = "participant" if shape == "answers" else "message"
-            select = (
-                f"SELECT defuse({first}) AS {_name(f'{BOM}{first}')}, defuse(COLUMNS(* EXCLUDE {first})) "
-                f"FROM ({select})"
-            )
-        options = "FORMAT csv, HEADER" if is_csv else "FORMAT parquet, COMPRESSION zstd"
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # The engine makes files that everybody can read: this folder keeps others out.
-            with TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as private:
-                draft = Path(private, file.name)
-                self.engine.save(select, draft, options, file)
-                draft.chmod(0o600)
-                draft.replace(file)
-        except OSError as error:
-            raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
+        with _drafting(file) as draft:
+            if shape == "codebook":
+                draft.write_text(self._write_codebook(file_format), encoding="utf-8")
+                return
+            columns = self._list_columns(shape)
+            source = self._name_source(shape)
+            if file_format == "sav":
+                save_spss(self._engine, source, columns, draft)
+            else:
+                select = _write_select(columns, source, is_csv=file_format == "csv")
+                self._engine.save(select, draft, _OPTIONS[file_format], file)
 
-    def _gather_people(self, kept: _Kept, places: int) -> str:
-        """Return the statement for a table of a row a person asked, and a participant."""
-        shown = "coalesce(labels.label, response)" if self.include_pii else "labels.label"
-        latest = "".join(
-            f", arg_max(shown, rank) FILTER (WHERE place = {place}) AS answer_{place}"
-            f", nullif(arg_max(coalesce(value, ''), rank) FILTER (WHERE place = {place}), '')"
-            f" AS point_{place}"
-            for place in range(places)
+    def _list_columns(self, shape: str) -> list[FileColumn]:
+        return list_columns(
+            shape, self._content, self._kept.questions, self._low.question if self._low else 0
         )
-        # The empty text stands for one that is not shown, as `arg_max` would skip a missing one.
-        return f"""
-            CREATE OR REPLACE TEMP TABLE {kept.table} AS
-            SELECT participant, coalesce(answered.arm, asked.arm) AS arm,
-              make_timestamptz(began_us) AS asked_at,
-              CASE WHEN is_complete THEN 'complete' WHEN answered.participant IS NOT NULL THEN 'partial'
-                WHEN has_opted_out THEN 'opted_out' WHEN NOT is_read THEN 'not_known'
-                ELSE 'no_answer' END AS disposition,
-              make_timestamptz(first_us) AS first_answered_at, answered.* EXCLUDE (participant, person, arm)
-            FROM (
-              SELECT participant, person, min(arm) AS arm{latest}
-              FROM (SELECT read_answers.*, coalesce({shown}, '') AS shown, value FROM read_answers
-                LEFT JOIN labels ON labels.reading = read_answers.reading)
-              GROUP BY participant, person) answered
-            JOIN people ON people.person = answered.person
-            JOIN ends ON ends.arm = people.arm AND ends.path = people.path
-            FULL JOIN (
-              SELECT contacts.*, coalesce(refusing.is_opt_out, false) AS has_opted_out
-              FROM contacts LEFT JOIN refusing USING (message, person)
-              WHERE contacts.message = {quote(kept.message)} AND is_sent) asked USING (participant)"""
 
-    def _select_answers(self, *, is_csv: bool) -> str:
-        columns = [("pseudonym(participant)", "participant")]
-        if self.include_pii:
-            columns.append((_write_phone(is_csv=is_csv), "participant_phone_number"))
-        for kept in self._kept:
-            before = f"{kept.message}." if len(self._kept) > 1 else ""
-            for column, name in kept.columns.items():
-                cell = f"{kept.table}.{column}"
-                is_time = is_csv and column in _TIMES
-                columns.append((_write_time(cell) if is_time else cell, before + name))
-        columns += [(f"members.value_{number}", name) for name, number in self.columns]
-        names = distinguish(defuse_formula(name) if is_csv else name for _, name in columns)
-        cells = (f"{cell} AS {_name(name)}" for (cell, _), name in zip(columns, names, strict=True))
-        people = " UNION ".join(f"SELECT participant FROM {kept.table}" for kept in self._kept)
-        tables = [kept.table for kept in self._kept]
-        if self.include_pii or self.columns:
-            tables.append("members")
-        joins = "".join(f" LEFT JOIN {table} USING (participant)" for table in tables)
-        everybody = people or "SELECT '' AS participant WHERE false"
-        return f"SELECT {', '.join(cells)} FROM ({everybody}){joins} ORDER BY 1"
+    def _write_codebook(self, file_format: FileFormat) -> str:
+        ((people,),) = self._engine.rows(f"SELECT count(*) FROM {_EVERYBODY}")
+        content = self._content
+        book = describe_columns(self._list_columns("answers"), content.campaign, content.title, people)
+        return book.write() + "\n" if file_format == "json" else book.write_markdown()
 
-    def _select_results(self, *, is_csv: bool) -> str:
-        columns = "message, arm, pseudonym(participant) AS participant"
-        if self.include_pii:
-            columns += f""", {_write_phone(is_csv=is_csv)} AS participant_phone_number, question_tag,
-              question_text, question_display_order, result_answer, result_response"""
-        else:
-            columns += """, question_tag, question AS question_text, question_display_order,
-              answer AS result_answer, response AS result_response"""
-        members = " LEFT JOIN members USING (participant)" if self.include_pii else ""
-        time = "make_timestamptz(created_us)"
-        return f"""SELECT {columns}, {_write_time(time) if is_csv else time} AS created, result_guid, value
-            FROM kept_results{members}
-            ORDER BY message, created_us NULLS FIRST, result_guid"""
+    def _name_source(self, shape: Shape) -> str:
+        """Return what the cells of a file come from, and the order of its rows."""
+        low = self._low if shape == "callbacks" else None
+        answers = "".join(
+            f", any_value(latest) FILTER (WHERE question = {number}) AS question_{number}"
+            for number in range(len(self._kept.questions))
+        )
+        people = f"LEFT JOIN (SELECT person{answers} FROM latest GROUP BY person) a ON a.person = p.person"
+        ids = ", ".join(quote(message) for message in self._kept.messages)
+        is_low = f"WHERE {low.condition} AND {self._content.may_call}" if low else ""
+        source = {
+            "answers": f"{_EVERYBODY} p {people}",
+            "answers-long": f"""(SELECT *, ([{ids}]::VARCHAR[])[message + 1] AS id FROM touches) p
+                LEFT JOIN kept a ON a.person = p.person AND a.message = p.message""",
+            "results": "kept_results p",
+            "callbacks": f"persons p {people}",
+        }[shape]
+        order = {
+            "answers": "1",
+            "answers-long": "p.message, 1, a.question",
+            "results": "p.message, p.us NULLS FIRST, p.result_guid",
+            "callbacks": f"a.question_{low.question if low else 0}.value, 1",
+        }[shape]
+        return f"FROM {source} LEFT JOIN members m ON m.person = p.person {is_low} ORDER BY {order}"
 
 
-def _name_columns(outline: MessageOutline, asked: Asked) -> Iterator[tuple[str, str]]:
-    """Yield the columns of a message's table, each with its name in files."""
-    if outline.ways and outline.ways[0].arm:
-        yield "arm", "arm"
-    for name in ("asked_at", "disposition", "first_answered_at"):
-        yield name, name
-    for place, question in enumerate(asked.questions):
-        yield f"answer_{place}", question.tag
-        if _has_values(question):
-            yield f"point_{place}", f"{question.tag}.value"
+_OPTIONS = {"csv": "FORMAT csv, HEADER", "parquet": "FORMAT parquet, COMPRESSION zstd"}
 
 
-def _write_time(time: str) -> str:
-    return f"strftime({time}, '%Y-%m-%dT%H:%M:%S.%fZ')"
+@contextmanager
+def _drafting(file: Path) -> Iterator[Path]:
+    """Yield the path of a draft, which becomes the file, readable by this user alone.
+
+    Raises:
+        RunnerError: it cannot be written.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # The engine makes files that everybody can read: this folder keeps others out.
+        with TemporaryDirectory(dir=file.parent, prefix=f".{file.name}.") as private:
+            draft = Path(private, file.name)
+            yield draft
+            draft.chmod(0o600)
+            draft.replace(file)
+    except OSError as error:
+        raise RunnerError(f"{file} cannot be written: {error.strerror}") from None
 
 
-def _write_phone(*, is_csv: bool) -> str:
-    """Return the expression for a phone, which readers of CSV would take for a number."""
-    return "'''' || nullif(members.phone, '')" if is_csv else "nullif(members.phone, '')"
-
-
-def _label(reading: AnswerReading) -> str | None:
-    """Return an answer as text; None for one in the participant's own words."""
-    return _write_number(reading.number) if reading.label is None else reading.label
-
-
-def _write_number(number: Fraction | None) -> str | None:
-    return None if number is None else f"{round_exactly(number, _NUMBER_PLACES).normalize():f}"
-
-
-def _has_values(question: QuestionOutline) -> bool:
-    """Return whether a question's responses count as something else than they read."""
-    points = read_points(question.scale, question.responses, question.values)
-    is_scored = any(point is not None for point in points) and question.scale in SCORED
-    return is_scored and any(
-        _write_number(point) != text.strip() for point, text in zip(points, question.responses, strict=True)
+def _write_select(columns: Sequence[FileColumn], source: str, *, is_csv: bool) -> str:
+    """Return the statement of a file."""
+    names = [defuse_formula(one.name) if is_csv else one.name for one in columns]
+    if is_csv:
+        # The engine writes no byte order mark, but the name of the first column as it is.
+        names[0] = f"{BOM}{names[0]}"
+    cells = (
+        f"{_write_cell(one, is_csv=is_csv)} AS {name_column(name)}"
+        for one, name in zip(columns, names, strict=True)
     )
+    return f"SELECT {', '.join(cells)} {source}"
 
 
-def _name(column: str) -> str:
-    return '"' + column.replace('"', '""') + '"'
+def _write_cell(column: FileColumn, *, is_csv: bool) -> str:
+    """Return a column's expression as CSV, or Parquet, wants it."""
+    cell, kind = column.cell, column.kind
+    if kind == "time":
+        time = f"make_timestamptz({cell})"
+        return f"strftime({time}, '%Y-%m-%dT%H:%M:%S.%fZ')" if is_csv else time
+    if kind == "integer":
+        return f"({cell})::BIGINT"
+    if kind == "number" and is_csv:
+        return f"CASE WHEN {cell} = floor({cell}) THEN {cell}::HUGEINT::VARCHAR ELSE {cell}::VARCHAR END"
+    if column.role == "phone" and is_csv:
+        return f"'''' || {cell}"
+    return f"defuse({cell})" if kind == "text" and is_csv else cell

@@ -115,6 +115,15 @@ class Engine:
         with self._translated(f"{known_as or file} cannot be written", "make room on the disk"):
             self._connection.execute(f"COPY ({select}) TO {quote(str(file))} ({options})")
 
+    def frame(self, select: str) -> Any:
+        """Return the rows of a statement as a pandas.DataFrame, for other writers.
+
+        Raises:
+            RunnerError: as for `run`.
+        """
+        with self._translated():
+            return self._connection.execute(select).df()
+
     @contextmanager
     def _translated(self, what: str = "", hint: str = _HINT) -> Iterator[None]:
         try:
@@ -152,3 +161,8 @@ def cannot_write(folder: Path, error: OSError) -> RunnerError:
 def quote(text: str) -> str:
     """Return a text as a literal, for statements that take no values."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def name_column(name: str) -> str:
+    """Return a name as that of a column."""
+    return '"' + name.replace('"', '""') + '"'

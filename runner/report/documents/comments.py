@@ -1,0 +1,55 @@
+"""What people wrote, as blocks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runner.view.blocks import Items, ListItem, Section, Sentence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from runner.report.model import CampaignReport
+    from runner.report.question_model import CommentsReport, QuotedComment
+    from runner.view.blocks import Block
+
+MOST_SHOWN = 20
+"""Comments on a question that stand open; as many again and more are folded."""
+MOST_FOLDED = 200
+TITLE = "In people’s own words"
+MASKED_NOTE = "E-mail addresses, phone numbers and people’s own names are masked."
+
+
+def show_comments(report: CampaignReport) -> Iterator[Block]:
+    """Yield what people wrote to each question, the newest first, if it was asked for."""
+    found = report.comments
+    if found is None:
+        return
+    by_question: dict[str, list[QuotedComment]] = {}
+    for one in found.newest:
+        by_question.setdefault(one.question, []).append(one)
+    texts = {one.question.tag: one.question.text for one in report.questions}
+    blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
+    for tag, comments in by_question.items():
+        rest = comments[MOST_SHOWN:MOST_FOLDED]
+        listed: list[Block] = [Items([_list(one) for one in comments[:MOST_SHOWN]])]
+        if rest:
+            listed.append(Section("Older ones", [Items([_list(one) for one in rest])], is_folded=True))
+        blocks.append(Section(texts.get(tag, tag), listed))
+    yield Section(TITLE, blocks)
+
+
+def _write_summary(found: CommentsReport) -> str:
+    if not found.total and not found.left_out:
+        return "Nobody wrote anything."
+    words = f"The newest first, each with the person’s score. {MASKED_NOTE}"
+    if found.total > len(found.newest):
+        words += f" Files of answers have all {found.total:,}."
+    if found.left_out:
+        are = "comment is" if found.left_out == 1 else "comments are"
+        words += f" {found.left_out:,} {are} left out: their authors are no longer in the audience."
+    return words
+
+
+def _list(comment: QuotedComment) -> ListItem:
+    return ListItem(comment.words, term="–" if comment.score is None else f"{float(comment.score):g}")
