@@ -75,7 +75,8 @@ def write_html(report: CampaignReport) -> str:
 def write_markdown(report: CampaignReport) -> str:
     """Return the report as Markdown, with texts of campaigns and participants escaped."""
     title = f"# {escape_markdown(report.title or report.campaign)}\n\n"
-    footer = f"\n---\n\n{escape_markdown(_write_footer(report))}\n"
+    said = escape_markdown(_write_footer(report))
+    footer = f"\n---\n\n{said}\n" if said else ""
     room = LONGEST - len(title) - len(footer)
     blocks = [*_show_lead(report), *_show_campaign(report)]
     return title + markdown.write_markdown(blocks, most_rows=MOST_ROWS, longest=room) + footer
@@ -164,7 +165,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     else:
         yield Tile("People texted", write_count(people.texted))
     rate = divide(people.opted_out, people.texted)
-    share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
+    share = f"{write_percent(rate, people.texted)} of the people texted" if rate else ""
     yield Tile("Opted out", write_count(people.opted_out), share)
     if cost := report.cost_usd:
         dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
@@ -189,9 +190,9 @@ def _make_response_tile(report: CampaignReport) -> Tile:
 
 
 def _write_footer(report: CampaignReport) -> str:
-    """Return the time of the figures."""
+    """Return the time of the figures; empty where there are none."""
     if report.reconciled_at is None:
-        return "No answers were read yet."
+        return "No answers were read yet." if report.launches else ""
     read = (
         f", {report.reconciled_launches:,} of {report.launches:,} launches" if report.unread_launches else ""
     )
