@@ -216,7 +216,7 @@ def show_experiment(experiment: ExperimentReport, measure: str) -> Section:
         blocks.append(Sentence(write_split(experiment.split), "notice" if is_skewed else "quiet"))
     if experiment.control_group is not None:
         blocks.append(Sentence(write_control_group(experiment.control_group), "quiet"))
-    return Section("Which text did better", blocks)
+    return Section("Which text did better" if experiment.comparisons else "The texts", blocks)
 
 
 def _list_verdicts(experiment: ExperimentReport, measure: str) -> Iterator[str]:

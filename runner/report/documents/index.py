@@ -36,13 +36,13 @@ def write_index(reports: Sequence[CampaignReport], links: Mapping[str, str]) -> 
     """
     ordered = sorted(reports, key=lambda report: report.campaign)
     ordered.sort(key=_rank, reverse=True)
-    columns = (
-        "Campaign",
-        Column("Sent", "text"),
-        *("People texted", "Response", INTERVAL, "Score", f"Its {INTERVAL}"),
-        Column("Earlier surveys", "line"),
-    )
-    rows = [(_name(one, links), *_outline(one)) for one in ordered]
+    columns: list[str | Column] = ["Campaign", Column("Sent", "text"), "People texted", "Response", INTERVAL]
+    columns += ["Score", f"Its {INTERVAL}"]
+    rows: list[tuple[Cell, ...]] = [(_name(one, links), *_outline(one)) for one in ordered]
+    lines = list(map(_draw_series, ordered))
+    if any(lines):
+        columns.append(Column("Earlier surveys", "line"))
+        rows = [(*row, line) for row, line in zip(rows, lines, strict=True)]
     table = TableBlock(columns, rows, "The latest first. Everybody counts once.")
     is_simulated = any(report.is_simulated for report in reports)
     notice = [Sentence(SIMULATION_NOTE, "notice")] if is_simulated else []
@@ -64,7 +64,7 @@ def _outline(report: CampaignReport) -> tuple[Cell, ...]:
     """Return what a campaign came to: a caution stands in place of the interval of a score of few answers."""
     people, score = report.people, find_score(report)
     if not report.launches:
-        return ("not sent yet", *[NOT_DEFINED] * 5, "")
+        return ("not sent yet", *[NOT_DEFINED] * 5)
     is_unknown = people.texted is None or people.answered is None
     response = (
         write_percent(people.response_rate, people.texted),
@@ -76,7 +76,6 @@ def _outline(report: CampaignReport) -> tuple[Cell, ...]:
         *((NOT_KNOWN, NOT_DEFINED) if is_unknown and report.questions else response),
         NOT_DEFINED if score is None else f"{name_score(score)} {write_score(score)}",
         NOT_DEFINED if score is None else write_certainty(score).removeprefix(f"{INTERVAL} "),
-        _draw_series(report),
     )
 
 

@@ -75,7 +75,8 @@ def write_html(report: CampaignReport) -> str:
 def write_markdown(report: CampaignReport) -> str:
     """Return the report as Markdown, with texts of campaigns and participants escaped."""
     title = f"# {escape_markdown(report.title or report.campaign)}\n\n"
-    footer = f"\n---\n\n{escape_markdown(_write_footer(report))}\n"
+    said = escape_markdown(_write_footer(report))
+    footer = f"\n---\n\n{said}\n" if said else ""
     room = LONGEST - len(title) - len(footer)
     blocks = [*_show_lead(report), *_show_campaign(report)]
     return title + markdown.write_markdown(blocks, most_rows=MOST_ROWS, longest=room) + footer
@@ -112,7 +113,8 @@ def _write_coming(report: CampaignReport) -> str:
     nobody = "Nobody else was texted yet." if report.people.unresolved else "Nobody was texted yet."
     if report.next_send_at is None:
         return nobody
-    return f"{nobody} Texts go out from {write_time(report.next_send_at, report.time_zone)}."
+    start = write_time(report.next_send_at, report.time_zone)
+    return f"{nobody} Texts go out from {start} ({report.time_zone})."
 
 
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
@@ -164,7 +166,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
     else:
         yield Tile("People texted", write_count(people.texted))
     rate = divide(people.opted_out, people.texted)
-    share = "" if rate is None else f"{write_percent(rate, people.texted)} of the people texted"
+    share = f"{write_percent(rate, people.texted)} of the people texted" if rate else ""
     yield Tile("Opted out", write_count(people.opted_out), share)
     if cost := report.cost_usd:
         dollars = write_number(cost, 0 if cost >= _CENTS_BELOW else 2)
@@ -189,10 +191,11 @@ def _make_response_tile(report: CampaignReport) -> Tile:
 
 
 def _write_footer(report: CampaignReport) -> str:
-    """Return the time of the figures."""
+    """Return the time of the figures; empty where there are none."""
     if report.reconciled_at is None:
-        return "No answers were read yet."
+        return "No answers were read yet." if report.launches else ""
     read = (
         f", {report.reconciled_launches:,} of {report.launches:,} launches" if report.unread_launches else ""
     )
-    return f"Figures as of {write_time(report.reconciled_at, report.time_zone)}{read}."
+    zone = report.time_zone
+    return f"Figures as of {write_time(report.reconciled_at, zone)} ({zone}){read}."
