@@ -452,7 +452,9 @@ def test_what_notebooks_show_is_escaped(project: Project) -> None:
     project.apply(project.plan())
     project.simulate(response_rate=1.0)
     project.reconcile()
-    assert '<bdi>pulse</bdi></th><td data-name="message"><bdi>ask</bdi></td>' in project.status()._repr_html_()
+    assert (
+        '<bdi>pulse</bdi></th><td data-name="message"><bdi>ask</bdi></td>' in project.status()._repr_html_()
+    )
     shown = (project.preview(), project.status(), project.report())
     assert [str(one).splitlines()[0] for one in shown] == [
         "**pulse, worst cases first**",

@@ -4,8 +4,8 @@ Outcomes that came back and next intents are recorded in one transaction. During
 other campaigns text them, and somebody may pause the campaign. So the check runs in that transaction, with
 nothing in between.
 A launch may then wait long: for the pace, a `Retry-After`, its next try, or a free thread. So the sender
-asks again right before each request, unless it did a moment ago. The frequency cap is not counted again: the
-intent itself holds its place, and other runs count it.
+asks again right before each request, for all launches recorded together, unless one has asked a moment ago.
+The frequency cap is not counted again: the intent itself holds its place, and other runs count it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from runner.delivery.order import InFlightLaunch
+from runner.delivery.order import CheckedPeople, InFlightLaunch
+from runner.ledger.bulk import divide
 from runner.ledger.database import exclude_others
 from runner.ledger.fingerprint import KnownPeople, OpenSession
 from runner.ledger.model import Intent, Outcome, format_moment
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from runner.ledger.people.suppressions import Pause
     from runner.ledger.target_key import LedgerConnection
     from runner.plan.model import PlannedLaunch
+
+
+_TOGETHER, _MOST_PEOPLE = 64, 500
+"""The most launches, and people, that are looked at together before they leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +203,15 @@ class IntentLog:
                 ids = add_intents(connection, campaign_id, intents, at)
         # Only once it is durable.
         self._is_run_entered = self._is_run_entered or bool(intents)
-        return [
-            InFlightLaunch(*each, asked_at) for each in zip(ids, intents, admission.launches, strict=True)
-        ], admission
+        departing: list[InFlightLaunch] = []
+        for portion in divide(zip(ids, intents, admission.launches, strict=True), _TOGETHER):
+            phones = [phone for _, _, launch in portion for phone in launch.phones]
+            # Many people are looked at launch by launch, so that no sender waits long for its answer.
+            people = CheckedPeople(phones, asked_at) if len(phones) <= _MOST_PEOPLE else None
+            departing += [
+                InFlightLaunch(*one, people or CheckedPeople(one[2].phones, asked_at)) for one in portion
+            ]
+        return departing, admission
 
 
 REPEATED_GUID = "the service named an earlier launch"

@@ -6,7 +6,8 @@ later messages wait for another run, since the earlier one may still come.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import threading
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from runner.ledger.record.deliveries import find_recorded, note_tried_again
 from runner.ledger.record.unsettled import OPEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from runner.delivery.campaign_ref import CampaignRef
     from runner.ledger.model import Intent, LaunchState
@@ -26,17 +28,27 @@ if TYPE_CHECKING:
 _LETS_ON = ("sent", "rejected")
 
 
+@dataclass(slots=True, eq=False)
+class CheckedPeople:
+    """People of launches that were recorded together, and are looked at together before these leave.
+
+    Of these, only the `opted_out` had opted out at `asked_at`, on the run's clock. Threads take turns.
+    """
+
+    phones: Sequence[str]
+    asked_at: float
+    opted_out: AbstractSet[str] = frozenset()
+    turn: threading.Lock = field(default_factory=threading.Lock)
+
+
 @dataclass(frozen=True, slots=True)
 class InFlightLaunch:
-    """A launch whose intent is durable, with the ledger's number of it.
-
-    None of its recipients had opted out at `asked_at`, on the run's clock.
-    """
+    """A launch whose intent is durable, with the ledger's number of it."""
 
     launch_id: int
     intent: Intent
     launch: PlannedLaunch
-    asked_at: float
+    people: CheckedPeople
 
 
 class MessageOrder:

@@ -417,15 +417,20 @@ class Delivery:
         """Raise if a launch must no longer be sent, or not to all of its recipients."""
         if self._is_late(in_flight.launch):
             raise WithheldError(TOO_LATE)
-        if self.eligibility is None or self.pace.now() - in_flight.asked_at < FRESH_S:
+        if self.eligibility is None:
             return
-        with self.campaign.ledger.reading() as connection:
-            pause = self.eligibility.find_pause(connection)
-            opted_out = self.eligibility.find_opted_out(connection, in_flight.launch.phones)
-        if pause is not None:
-            self.report.pause = pause
+        people = in_flight.people
+        with people.turn:
+            now = self.pace.now()
+            if now - people.asked_at >= FRESH_S:
+                with self.campaign.ledger.reading() as connection:
+                    pause = self.eligibility.find_pause(connection)
+                    people.opted_out = self.eligibility.find_opted_out(connection, people.phones)
+                people.asked_at = now
+                self.report.pause = self.report.pause or pause
+        if self.report.pause is not None:
             raise WithheldError(PAUSED)
-        if opted_out:
+        if not people.opted_out.isdisjoint(in_flight.launch.phones):
             raise WithheldError(OPTED_OUT)
 
     def _note_end(self, number: int, reply: SendReply) -> None:

@@ -52,12 +52,9 @@ class GitAnswer:
 
 
 class Git:
-    """Git commands in one repository.
+    """Git commands in one repository, from a folder of its work tree.
 
-    Args:
-        folder: in the repository's work tree.
-        timeout_s: time limit of one command, in seconds.
-        settings: variables for every command beside this process's own.
+    `timeout_s` limits one command; `settings` are variables for every command beside this process's own.
     """
 
     def __init__(
@@ -70,12 +67,7 @@ class Git:
     def ask(
         self, *arguments: str, text: str | None = None, environment: Mapping[str, str] | None = None
     ) -> GitAnswer:
-        """Run a command and return its answer, whether it succeeded or not.
-
-        Args:
-            arguments: the command and its arguments, as in `"rev-parse", "HEAD"`.
-            text: its standard input.
-            environment: variables beside this process's own.
+        """Run a command, with `text` as its input, and return its answer, whether it succeeded or not.
 
         Raises:
             GitError: there is no git, it cannot be started, or it took too long.
@@ -219,11 +211,8 @@ _IN_THE_WAY = "exists; cannot create"
 class PushAnswer:
     """A remote's answer to a push.
 
-    Attributes:
-        is_accepted: the ref has the commit.
-        is_overtaken: the ref has moved on: a commit on its new tip may be accepted.
-        is_refused: the remote was reached, and does not take it.
-        reason: the refusal in git's words.
+    If it `is_overtaken`, a commit on the ref's new tip may be accepted; if it `is_refused`, the remote was
+    reached, and does not take it, for a `reason` in git's words.
     """
 
     is_accepted: bool

@@ -90,17 +90,16 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class LeasePatience:
-    """Longest waits for a ref, and what is told of them.
+    """Longest waits for a ref, in seconds, and what observes them.
 
     Attributes:
-        timeout_s: for another run that holds it, in seconds.
-        settle_s: longest delay of the service until it lists a launch, in seconds. The reservations of a
-            deleted ref can only be learned from these lists.
+        timeout_s: for another run that holds it.
+        settle_s: until the service lists a launch: only its lists tell of the reservations of a deleted ref.
         has_died: returns whether the run of a holder has certainly died.
-        observe_absence: is called with the seconds of the watch, if there is no ref.
-        observe_holder: is called once for each run that is waited for, with that run in words, and the
-            seconds after which it counts as dead if it does not move the ref.
-        observe_failure: is called if the ref could not be released: the lease runs out by itself.
+        observe_absence: gets the seconds of the watch, if there is no ref.
+        observe_holder: gets each run that is waited for, in words, and the seconds after which it counts as
+            dead if it does not move the ref.
+        observe_failure: gets the error of a release: the lease runs out by itself.
     """
 
     timeout_s: float = 0
@@ -283,16 +282,10 @@ def hold_lease(
     seen: Snapshot | None = None,
     unite: Callable[[str, str | None, str], str | None] = lambda _name, _ours, theirs: theirs,
 ) -> Iterator[Lease]:
-    """Hold a ref while the block lasts.
+    """Hold a ref while the block lasts; `terms` are None for those of the holder's lease.
 
-    Args:
-        ref: the ref.
-        holder: this run.
-        clocks: the clocks to use.
-        patience: the longest waits.
-        terms: those of the holder's lease.
-        seen: the ref as it was known to be; if it was free, it is taken without another look.
-        unite: returns the text of a file, by name, given this run's and that of others; None for no file.
+    `seen` is the ref as it was known to be: if it was free, it is taken without another look. `unite` returns
+    the text of a file, by name, given this run's text and that of others; None for no file.
 
     Raises:
         StateLockedError: another run still holds it.

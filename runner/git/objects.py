@@ -36,9 +36,8 @@ class GitObject(NamedTuple):
 class ObjectReader:
     """A reader of a repository's objects, for any thread. Its process starts with the first question.
 
-    Args:
-        git: commands in the repository.
-        is_filtered: return files as git writes them into a work tree: with its line ends and filters.
+    If it `is_filtered`, files are returned as git writes them into a work tree: with its line ends and
+    filters.
     """
 
     def __init__(self, git: Git, *, is_filtered: bool = False) -> None:
@@ -170,14 +169,8 @@ def write_commit(
 ) -> str:
     """Write a commit, and new blobs (`texts`), which no ref leads to; return it.
 
-    Args:
-        git: commands in the repository.
-        files: blobs by path.
-        parent: the commit that it comes after; None for none.
-        texts: of the blobs that the repository lacks.
-        message: of the commit.
-        people: name and address of its author, and of its committer.
-        is_whole: have no other files than these; otherwise those of the parent stay.
+    `files` has blobs by path: with `is_whole` the commit has no others, else those of the parent stay.
+    `people` are names and addresses of its author and its committer.
     """
     draft = f"refs/runner-draft/{secrets.token_hex(8)}"
     lines = [f"blob\ndata {len(text.encode())}\n{text}" for text in texts]

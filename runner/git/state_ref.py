@@ -49,13 +49,7 @@ class RefMovedError(StateRefError):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a ref.
-
-    Attributes:
-        who: host, process, CI run and start, in words.
-        run: a unique id of the run.
-        lease_s: length of its lease from its last push, in seconds.
-    """
+    """The holder of a ref: in words, by a unique id, and the length of its lease from its last push."""
 
     who: str
     run: str
@@ -64,12 +58,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The content of `state.json`.
-
-    Attributes:
-        holder: None if the ref is free.
-        moves: number of moves of the ref: makes each of its commits unique.
-    """
+    """The content of `state.json`: who holds the ref, if anybody. `moves` makes each commit unique."""
 
     holder: Holder | None = None
     moves: int = 0
@@ -111,15 +100,10 @@ def read_target(ref: str) -> str:
 
 
 class StateRef:
-    """A ref on a remote of a repository.
+    """A ref on a remote of a repository, by its full name.
 
-    Attributes:
-        git: commands in the repository.
-        remote: the remote's name.
-        name: the ref's full name.
-        objects: reads what was fetched.
-        tips: the commits of the remote's default branch (`HEAD`), and of all targets' refs, when the ref was
-            last looked for.
+    `tips` has the commits of the remote's default branch (`HEAD`), and of all targets' refs, when the ref was
+    last looked for.
     """
 
     def __init__(self, git: Git, remote: str, target: str, objects: ObjectReader | None = None) -> None:
@@ -130,17 +114,15 @@ class StateRef:
         self.tips: dict[str, str] = {}
         # An object of the repository: others are named as it is.
         self._like: str | None = None
-        # Texts that the repository has, by blob.
+        # Texts that the repository has, by blob, and the other way round.
         self._texts: dict[str, str] = {}
+        self._blobs: dict[str, str] = {}
 
     @classmethod
     def open(cls, folder: Path, remote: str, target: str, settings: Mapping[str, str] | None = None) -> Self:
         """Return the ref of a target on a remote of the repository at `folder`.
 
         `settings` are git's variables beside this process's own.
-
-        Raises:
-            GitError: there is no git, no repository, or no such remote.
         """
         git, shown = Git(folder, timeout_s=TIMEOUT_S, settings=settings), hide_credentials(remote)
         if git.ask("remote", "get-url", "--", remote).status:
@@ -198,15 +180,11 @@ class StateRef:
             text = self._texts.get(blob) or self.objects.load(blob)
             if text is None:
                 return None
-            self._texts[blob] = text
+            self._texts[blob], self._blobs[text] = text, blob
         return {name: self._texts[blob] for name, (blob, _) in entries.items()}
 
     def read_state(self, snapshot: Snapshot) -> State:
-        """Return who holds the ref in a snapshot.
-
-        Raises:
-            StateRefError: the ref is damaged, or another version of the program has written it.
-        """
+        """Return who holds the ref in a snapshot."""
         if snapshot.commit is None:
             return State()
         try:
@@ -230,12 +208,14 @@ class StateRef:
 
     def compose(self, texts: Mapping[str, str], parent: str | None = None) -> str:
         """Return a new local commit of texts by file name; without a parent it drops the history."""
-        blobs = {name: self._name_blob(text) for name, text in texts.items()}
+        # A lockfile can be large, and is on the ref as it was most of the time.
+        blobs = {name: self._blobs.get(text) or self._name_blob(text) for name, text in texts.items()}
         new = {blob: texts[name] for name, blob in blobs.items() if blob not in self._texts}
         commit = write_commit(
             self.git, blobs, parent, tuple(new.values()), f"State of {self.name}", is_whole=True
         )
         self._texts |= new
+        self._blobs |= {text: blob for blob, text in new.items()}
         return commit
 
     def _name_blob(self, text: str) -> str:
@@ -282,9 +262,8 @@ class StateRef:
     def append(self, add: Callable[[Snapshot], Mapping[str, str]], seen: Snapshot | None = None) -> bool:
         """Put files on the ref, whoever holds it; return False if there is no ref.
 
-        `add` returns the texts of all files, given the ref as it is; a holder unites them with its own.
-        It may be called again, if somebody else moves the ref at the same moment. `seen` is a state that was
-        read a moment ago.
+        `add` returns the texts of all files, given the ref as it is, once or more often; a holder unites them
+        with its own. `seen` is the ref as it was a moment ago.
 
         Raises:
             GitError: the ref cannot be read or moved.

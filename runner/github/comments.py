@@ -1,6 +1,7 @@
 """Comments on a pull request or an issue that are kept up to date.
 
 Each is found by a hidden marker and edited in place (https://docs.github.com/rest/issues/comments).
+What asks GitHub raises the errors of `Repository.ask`.
 """
 
 from __future__ import annotations
@@ -38,12 +39,7 @@ class Comment:
 
 
 def list_comments(repository: Repository, number: int) -> Iterator[Comment]:
-    """Yield all comments on a pull request or issue, the oldest first; both share one series of numbers.
-
-    Raises:
-        RefusedError: they cannot be read.
-        UnavailableError: they cannot be read now.
-    """
+    """Yield all comments on a pull request or issue, the oldest first; both share one series of numbers."""
     return map(_read_comment, repository.list_all(f"issues/{number}/comments"))
 
 
@@ -108,10 +104,6 @@ def keep_comment(repository: Repository, number: int, marker: str, body: str, he
         marker: its first line.
         body: Markdown that begins with the marker, of at most LONGEST_BODY units.
         head: the commit that it is about; empty if unknown or irrelevant.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked; a comment may have been written all the same.
     """
     if head and _find_head(repository, number) not in (None, head):
         return Kept("overtaken")

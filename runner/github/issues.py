@@ -1,4 +1,7 @@
-"""One issue for each marker: opened, edited, closed and reopened (https://docs.github.com/rest/issues/issues)."""
+"""One issue for each marker: opened, edited, closed and reopened (https://docs.github.com/rest/issues/issues).
+
+What asks GitHub raises the errors of `Repository.ask`.
+"""
 
 from __future__ import annotations
 
@@ -64,10 +67,6 @@ def keep_issue(repository: Repository, marker: str, compose: Callable[[Mapping[s
         repository: the issue's.
         marker: its first line.
         compose: returns the report, given the state of the last one.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked; a part may have been done.
     """
     own = next(_list_own(repository, marker), None)
     if own is not None:

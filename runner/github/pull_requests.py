@@ -1,7 +1,7 @@
 """Merged pull requests, the people who approved them or a run, and the numbers that their comments told.
 
 A plan's numbers are in a hidden line of its comment. Reviewers have seen them; a later plan that sends more
-was not reviewed.
+was not reviewed. What asks GitHub raises the errors of `Repository.ask`.
 
 https://docs.github.com/rest/commits/commits,
 https://docs.github.com/rest/actions/workflow-runs#get-the-review-history-for-a-workflow-run,
@@ -86,10 +86,6 @@ def find_merged(repository: Repository, commit: str, branch: str) -> MergedPullR
     """Return the pull request whose merge last changed the campaigns at a commit of a branch, or None.
 
     None means that the last push had no pull request. Commits of the record are skipped.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
     """
     for sha, is_record in islice(_list_commits(repository, commit), _MOST_RECORDS):
         merged = _find_merge(repository, sha, branch)
@@ -113,10 +109,6 @@ def find_last_change(
         commit: the job's.
         branch: the commit's.
         is_meant: returns whether a file is one of them.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
     """
     others = (sha for sha, is_record in _list_commits(repository, commit) if not is_record)
     for sha in islice(others, _MOST_OTHERS):
@@ -163,12 +155,7 @@ _MAY_PUSH = {"admin", "write"}
 
 
 def has_reviewers(repository: Repository) -> bool:
-    """Return whether the environment for approvals has required reviewers at this moment.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
-    """
+    """Return whether the environment for approvals has required reviewers at this moment."""
     try:
         answer = repository.ask("GET", f"environments/{ENVIRONMENT}")
     except RefusedError as error:
@@ -186,10 +173,6 @@ def count_decisions(repository: Repository, run: str) -> Counter[tuple[str, str]
 
     All attempts of a run share one list, and GitHub gives no times: only the counts tell new decisions from
     old ones.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
     """
     decisions = repository.list_all(f"actions/runs/{run}/approvals")
     found = ((str(look_up(one, "state")), _read_person(one)) for one in decisions if _is_ours(one))
@@ -200,10 +183,6 @@ def find_waiting_run(repository: Repository, digest: str, own: str) -> str | Non
     """Return the page of another workflow run that waits for the approval of the same plan; None without one.
 
     Its job that waits has the plan's digest in its name.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
     """
     runs = look_up(repository.ask("GET", "actions/runs?status=waiting&per_page=100"), "workflow_runs")
     for run in runs if isinstance(runs, list) else ():
@@ -227,10 +206,6 @@ def list_reviewers(repository: Repository, pull: MergedPullRequest) -> tuple[str
 
     They have the right to push, are not its author, and their last review approves its last commit: commits
     after a review are not approved.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
     """
     last: dict[str, Any] = {}
     for review in repository.list_all(f"pulls/{pull.number}/reviews"):
@@ -259,10 +234,6 @@ def list_said(repository: Repository, pull: MergedPullRequest, target: str) -> I
     """Yield the plan numbers in the comments on a pull request for a target.
 
     Only a job's comments count: a person's may say anything.
-
-    Raises:
-        RefusedError: the token lacks the right.
-        UnavailableError: GitHub cannot be asked.
     """
     authors = {ACTIONS_BOT, repository.find_login()}
     for comment in list_comments(repository, pull.number):

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from runner.wording import count_words
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
@@ -30,12 +32,9 @@ _CHANGED = {
 def find_gap(
     request: ApprovalRequest, approvals: Iterable[Approval], messages: Collection[str]
 ) -> str | None:
-    """Return, in words, how a request exceeds its approvals; None if it doesn't.
+    """Return, in words, how a campaign's request for some messages exceeds its approvals; None if it doesn't.
 
-    Args:
-        request: of one campaign.
-        approvals: all valid ones, of any campaign and target, in any order.
-        messages: the ids of the messages to check.
+    `approvals` are all valid ones, of any campaign and target.
     """
     latest = find_latest(request.campaign, request.target, approvals)
     if not latest.keys() & messages:
@@ -47,13 +46,10 @@ def find_gap(
 
 def find_latest(campaign: str, target: str, approvals: Iterable[Approval]) -> dict[str, Approval]:
     """Return the latest approval of each message of a campaign, by message id."""
-    own = [
-        one
-        for one in approvals
-        if (one.request.campaign, one.request.target) == (campaign, target) and not one.denied_by
-    ]
+    about = (campaign, target)
+    own = [one for one in approvals if (one.request.campaign, one.request.target) == about]
     # Approvals of the same second are sorted by content, so that every machine finds the same order.
-    ordered = sorted(own, key=lambda one: one.identity)
+    ordered = sorted((one for one in own if not one.denied_by), key=lambda one: one.identity)
     return {message: one for one in ordered for message in one.request.messages}
 
 
@@ -69,9 +65,8 @@ def _compare(message: str, request: ApprovalRequest, approval: Approval | None) 
             return words
     asked, given = request.messages[message], approved.messages[message]
     if asked.recipients > given.recipients:
-        more = asked.recipients - given.recipients
-        people = f"{more:,} recipient{'s' if more > 1 else ''} more than were approved"
-        return f"`{message}`: {people}"
+        more = count_words(asked.recipients - given.recipients, "recipient")
+        return f"`{message}`: {more} more than were approved"
     if asked.segments is not None and given.segments is not None and asked.segments > given.segments:
         return f"`{message}`: texts of {asked.segments} segments, and {given.segments} were approved"
     return None
@@ -79,8 +74,7 @@ def _compare(message: str, request: ApprovalRequest, approval: Approval | None) 
 
 def seal_plan(key: TargetKey, campaign: Mapping[str, Any], plan_digest: str) -> str:
     """Return the seal of a campaign's JSON in a plan, whose file people without the key may handle."""
-    said = [plan_digest, campaign]
-    return key.seal("plan", write_canonical(said).encode())
+    return key.seal("plan", write_canonical([plan_digest, campaign]).encode())
 
 
 def write_canonical(value: Any) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
+
+from runner.report.question_model import Scale, TimeSummary
 
 if TYPE_CHECKING:
     from datetime import date, datetime
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
 
 
 UTC_ZONE = ZoneInfo("UTC")
-Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
-"""Scales of a question's answers, by their names in the campaign file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class MessageTally:
         open_paths: those of them whose session has not ended.
         questions: by tag, in the campaign's order.
         unknown: answers to questions that the campaign does not have, by tag.
-        first_s: participants by the whole seconds from the start of the launch to their first answer.
+        first_times: from the start of the launch to a participant's first answer.
         days: in the campaign's time zone.
         contacts: its recipients.
     """
@@ -255,7 +255,7 @@ class MessageTally:
     open_paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
-    first_s: Mapping[int, int] = field(default_factory=dict)
+    first_times: TimeSummary = TimeSummary(0, None, None)
     days: Mapping[date, DayTally] = field(default_factory=dict)
     contacts: ContactTally = ContactTally()
 

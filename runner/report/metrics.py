@@ -36,7 +36,7 @@ from runner.report.model import (
 )
 from runner.report.people_model import SMALL_GROUP, Dispositions, PeopleReport
 from runner.report.question_model import UNKNOWN_TIMES
-from runner.report.scores import divide, summarise_times, wilson_interval
+from runner.report.scores import divide, wilson_interval
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
 
@@ -354,7 +354,7 @@ def _summarise_message(one: _Message) -> MessageReport:
         questions=tuple(_summarise_questions(one)),
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
         volume=measure_volume(totals.renders, one.facts.price),
-        time_to_first_answer=summarise_times(tally.first_s) if one.is_read else UNKNOWN_TIMES,
+        time_to_first_answer=tally.first_times if one.is_read else UNKNOWN_TIMES,
         days=tuple(_list_days(one)),
         partly_known=_list_parts(one, held),
     )

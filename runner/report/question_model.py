@@ -9,8 +9,9 @@ from math import sqrt
 from typing import Annotated, Literal
 
 from runner.document import Count, Meta, Part
-from runner.report.facts import Scale
 
+Scale = Literal["nps", "csat", "ces", "number", "choice", "text"]
+"""Scales of a question's answers, by their names in the campaign file."""
 LEAST_FOR_NPS = 10
 """Answers that a Net Promoter Score needs for an interval: our choice."""
 NPS_PSEUDO_ANSWERS = 3

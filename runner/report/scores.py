@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from fractions import Fraction
-from itertools import accumulate
 from math import cbrt, erfc, exp, gamma, sqrt
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -14,7 +12,6 @@ from runner.report.question_model import (
     NetPromoterScore,
     NumberSummary,
     SatisfactionScore,
-    TimeSummary,
 )
 
 if TYPE_CHECKING:
@@ -213,39 +210,6 @@ def _find_ranked(numbers: Mapping[Fraction, int], rank: int) -> Fraction:
         number = next(ascending)
         passed += numbers[number]
     return number
-
-
-def quantile(histogram: Mapping[int, int], share: Fraction) -> Fraction | None:
-    """Return the quantile of counted values at a share from 0 (the lowest) to 1; None without values.
-
-    Of n values in ascending order, x₀ to xₙ₋₁, it is the one at the position h = (n - 1) × share, on the line
-    between the two values next to it: x⌊h⌋ + (h - ⌊h⌋)(x⌊h⌋₊₁ - x⌊h⌋).
-    Source: R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", The American Statistician 50
-    (1996), 361-365, definition 7: the default of numpy, R and spreadsheets, and DuckDB's quantile_cont.
-
-    Raises:
-        ValueError: if the share is not from 0 to 1.
-    """
-    if not 0 <= share <= 1:
-        raise ValueError(f"{share} is not a share")
-    values = sorted(histogram)
-    passed = list(accumulate(histogram[value] for value in values))
-    if not passed or not passed[-1]:
-        return None
-    position = (passed[-1] - 1) * share
-    rank = int(position)
-    below = values[bisect_right(passed, rank)]
-    above = values[bisect_right(passed, min(rank + 1, passed[-1] - 1))]
-    return below + (position - rank) * (above - below)
-
-
-def summarise_times(histogram: Mapping[int, int]) -> TimeSummary:
-    """Return the median and the ninth decile of times, counted by whole seconds."""
-    return TimeSummary(
-        counted=sum(histogram.values()),
-        median_s=quantile(histogram, Fraction(1, 2)),
-        p90_s=quantile(histogram, Fraction(9, 10)),
-    )
 
 
 def chi_squared_p_value(statistic: float, freedom: int) -> float:

@@ -21,7 +21,7 @@ from runner.text.template import (
     MissingVariablesError,
     TemplateProblemError,
     TextCompiler,
-    render_texts,
+    TextRenderer,
     template_diagnostic,
     variable_diagnostic,
 )
@@ -69,7 +69,7 @@ class _Prepared:
         choices: the responses of questions that have variables in them, by the questions' numbers.
     """
 
-    personal: tuple[CompiledText, ...]
+    personal: TextRenderer
     choices: dict[int, list[CompiledText]]
     draft: PayloadTemplate
     outgoing: OutgoingTexts
@@ -115,11 +115,11 @@ class MessageRenderer:
         """
         try:
             prepared = self._prepared or self._prepare(variables)
-            texts = render_texts(prepared.personal, variables)
+            texts = prepared.personal.render(variables)
         except MissingVariablesError:
             raise MissingVariablesError(self._find_missing(variables)) from None
         if not all(texts):
-            raise _empty(prepared.personal[texts.index("")])
+            raise _empty(prepared.personal.texts[texts.index("")])
         definition = prepared.draft.fill(texts)
         if prepared.choices:
             for number, responses in prepared.choices.items():
@@ -170,7 +170,9 @@ class MessageRenderer:
             shape["method"] = message.method
         if message.complete_existing_sessions:
             shape["complete_existing_sessions"] = True
-        self._prepared = _Prepared(tuple(personal), choices, PayloadTemplate(shape), OutgoingTexts(shape))
+        self._prepared = _Prepared(
+            TextRenderer(personal), choices, PayloadTemplate(shape), OutgoingTexts(shape)
+        )
         return self._prepared
 
 

@@ -131,7 +131,7 @@ class CompiledText:
             MissingVariablesError: it needs variables that are missing.
             TemplateProblemError: it fails in another way, or is longer than `MAX_LENGTH` characters.
         """
-        return render_texts((self,), variables)[0]
+        return TextRenderer((self,)).render(variables)[0]
 
     def find_missing(self, variables: Variables) -> list[str]:
         """Return all missing variables that the text asks for, not only the first."""
@@ -160,24 +160,38 @@ class CompiledText:
         return _make_error("template-failed", message, self.text, self._folder, place)
 
 
-def render_texts(texts: Sequence[CompiledText], variables: Variables) -> list[str]:
-    """Return texts of one compiler for one recipient, outer blanks removed; blank variables must be left out.
+class TextRenderer:
+    """A renderer of texts of one compiler, for one recipient after the other.
 
-    Raises:
-        MissingVariablesError: one of them needs variables that are missing.
-        TemplateProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
+    A context costs more than most renderings, so it is used again, with the variables of the next recipient
+    in place of all before; not after an error, nor once a text has set variables, which stay within it.
     """
-    rendered = []
-    context: Context | None = None
-    for text in texts:
-        # A new context costs more than most renderings. Variables that a text sets stay within that text.
-        if context is None or context.vars:
-            context = _make_context(text.strict, variables)
-        try:
-            rendered.append(_run(text.strict, context))
-        except (BoundError, *_FAILURES) as error:
-            raise text.explain(error, variables) from None
-    return rendered
+
+    def __init__(self, texts: Sequence[CompiledText]) -> None:
+        self.texts = texts
+        self._context: Context | None = None
+
+    def render(self, variables: Variables) -> list[str]:
+        """Return the texts, outer blanks removed; blank variables must be left out.
+
+        Raises:
+            MissingVariablesError: one of them needs variables that are missing.
+            TemplateProblemError: one fails in another way, or is longer than `MAX_LENGTH` characters.
+        """
+        rendered = []
+        context, self._context = self._context, None
+        if context is not None:
+            context.parent = {**context.environment.globals, **variables}
+        for text in self.texts:
+            if context is None or context.vars:
+                context = _make_context(text.strict, variables)
+            try:
+                rendered.append(_run(text.strict, context))
+            except (BoundError, *_FAILURES) as error:
+                raise text.explain(error, variables) from None
+        if context is not None and not context.vars:
+            self._context = context
+        return rendered
 
 
 class TextCompiler:

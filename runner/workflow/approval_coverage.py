@@ -127,9 +127,6 @@ class ApprovalStore:
         """Return the approvals with a valid seal in a file and its version on the state remote.
 
         Of the number of others it is warned.
-
-        Raises:
-            RunnerError: it cannot be read, unless the store is tolerant.
         """
         if file not in self._read:
             try:
@@ -183,11 +180,7 @@ def make_request(item: PlanResult, key: TargetKey) -> ApprovalRequest:
 def require_sealed(
     entry: Mapping[str, Any], saved: SavedPlan, store: ApprovalStore
 ) -> ApprovalRequest | None:
-    """Return a saved plan's request for approval of a campaign; None without a state key.
-
-    Raises:
-        RunnerError: the plan was made with another key or none, by an older version, or was edited.
-    """
+    """Return a saved plan's request for approval of a campaign; None without a state key."""
     asked, key = entry.get("approval"), store.key
     if asked is None:
         raise RunnerError(f"the plan {saved.file} was saved by an older version of runner", hint=_PLAN_ANEW)
@@ -216,10 +209,7 @@ def find_status(coverages: Iterable[Coverage]) -> ApprovalStatus:
 
 
 def add_coverage(document: PlanDocument, coverages: Sequence[Coverage]) -> PlanDocument:
-    """Return a plan's document with requests for approval, and how far they are covered.
-
-    `coverages` are in the order of its campaigns.
-    """
+    """Return a plan's document with requests for approval, and how far they are covered, in order."""
     covered = zip(document.campaigns, coverages, strict=True)
     campaigns = tuple(_add_approval(campaign, one, document.plan_digest) for campaign, one in covered)
     return document.replace(approval=find_status(coverages), campaigns=campaigns)

@@ -60,8 +60,13 @@ class _Connection(Connection):
         return super().get(path, query)
 
 
+def open_ledger(folder: Path) -> Ledger:
+    """Return the ledger of a folder."""
+    return Ledger(f"sqlite:///{folder / 'ledger.sqlite'}")
+
+
 def enter_launches(ledger: Ledger, db: Path) -> int:
-    """Record the store's launches as sent, some at a time, and return the campaign's number."""
+    """Record the store's launches as sent, and return the campaign's number."""
     with closing(open_store(db)) as store, store.read() as connection, ledger.writing() as opened:
         campaign_id: int = enter_campaign(opened, "live", "pulse")
         for launches in divide(connection.execute(_LAUNCHES), _AT_ONCE):
@@ -80,9 +85,9 @@ def measure(folder: Path, served: dict[str, Any]) -> None:
     target = Target("live", served["url"], Credentials(served["username"], served["api_key"]))
     connection = _Connection(target)
     client = ServiceClient(target, connection)
-    with Ledger(f"sqlite:///{folder / 'ledger.sqlite'}") as ledger:
-        ledger.prepare()
-        campaign_id = enter_launches(ledger, folder / "service.sqlite")
+    with open_ledger(folder) as ledger:
+        with ledger.writing() as opened:
+            campaign_id: int = enter_campaign(opened, "live", "pulse")
         started = time.perf_counter()
         walk = ListWalk(lambda offset: client.read_results({}, offset))
         bare = sum(page.size for page in iter(walk.read_page, None))
@@ -121,7 +126,7 @@ def read_peak_mib() -> float:
 
 
 def main() -> None:
-    """Fill a store, and measure in a process that has not filled it."""
+    """Fill a store and a ledger, and measure in a process that has filled neither."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--launches", type=int, default=10_000)
     parser.add_argument("--results", type=int, default=1_000_000)
@@ -134,6 +139,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         fill_store(folder / "service.sqlite", Size(given.launches, given.results))
+        with open_ledger(folder) as ledger:
+            ledger.prepare()
+            enter_launches(ledger, folder / "service.sqlite")
         with running(SANDBOX, folder / "service.sqlite") as served:
             program = (sys.executable, "-m", "tests.benchmarks.reconcile")
             chosen = ("--folder", folder, "--served", json.dumps(describe(served)))

@@ -14,7 +14,7 @@ from jinja2.runtime import LoopContext
 from runner.text.cells import NO_WORDS, YES_WORDS
 from runner.text.language import MAX_LENGTH, CampaignEnvironment
 from runner.text.syntax import SAFE_METHODS
-from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, render_texts
+from runner.text.template import MissingVariablesError, TemplateProblemError, TextCompiler, TextRenderer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -357,10 +357,13 @@ def test_texts_together_read_as_each_alone(
     sources: list[str],
     variables: dict[str, str | float],
 ) -> None:
-    """Texts that are rendered together are, character by character, what Jinja2 makes of each by itself."""
+    """Texts that are rendered together are what Jinja2 makes of each by itself, whoever was before."""
     compiled = [compiler.compile(text(source)) for source in sources]
     alone = [ENGINE.from_string(source).render(variables).strip() for source in sources]
-    assert render_texts(compiled, variables) == alone
+    renderer = TextRenderer(compiled)
+    for before in ({"a": "Ada", "b": "Bo"}, variables):
+        renderer.render(before)
+        assert renderer.render(variables) == alone
 
 
 def test_outlines_show_what_is_each_recipients_own(

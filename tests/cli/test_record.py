@@ -154,6 +154,10 @@ def test_without_lockfiles_there_is_nothing_to_record(run: Run, remote: Path, tm
     """The first run of a repository may not have sent anything; the sandbox's lockfile is none to keep."""
     here = clone(remote, tmp_path / "here")
     (here / "campaigns/coffee.sandbox.lock.json").write_text("{}\n")
+    (here / "campaigns/drafts").mkdir()
+    (here / "campaigns/drafts/tea.live.lock.json").write_text("{}\n")
+    with (here / ".git/info/exclude").open("a", encoding="utf-8") as exclude:
+        exclude.write("drafts/\n")
     done = run("ci", "record", cwd=here)
     assert (done.returncode, done.stdout) == (0, "Nothing to record: there is no lockfile.\n")
 

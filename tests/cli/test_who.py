@@ -135,6 +135,10 @@ def test_a_number_of_two_countries_is_not_guessed(folder: Path, run: Run) -> Non
     (folder / "campaigns/altra.yaml").unlink()
     for command in ("optouts add", "optouts remove --auto-approve", "forget --auto-approve"):
         assert run(*command.split(), "(312) 555-0117", cwd=folder).returncode == 0
+    # Another campaign may be of another country.
+    (folder / "campaigns/broken.yaml").write_text("version: 1\nname: broken\n", encoding="utf-8")
+    done = run("optouts", "add", "(312) 555-0117", cwd=folder)
+    assert (done.returncode, "or name its country with --region" in done.stderr) == (64, True)
 
 
 def test_a_campaign_that_may_be_renamed_sends_nothing(tmp_path: Path, run: Run) -> None:

@@ -239,6 +239,35 @@ def test_of_two_machines_one_is_told_who_sends(world: World, faulty: FaultyServi
     assert_everybody_once(world, faulty)
 
 
+@pytest.mark.usefixtures("leaping_clock")
+def test_a_run_that_settles_and_sends_nothing_leaves_the_ref_alone(
+    world: World, faulty: FaultyService
+) -> None:
+    """Once somebody was killed, or the ref lacks a campaign that was sent, it is taken."""
+    first, second = world.clone("first"), world.clone("second")
+    before = world.find()
+    assert second.run("apply", "--settle-only", "--quiet").returncode == 0
+    assert world.find() == before
+    hold_from(faulty, 3, {"end": "hold"})
+    with first.applying("--concurrency", "1") as process:
+        faulty.wait_for_requests(3)
+        assert second.run("apply", "--settle-only", "--quiet").returncode == 6
+        process.kill()
+        process.wait(PATIENCE_S)
+    faulty.open_gate()
+    faulty.behave({})
+    assert second.run("apply", "--settle-only", "--quiet", *PATIENT).returncode == 0
+    assert len(json.loads(world.show("pulse.lock.json"))["launches"]) == len(faulty.accepted)
+    settled = world.find()
+    assert second.run("apply", "--settle-only", "--quiet").returncode == 0
+    assert world.find() == settled
+    Git(world.remote).run("update-ref", REF, before)
+    assert second.run("apply", "--settle-only", "--quiet").returncode == 0
+    assert world.list_files() == ["pulse.lock.json", "state.json"]
+    assert second.apply().returncode == 0
+    assert_everybody_once(world, faulty)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("leaping_clock")
 def test_a_holder_that_was_stopped_sends_nothing_more_after_another_took_over(

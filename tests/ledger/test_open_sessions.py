@@ -9,7 +9,7 @@ import pytest
 
 from runner.ledger.fingerprint import OpenSession, TargetKey, launch_key
 from runner.ledger.model import Intent, LaunchRecord, LaunchStats, Outcome, StoredSession
-from runner.ledger.people.history import has_open_launches, read_open_sessions
+from runner.ledger.people.history import find_surveying, read_open_sessions
 from runner.ledger.record.deliveries import enter_campaign, record_outcomes
 from runner.ledger.record.entry import absorb_launches, add_intents
 from runner.ledger.results.differences import accept_silence
@@ -50,7 +50,7 @@ def find_held(ledger: Ledger) -> dict[str, bool]:
     with ledger.reading() as connection:
         everybody = read_open_sessions(connection, KEY)
         asked = read_open_sessions(connection, KEY, [CY, BOB, ADA])
-        is_any = has_open_launches(connection, "live")
+        is_any = bool(find_surveying(connection, "live"))
     found, again = (
         {phone: session.state == "read" for phone in (ADA, BOB, CY) if (session := known.find(phone))}
         for known in (everybody, asked)

@@ -73,6 +73,35 @@ def test_a_run_that_was_cut_short_is_gone_on_with(campaign: Campaign, order: Any
     assert len(campaign.service.take_requests()) == 5
 
 
+def test_launches_that_were_read_before_an_error_are_not_read_again(campaign: Campaign) -> None:
+    """Their lists are read ahead of what is stored: an error in one takes nothing from those before it."""
+    fill(campaign, 240, "a", "b", "c")
+
+    def break_down(path: str) -> None:
+        if path == "/api/results" and campaign.service.queries[-1][1].get("project_launch_guid") == "c":
+            campaign.service.answer = (400, b"oops")
+
+    campaign.service.on_request = break_down
+    with pytest.raises(ServiceError):
+        campaign.reconcile()
+    assert len(campaign.list_held()) == 160
+    campaign.service.on_request, campaign.service.answer = lambda _path: None, None
+    campaign.service.take_requests()
+    assert campaign.reconcile().is_complete
+    assert campaign.service.take_requests() == ["c 0"]
+
+
+def test_a_service_that_lists_all_results_for_each_launch_is_understood(campaign: Campaign) -> None:
+    """Each result counts for its own launch, whichever list it is met in; no list is one launch's own."""
+    fill(campaign, 12, "a", "b")
+    campaign.service.order = lambda _results: campaign.service.results
+    for full in (False, True):
+        summary = campaign.reconcile(full=full)
+        assert (summary.is_complete, summary.results, summary.short_launches) == (True, 12, [])
+    campaign.service.count = lambda _guid: 8
+    assert campaign.reconcile().short_launches == ["a", "b"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_an_order_of_its_own_at_every_request_hides_nothing(campaign: Campaign, seed: int) -> None:
     """A list that is shuffled before each page is read until its results are together."""

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.answers import build_reader
-from runner.report.facts import QuestionOutline, Scale
+from runner.report.facts import QuestionOutline
+from runner.report.question_model import Scale
 from runner.source.quantity import read_number
 
 COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude_on=" red ")

@@ -14,9 +14,9 @@ from runner.report.documents.formats import WRITERS
 from runner.report.facts import (
     MessageOutline,
     QuestionOutline,
-    Scale,
 )
 from runner.report.people_model import Dispositions
+from runner.report.question_model import Scale
 from tests.report.counted import build_facts, make_contact, make_row, report_rows
 from tests.report.sample import replace
 

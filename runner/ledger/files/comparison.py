@@ -101,11 +101,7 @@ def _count_decisions(entries: Iterable[Entry], *, has_people: bool) -> Counter[H
 
 
 def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], str | None]) -> str:
-    """Return the union of two versions of a record file as text: the version that was moved, of two keys.
-
-    Raises:
-        RunnerError: one of them is damaged, or they contradict each other.
-    """
+    """Return the union of two versions of a record file as text: the version that was moved, of two keys."""
     one, other = _parse(file, ours), _parse(file, theirs)
     if one.key_fingerprint != other.key_fingerprint:
         for before, after in ((theirs, ours), (ours, theirs)):

@@ -159,12 +159,7 @@ def _require_key(kind: FileKind, file: Path, name: str, key: TargetKey) -> None:
 def check_document(
     kind: FileKind, file: Path, text: str, document: Any, key: TargetKey, campaigns: Sequence[str] = ("",)
 ) -> None:
-    """Ensure that a document is of a key's target, was written with the key, and that its seals fit.
-
-    Raises:
-        MissingKeyError: there is no secret, and it was written with one.
-        RunnerError: it is of another target or key, or a line was edited.
-    """
+    """Ensure that a document is of a key's target, was written with the key, and that its seals fit."""
     if document.target != key.target:
         raise kind.fail(
             file, f"is of the target {document.target!r}, not {key.target!r}", hint=kind.other_target
@@ -198,11 +193,7 @@ def _says(text: str, line: SealedLine) -> bool:
 
 
 def parse_text(kind: FileKind, file: Path, text: str) -> tuple[Any, bool]:
-    """Return the document of a file's text, and whether git has merged it. Seals are not checked.
-
-    Raises:
-        RunnerError: it is damaged, of another version, or its sides contradict each other.
-    """
+    """Return the document of a file's text, and whether git has merged it. Seals are not checked."""
     try:
         names = _NAMES.findall(text)
         # Of two blocks of one name, as git may leave them, the parser would keep the last.

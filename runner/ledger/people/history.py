@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     Integer,
     Select,
@@ -35,8 +34,6 @@ from runner.ledger.tables import campaigns, deliveries, launch_stats, launches, 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import BindParameter
-
     from runner.ledger.fingerprint import TargetKey
     from runner.ledger.report_model import OpenDifferences
 
@@ -57,30 +54,29 @@ def read_recent(
     """
     # Compared as text, to the second: fractions and zones are written in different ways.
     is_recent = and_(launches.c.state.in_(REACHED), launches.c.intent_at >= since[:_SECONDS])
-    query = select(deliveries.c.fingerprint, literal("")).join(
-        launches, launches.c.id == deliveries.c.launch_id
-    )
-    own = select(campaigns.c.id).where(campaigns.c.target == key.target)
-    rows = _iterate_people(connection, query.where(is_recent), own, key, phones)
+    query = select(deliveries.c.fingerprint, literal("")).where(is_recent)
+    query = query.join(launches, launches.c.id == deliveries.c.launch_id)
+    own = connection.execute(select(campaigns.c.id).where(campaigns.c.target == key.target)).scalars().all()
+    rows = _read_people(connection, query, own, key, phones)
     return KnownPeople.gather(key, map(tuple, rows))
 
 
-def _iterate_people(
+def _read_people(
     connection: Connection,
     query: Select[Any],
-    own: Select[Any],
+    own: Sequence[int],
     key: TargetKey,
     phones: Collection[str] | None,
 ) -> Iterable[Any]:
-    """Return rows of the deliveries of some campaigns (`own`) to some people, by fingerprint; None means all.
+    """Return rows of the deliveries of campaigns (`own`) to some people, or to all for None, by fingerprint.
 
-    The query selects from deliveries and launches, the fingerprint first.
+    The query selects from deliveries and their launches, the fingerprint first.
     """
-    theirs, person = query.where(deliveries.c.released.is_(False)), deliveries.c.fingerprint
+    person, theirs = deliveries.c.fingerprint, query.where(deliveries.c.released.is_(False))
     if phones is None:
         return iterate_people(connection, theirs.where(deliveries.c.campaign_id.in_(own)), person, key, None)
     found = list[Any]()
-    for campaign_id in connection.execute(own).scalars().all():
+    for campaign_id in own:
         # By the whole primary key: few of possibly many deliveries are wanted.
         messages = list(iterate_messages(connection, campaign_id))
         place = and_(deliveries.c.campaign_id == campaign_id, deliveries.c.message.in_(messages))
@@ -109,50 +105,42 @@ def read_open_sessions(
     The connection must read one state of the ledger. `phones` (E.164) limits the people, None means all; the
     campaign `other_than` does not count.
     """
-    if not has_open_launches(connection, key.target, other_than=other_than):
+    own = find_surveying(connection, key.target, other_than=other_than)
+    if not own:
         return KnownPeople(key)
-    may_hold = and_(launches.c.state.in_(REACHED), launches.c.is_open)
-    own = select(campaigns.c.id).where(_are_holding(key.target, may_hold))
-    if other_than is not None:
-        own = own.where(campaigns.c.id != other_than)
     # A launch that was not read since it was sent has no counts.
     state = case((launch_stats.c.reconciled_at.is_(None), "unread"), else_="read")
     query = (
         select(deliveries.c.fingerprint, campaigns.c.name, state)
+        .select_from(deliveries)
         .join(launches, launches.c.id == deliveries.c.launch_id)
         .join(campaigns, campaigns.c.id == deliveries.c.campaign_id)
         .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
         .outerjoin(sessions, _IS_SESSION)
-        .where(may_hold, func.coalesce(sessions.c.status, "") != ENDED)
+        .where(_MAY_BE_OPEN, func.coalesce(sessions.c.status, "") != ENDED)
     )
-    rows = _iterate_people(connection, query, own, key, phones)
+    rows = _read_people(connection, query, own, key, phones)
     return KnownPeople.gather(key, ((person, OpenSession(name, state)) for person, name, state in rows))
 
 
-def has_open_launches(connection: Connection, target: str, *, other_than: int | None = None) -> bool:
-    """Return whether a launch on a target, not of the campaign `other_than`, may have open sessions."""
-    asked = {"b_target": target, "b_other": -1 if other_than is None else other_than}
-    return connection.execute(_HOLDING, asked).first() is not None
-
-
-def _are_holding(target: str | BindParameter[str], may_hold: ColumnElement[bool]) -> ColumnElement[bool]:
-    """Return the condition for campaigns whose launches may have open sessions."""
-    theirs = select(launches.c.id).where(launches.c.campaign_id == campaigns.c.id, may_hold)
-    # OFFSET has PostgreSQL stop at a campaign's first one, rather than join all open launches.
-    return and_(campaigns.c.target == target, theirs.correlate(campaigns).offset(0).exists())
-
-
-# Built once: a send asks for each of its groups.
-_HOLDING = (
-    select(campaigns.c.id)
-    .where(
-        _are_holding(
-            bindparam("b_target", type_=String), and_(launches.c.state.in_(REACHED), launches.c.is_open)
-        ),
-        campaigns.c.id != bindparam("b_other", type_=Integer),
-    )
-    .limit(1)
+_MAY_BE_OPEN = and_(launches.c.state.in_(REACHED), launches.c.is_open)
+# Built once: a send asks for each of its groups. OFFSET has PostgreSQL stop at a campaign's first open
+# launch, rather than join all.
+_SURVEYING = select(campaigns.c.id).where(
+    campaigns.c.target == bindparam("b_target", type_=String),
+    campaigns.c.id != bindparam("b_other", type_=Integer),
+    select(launches.c.id)
+    .where(launches.c.campaign_id == campaigns.c.id, _MAY_BE_OPEN)
+    .correlate(campaigns)
+    .offset(0)
+    .exists(),
 )
+
+
+def find_surveying(connection: Connection, target: str, *, other_than: int | None = None) -> Sequence[int]:
+    """Return the campaigns on a target, but for `other_than`, that may have open sessions."""
+    asked = {"b_target": target, "b_other": -1 if other_than is None else other_than}
+    return connection.execute(_SURVEYING, asked).scalars().all()
 
 
 def read_texts(connection: Connection, target: str, fingerprints: Collection[str]) -> Sequence[Any]:
@@ -241,16 +229,29 @@ def read_earlier(
     names = _names_of(message_ids, wanted)
     asked = None if people is None else set(people)
     reached: dict[int, EarlierLaunch] = {}
-    for message, fingerprint, launch_id, sent_at, read_at, differs in _iterate_reached(
-        connection, campaign_id, names, asked
-    ):
+    columns = deliveries.c.message, deliveries.c.fingerprint, launches.c.id, launches.c.outcome_at
+    sent = select(*columns, KNOWN_AT, DIFFERS).join(launches, launches.c.id == deliveries.c.launch_id)
+    sent = sent.outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id).where(
+        deliveries.c.campaign_id == campaign_id,
+        deliveries.c.message.in_(names),
+        deliveries.c.released.is_(False),
+        launches.c.state == "sent",
+        launches.c.outcome_at.is_not(None),
+    )
+    rows: Iterable[Any] = iterate_rows(connection, sent, deliveries.c.fingerprint, asked)
+    for message, fingerprint, launch_id, sent_at, read_at, differs in rows:
         if launch_id not in reached:
             known_at = None if read_at is None else datetime.fromisoformat(read_at)
             reached[launch_id] = EarlierLaunch(datetime.fromisoformat(sent_at), known_at, bool(differs))
         found[message_ids[message]].launches[fingerprint] = reached[launch_id]
+    answers = select(launches.c.message, results.c.participant).distinct()
+    answers = answers.join(launches, launches.c.id == results.c.launch_id).where(
+        launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
+    )
     # By launch for some people: going through all results would take as long as for everybody.
     launch_ids = None if asked is None else {*reached, *depleted}
-    for message, participant in _iterate_answers(connection, campaign_id, names, launch_ids):
+    answered: Iterable[Any] = iterate_rows(connection, answers, results.c.launch_id, launch_ids)
+    for message, participant in answered:
         if asked is None or participant in asked:
             found[message_ids[message]].answered.add(participant)
     return found
@@ -289,42 +290,3 @@ def find_depleted(
 
 def _names_of(message_ids: Mapping[str, str], wanted: Collection[str]) -> list[str]:
     return [name for name, current in message_ids.items() if current in wanted]
-
-
-def _iterate_reached(
-    connection: Connection, campaign_id: int, names: Collection[str], asked: Collection[str] | None
-) -> Iterator[Any]:
-    query = (
-        select(
-            deliveries.c.message,
-            deliveries.c.fingerprint,
-            launches.c.id,
-            launches.c.outcome_at,
-            KNOWN_AT,
-            DIFFERS,
-        )
-        .join(launches, launches.c.id == deliveries.c.launch_id)
-        .outerjoin(launch_stats, launch_stats.c.launch_id == launches.c.id)
-        .where(
-            deliveries.c.campaign_id == campaign_id,
-            deliveries.c.message.in_(names),
-            deliveries.c.released.is_(False),
-            launches.c.state == "sent",
-            launches.c.outcome_at.is_not(None),
-        )
-    )
-    yield from iterate_rows(connection, query, deliveries.c.fingerprint, asked)
-
-
-def _iterate_answers(
-    connection: Connection, campaign_id: int, names: Collection[str], launch_ids: Collection[int] | None
-) -> Iterator[Any]:
-    query = (
-        select(launches.c.message, results.c.participant)
-        .join(launches, launches.c.id == results.c.launch_id)
-        .where(
-            launches.c.campaign_id == campaign_id, launches.c.message.in_(names), results.c.non_answer == ""
-        )
-        .distinct()
-    )
-    yield from iterate_rows(connection, query, results.c.launch_id, launch_ids)

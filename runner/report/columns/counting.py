@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from runner.report.answers import OWN_WORDS
@@ -30,6 +31,7 @@ from runner.report.facts import (
     MessageTally,
     QuestionTally,
 )
+from runner.report.question_model import TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +43,11 @@ if TYPE_CHECKING:
 
 
 _ANSWER = "{'us': created_us, 'tie': tie, 'reading': reading}"
-# Whole seconds, without negative times.
-_FIRST_SECONDS = """
-SELECT (first_us - started_us) // 1000000 AS seconds, count(*) AS n FROM people
-WHERE first_us >= started_us GROUP BY seconds ORDER BY seconds
+# Whole seconds, without negative times. Quantiles as of numpy, R and spreadsheets: R. J. Hyndman and Y. Fan,
+# "Sample quantiles in statistical packages", The American Statistician 50 (1996), 361-365, definition 7.
+_FIRST_TIMES = """
+SELECT count(*), quantile_cont(seconds, 0.5), quantile_cont(seconds, 0.9)
+FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE first_us >= started_us)
 """
 _READINGS = (
     "SELECT arm, latest_{0}.reading, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
@@ -83,7 +86,7 @@ def count_message(
             for place, question in enumerate(asked.questions)
         },
         unknown=asked.unknown,
-        first_s=dict(engine.rows(_FIRST_SECONDS)),
+        first_times=_time_first(engine),
         days=_count_days(engine, message, zone),
         contacts=count_contacts(engine, number),
     )
@@ -113,6 +116,12 @@ def _write_step(place: int, ending: Sequence[int]) -> str:
     number = f"latest_{place}.reading"
     ends = f"list_contains({list(ending)}::INTEGER[], {number})"
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
+
+
+def _time_first(engine: Engine) -> TimeSummary:
+    ((counted, *quantiles),) = engine.rows(_FIRST_TIMES)
+    median, late = (None if value is None else Fraction(value) for value in quantiles)
+    return TimeSummary(counted, median, late)
 
 
 def _count_readings(
@@ -162,7 +171,7 @@ def count_campaign(
             keep_answers(one, asked, readings)
     places = [one.id for one in outline.messages]
     experiment = None if outline.experiment is None else places.index(outline.experiment.message)
-    people = gather_persons(engine, experiment)
+    people = gather_persons(engine, len(places), experiment)
     return CampaignTally(
         tallies,
         strays=sum(count for message, *_, count in found if message not in tallies),

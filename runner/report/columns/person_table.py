@@ -52,7 +52,7 @@ LEFT JOIN (FROM refusing WHERE message = {{name}}) r ON r.person = coalesce(c.pe
 _IS_TEXTED = "is_sent AND NOT is_queued AND NOT blocked"
 # A survey that has not ended, or of which nothing is known, may still be answered.
 _PERSONS = """
-CREATE OR REPLACE TEMP TABLE persons AS
+CREATE OR REPLACE TEMP {kind} persons AS
 SELECT * EXCLUDE (is_contact, is_survey, is_blocked, has_refused, is_pending, was_replaced),
   CASE WHEN is_texted THEN 'texted' WHEN is_blocked THEN 'blocked' WHEN is_sent THEN 'queued'
     WHEN is_contact THEN 'unresolved' END AS state,
@@ -60,20 +60,20 @@ SELECT * EXCLUDE (is_contact, is_survey, is_blocked, has_refused, is_pending, wa
     WHEN has_refused THEN 'refusal' WHEN is_pending THEN 'unknown_eligibility'
     WHEN was_replaced THEN 'replaced' ELSE 'non_contact' END AS disposition
 FROM (
-  SELECT person, coalesce(max(arm) FILTER (WHERE message = {experiment}), '') AS arm,
-    bool_or(is_contact) AS is_contact, bool_or(is_survey) AS is_survey, bool_or(is_sent) AS is_sent,
-    bool_or(is_sent AND NOT is_queued AND NOT blocked) AS is_texted,
-    bool_or(is_sent AND blocked) AS is_blocked,
-    bool_or(has_answered) AS has_answered, bool_or(is_complete) AS is_complete,
-    bool_or(has_opted_out) AS has_opted_out, bool_or(has_refused) AS has_refused,
-    bool_or(is_survey AND is_open) AS is_open,
-    bool_or(is_survey AND (is_open OR NOT is_sent OR NOT is_listed)) AS is_pending,
-    coalesce(arg_max(replaced, (coalesce(began_us, 0), message)) FILTER (WHERE is_survey), false)
-      AS was_replaced,
-    min(began_us) AS began_us, min(began_us) FILTER (WHERE message = {experiment}) AS arm_began_us,
-    min(first_us) AS first_us
-  FROM touches GROUP BY person)
+  SELECT person, coalesce({most}(CASE WHEN message = {experiment} THEN arm END), '') AS arm,
+    {any}(is_contact) AS is_contact, {any}(is_survey) AS is_survey, {any}(is_sent) AS is_sent,
+    {any}(is_sent AND NOT is_queued AND NOT blocked) AS is_texted, {any}(is_sent AND blocked) AS is_blocked,
+    {any}(has_answered) AS has_answered, {any}(is_complete) AS is_complete,
+    {any}(has_opted_out) AS has_opted_out, {any}(has_refused) AS has_refused,
+    {any}(is_survey AND is_open) AS is_open,
+    {any}(is_survey AND (is_open OR NOT is_sent OR NOT is_listed)) AS is_pending,
+    coalesce({last}, false) AS was_replaced, {least}(began_us) AS began_us,
+    {least}(CASE WHEN message = {experiment} THEN began_us END) AS arm_began_us, {least}(first_us) AS first_us
+  FROM touches {group})
 """
+_LAST = "arg_max(replaced, (coalesce(began_us, 0), message)) FILTER (WHERE is_survey)"
+_BY_PERSON = {"any": "bool_or", "most": "max", "least": "min", "group": "GROUP BY person", "last": _LAST}
+_OF_ONE_MESSAGE = {**dict.fromkeys(_BY_PERSON, ""), "last": "is_survey AND replaced"}
 _STATES = """
 SELECT state, disposition, count(*) AS n, count_if(has_answered) AS answered,
   count_if(is_complete) AS complete, count_if(has_opted_out) AS opted_out, count_if(is_open) AS open
@@ -150,12 +150,14 @@ def count_paths(engine: Engine, number: int) -> tuple[Paths, Paths]:
     return every, {(arm, path): count for arm, path, _, count in rows if count}
 
 
-def gather_persons(engine: Engine, experiment: int | None) -> PeopleTally:
-    """Make the table `persons` of `touches`, and count it.
+def gather_persons(engine: Engine, messages: int, experiment: int | None) -> PeopleTally:
+    """Make the table `persons` of `touches`, of so many messages, and count it.
 
     `experiment` is the place of the message that has arms.
     """
-    engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment))
+    # Of one message, there is a row for each person already.
+    ways = {"kind": "TABLE", **_BY_PERSON} if messages > 1 else {"kind": "VIEW", **_OF_ONE_MESSAGE}
+    engine.run(_PERSONS.format(experiment=-1 if experiment is None else experiment, **ways))
     rows = engine.rows(_STATES)
     states = ("texted", "blocked", "queued", "unresolved")
     counted = {state: sum(row[2] for row in rows if row[0] == state) for state in states}

@@ -152,11 +152,7 @@ class ApplySession:
         return self.recover(campaign, record).judge() if record.is_unclear() else []
 
     def settle(self, campaign: Campaign, record: CampaignRecord) -> SettleSummary:
-        """Settle a held campaign's unresolved launches.
-
-        Raises:
-            ServiceError: the service cannot be asked; if only a second time, the summary has the error.
-        """
+        """Settle a held campaign's unresolved launches."""
         with stop_on_interrupt(self.stop):
             found = self.recover(campaign, record).settle()
         if found.adopted and not self.scope.quiet:

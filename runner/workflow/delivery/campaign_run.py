@@ -121,10 +121,7 @@ def interrupt_run() -> InterruptedRunError:
 
 
 def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> None:
-    """Store the audience counts of plans before sending, replacing those of the last run.
-
-    The campaigns must be imported; `at` is UTC, ISO 8601.
-    """
+    """Store the audience counts of plans of entered campaigns, replacing those of the last run."""
     with ledger.writing() as connection:
         for item in planned:
             campaign_id, _ = item.record.require_entered()
@@ -134,9 +131,8 @@ def keep_audiences(ledger: Ledger, planned: Sequence[PlanResult], at: str) -> No
 
 def _describe(message: MessagePlan, at: str) -> AudienceRow:
     counts = {name: getattr(message, name) for name in get_args(Disposition)}
-    return AudienceRow(
-        message.id, at, message.recipients, {name: count for name, count in counts.items() if count}
-    )
+    counts = {name: count for name, count in counts.items() if count}
+    return AudienceRow(message.id, at, message.recipients, counts)
 
 
 _TIMEOUT_S = 20.0
@@ -168,11 +164,9 @@ def _is_page(text: str) -> bool:
 
 
 def find_actor(environment: Mapping[str, str]) -> str | None:
-    """Return the user who started the CI job; None outside of CI, whatever the variables.
+    """Return the user who started, or repeated, the CI job; None outside of CI, whatever the variables.
 
-    On GitHub a repeated job has the user who repeated it (docs.github.com, "Variables reference":
-    `GITHUB_TRIGGERING_ACTOR`, `GITHUB_ACTOR`); on GitLab it is `GITLAB_USER_LOGIN` (docs.gitlab.com,
-    "Predefined CI/CD variables").
+    See docs.github.com, "Variables reference", and docs.gitlab.com, "Predefined CI/CD variables".
     """
     names = []
     if environment.get("GITHUB_RUN_ID"):

@@ -97,11 +97,7 @@ class RunPlanning:
         return ClusterPlanning(workspace, ledger, reader, cluster, folder, keeps_launches=True).begin
 
     def bring_forward(self, planned: Sequence[PlanResult], options: PlanOptions) -> Sequence[PlanResult]:
-        """Return saved plans as of now, without launches that may no longer be sent.
-
-        Raises:
-            PlanChangedError: a campaign's files have changed since.
-        """
+        """Return saved plans as of now, without launches that may no longer be sent."""
         now = self.session.workspace.now()
         return [self._plan_again(item, options, now) for item in planned]
 

@@ -15,6 +15,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from runner.atomic_write import save_text
@@ -42,6 +43,7 @@ _QUIETLY = (
     *("-c", "gc.auto=0", "-c", "i18n.commitEncoding=UTF-8", "-c", "advice.addIgnoredFile=false"),
 )
 """The user's hooks are meant for other commits."""
+_IGNORED, _SPARSE = "are ignored by one of your .gitignore files:\n", "The following paths and/or pathspecs"
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -79,13 +81,19 @@ class Recorded:
 @contextmanager
 def taking_turns(root: Path) -> Iterator[None]:
     """Have one recording at a time in a clone, by its top folder."""
-    descriptor = os.open(root / ".git", os.O_RDONLY)
+    descriptor = os.open(root, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems lock no folders
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _list_ignored(names: Sequence[str], complaint: str) -> Iterator[str]:
+    """Yield the files that `git add` complains of: by themselves, or by a folder above them."""
+    listed = set(complaint.partition(_IGNORED)[2].partition(_SPARSE)[0].splitlines())
+    yield from (name for name in names if listed & {name, *map(str, PurePosixPath(name).parents)})
 
 
 def _unstage(clone: Clone, names: Sequence[str]) -> None:
@@ -128,7 +136,7 @@ class Recorder:
             added = clone.git.ask(*_QUIETLY, "add", "--ignore-errors", *_LISTED, text="\0".join(new))
             if added.status not in (0, 1):
                 raise GitError(f"`git add` failed: {added.reason}")
-            ignored = set(added.complaint.splitlines())
+            ignored = set(_list_ignored(new, added.complaint))
         kept = [clone.root / name for name in names if name not in ignored]
         failures = Failures()
         failures.total = len(kept)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runner.errors import LimitError, RunnerError, UsageError
-from runner.git.command import Git, GitError, find_work_tree, hide_credentials
+from runner.git.command import Git, GitError, hide_credentials
 from runner.github.job_summary import DENIED_VARIABLE, append_variables
 from runner.github.pull_requests import ENVIRONMENT, find_merged, list_reviewers, list_said
 from runner.ledger.files.suppressions import Approval
@@ -280,9 +281,6 @@ def _read_merge_review(target: str) -> MergeReview | None:
 
 def _find_commit() -> str:
     """Return the current commit; a repeated old run has the branch's tip."""
-    try:
-        root = find_work_tree(Path.cwd())
-        answer = None if root is None else Git(root).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except GitError:
-        answer = None
-    return answer.output.strip() if answer is not None and answer.status == 0 else ""
+    with suppress(GitError):
+        return Git(Path.cwd()).ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}").output.strip()
+    return ""

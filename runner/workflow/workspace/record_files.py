@@ -57,13 +57,11 @@ _TIMEOUT_S = 20.0
 
 @dataclass(slots=True)
 class RecordFiles:
-    """The record files of a target, for the campaigns of a command.
+    """The record files of a target, for the paths of a command.
 
     Attributes:
-        key: of the target's fingerprints and seals.
-        paths: the command's.
         places: files of suppressions; the first is written to.
-        state: the state remote, which has the same files; None without one.
+        state: the state remote, which has the same files.
         campaigns: the campaigns that lockfiles are of, by absolute path.
         unread: errors of lockfiles that could not be read, each with the campaign that it names, if any.
     """
@@ -89,11 +87,6 @@ class RecordFiles:
 
         Lockfiles that cannot be read are noted in `unread`: only their campaigns have to stop. Unless it
         `needs_shared`, a state remote that cannot be reached is named and left out.
-
-        Raises:
-            GitError: the state remote cannot be read.
-            LedgerError: the ledger cannot be written, or was written with another key.
-            SuppressionsError: a file cannot be read, or a line has a wrong seal.
         """
         self.campaigns.clear()
         self.unread.clear()

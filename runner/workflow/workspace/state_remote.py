@@ -98,11 +98,7 @@ class StateRemote:
 
     @classmethod
     def open(cls, remote: str, target: Target, scope: Scope) -> StateRemote:
-        """Return the state of a target on a remote of the current folder's repository.
-
-        Raises:
-            GitError: there is no git, no repository, or no such remote.
-        """
+        """Return the state of a target on a remote of the current folder's repository."""
         ref = StateRef.open(Path.cwd(), remote, target.name, find_git_settings(scope.environ))
         return cls(ref, GitLeaseTerms.lasting(scope.state_lease_s), target)
 

@@ -84,7 +84,7 @@ def describe_this_run(environment: Mapping[str, str]) -> LockHolder:
 class Workspace:
     """The target of a command, with its service, ledger, record files and state remote.
 
-    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; `is_alone` is True if a
+    `targets` has all of `targets.yaml`, and `stamps` that file's stamp by its path; if it `is_alone`, a
     person has said that no other machine sends.
     """
 
@@ -102,9 +102,6 @@ class Workspace:
         """Build a workspace from options, environment and the `targets.yaml` beside the scope's paths.
 
         With `asks_service`, the target's credentials must be set: others read and change records alone.
-
-        Raises:
-            RunnerError: the target is missing or ambiguous, or its credentials are missing.
         """
         file = find_targets_file(scope.paths)
         stamps = {str(file): stamp_file(str(file))}
@@ -187,7 +184,7 @@ class Workspace:
 
     @property
     def state(self) -> StateRemote | None:
-        """The state remote; None if there is none."""
+        """The state remote, if there is one."""
         return self.files.state
 
     @property
@@ -253,11 +250,7 @@ class Workspace:
             yield ledger if ledger.is_ready() else None
 
     def read_record(self, ledger: Ledger, campaign: Campaign, *, counts_only: bool = False) -> Record:
-        """Return a campaign's record; write nothing.
-
-        Raises:
-            RunnerError: a lockfile of it cannot be read, or is another campaign's.
-        """
+        """Return a campaign's record; write nothing."""
         identity = self._identify_safely(campaign)
         reserved = [] if self.state is None else self.state.list_reservations(identity.names)
         return read_record(ledger, identity, reserved, counts_only=counts_only)
@@ -371,8 +364,8 @@ class Workspace:
     ) -> Iterator[tuple[ServiceClient, Target]]:
         """Yield a client of the target's service, and the target; start the sandbox if it is the target.
 
-        The target has the settings that the sandbox was started with. `wait` sleeps between attempts when the
-        service asks for it, and returns True to stop; `concurrency` None means the target's own.
+        `wait` sleeps when the service asks for it, and returns True to stop; `concurrency` None means the
+        target's own.
         """
         # Imported here: the HTTP libraries are slow to import.
         from runner.service.client import ServiceClient

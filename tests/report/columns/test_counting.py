@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from datetime import UTC, date, datetime
 from fractions import Fraction
@@ -26,6 +27,7 @@ from runner.report.facts import (
     WayOutline,
 )
 from runner.report.gathering import pool_questions
+from runner.report.question_model import TimeSummary
 from tests.report.counted import count_rows, make_contact, make_row
 
 if TYPE_CHECKING:
@@ -152,8 +154,13 @@ class Reference:
             if one == tag
         )
 
-    def first_s(self) -> Counter[int]:
-        return Counter(chain.from_iterable(map(self._first, self.people)))
+    def first_times(self) -> TimeSummary:
+        seconds = list(chain.from_iterable(map(self._first, self.people)))
+        if len(seconds) < 2:
+            known = Fraction(seconds[0]) if seconds else None
+            return TimeSummary(len(seconds), known, known)
+        deciles = statistics.quantiles(map(Fraction, seconds), n=10, method="inclusive")
+        return TimeSummary(len(seconds), deciles[4], deciles[8])
 
     def _first(self, person: str) -> list[int]:
         starts = [time for row in self._of(person) if (time := read_time(row.started))]
@@ -184,7 +191,10 @@ def check_question(counted: QuestionTally, reference: Reference, tag: str) -> No
 def check_message(counted: MessageTally, reference: Reference) -> None:
     assert counted.results == len(reference.rows)
     assert counted.paths == reference.paths()
-    assert counted.first_s == reference.first_s()
+    times, expected = counted.first_times, reference.first_times()
+    assert times.counted == expected.counted
+    assert times.median_s == expected.median_s
+    assert times.p90_s == pytest.approx(expected.p90_s)
     assert counted.days == reference.days()
     known = [question.tag for question in reference.outline.questions]
     assert list(counted.questions) == known
