@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 UTC_ZONE = ZoneInfo("UTC")
+NO_TIMES = TimeSummary(0, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +256,7 @@ class MessageTally:
     open_paths: Paths = field(default_factory=dict)
     questions: Mapping[str, QuestionTally] = field(default_factory=dict)
     unknown: Mapping[str, int] = field(default_factory=dict)
-    first_times: TimeSummary = TimeSummary(0, None, None)
+    first_times: TimeSummary = NO_TIMES
     days: Mapping[date, DayTally] = field(default_factory=dict)
     contacts: ContactTally = ContactTally()
 

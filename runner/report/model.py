@@ -126,10 +126,6 @@ class MessageReport(Part, frozen=True):
         """Launches of which nothing was ever read."""
         return self.launches - self.reconciled_launches
 
-    def find_part(self, name: str) -> NamedCount | None:
-        """Return a count that is None in total but known of some launches."""
-        return next((one for one in self.partly_known if one.name == name), None)
-
 
 class RunReport(Part, frozen=True):
     """The part of the campaign that one run sent.

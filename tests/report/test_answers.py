@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from runner.campaign.scales import read_points, read_scale_point
 from runner.report.answers import build_reader
 from runner.report.facts import QuestionOutline
-from runner.report.question_model import Scale
 from runner.source.quantity import read_number
+
+if TYPE_CHECKING:
+    from runner.report.question_model import Scale
 
 COLOURS = QuestionOutline("colour", "Which?", ("Red", "Green", "Blue"), conclude_on=" red ")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -27,9 +28,11 @@ from runner.report.facts import (
     QuestionOutline,
     WayOutline,
 )
-from runner.report.people_model import ColumnReport
 from runner.report.scores import wilson_interval
 from tests.report.sample import replace
+
+if TYPE_CHECKING:
+    from runner.report.people_model import ColumnReport
 
 NPS = QuestionOutline("nps", "0 to 10?", tuple(map(str, range(11))), "nps")
 ASK = MessageOutline("ask", "tag", (NPS,), (WayOutline("b", (NPS,)), WayOutline("a", (NPS,))))
@@ -98,7 +101,10 @@ def test_before_its_day_nothing_is_said() -> None:
     ],
 )
 def test_shares_of_arms_are_held_against_their_weights(
-    assigned: dict[str, int], weights: dict[str, float], p_value: float | None, is_as_planned: bool | None
+    assigned: dict[str, int],
+    weights: dict[str, float],
+    p_value: float | None,
+    is_as_planned: bool | None,  # noqa: FBT001  a parameter of the test
 ) -> None:
     """A split that chance hardly makes is told; small numbers say nothing."""
     outline = replace(CAMPAIGN, experiment=ExperimentOutline("ask", weights))

@@ -16,12 +16,12 @@ from runner.report.facts import (
     QuestionOutline,
 )
 from runner.report.people_model import Dispositions
-from runner.report.question_model import Scale
 from tests.report.counted import build_facts, make_contact, make_row, report_rows
 from tests.report.sample import replace
 
 if TYPE_CHECKING:
     from runner.report.model import CampaignReport, MessageReport
+    from runner.report.question_model import Scale
 
 FIRST = QuestionOutline("first", "First?", ("Yes", "No"), conclude_on="No")
 SECOND = QuestionOutline("second", "Second?", ("Red", "Green", "Blue"))

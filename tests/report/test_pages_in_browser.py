@@ -185,7 +185,7 @@ def test_paper_has_as_many_pages_as_are_read(
 ) -> None:
     """A survey and its reminder are two sheets of A4; of 60 messages each has one, after the tables."""
     with opened(browser, pages[name]) as (page, _):
-        printed = page.pdf(prefer_css_page_size=True)
+        printed = page.pdf(format="A4")
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == sheets
 
 

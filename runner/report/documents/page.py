@@ -113,7 +113,8 @@ def _write_coming(report: CampaignReport) -> str:
     nobody = "Nobody else was texted yet." if report.people.unresolved else "Nobody was texted yet."
     if report.next_send_at is None:
         return nobody
-    return f"{nobody} Texts go out from {write_time(report.next_send_at, report.time_zone)}."
+    start = write_time(report.next_send_at, report.time_zone)
+    return f"{nobody} Texts go out from {start} ({report.time_zone})."
 
 
 def _show_campaign(report: CampaignReport) -> Iterator[Block]:
@@ -196,4 +197,5 @@ def _write_footer(report: CampaignReport) -> str:
     read = (
         f", {report.reconciled_launches:,} of {report.launches:,} launches" if report.unread_launches else ""
     )
-    return f"Figures as of {write_time(report.reconciled_at, report.time_zone)}{read}."
+    zone = report.time_zone
+    return f"Figures as of {write_time(report.reconciled_at, zone)} ({zone}){read}."

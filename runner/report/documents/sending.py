@@ -72,7 +72,7 @@ def show_sending(report: CampaignReport) -> Section:
         Items(list(_list_warnings(report)), "The figures do not add up"),
         Items(list(_list_facts(report))),
         Beside([Section("", tables) for tables in (outcomes, rates) if tables]),
-        Beside([chart for one in report.messages for chart in _draw_days(one, report.time_zone)]),
+        Beside([chart for one in report.messages for chart in _draw_days(one)]),
         _tabulate_runs(report.runs, report.time_zone),
     ]
     return Section("How it was sent", blocks, is_folded=True)
@@ -89,6 +89,7 @@ def _list_facts(report: CampaignReport) -> Iterator[str]:
     """Yield who was texted and who was not, and what is known of it only in part."""
     people = report.people
     yield f"Sent through {report.target}, as campaign {report.campaign}."
+    yield f"Times are those of {report.time_zone}."
     yield (
         f"{write_people(people.recipients)} to text: {write_count(people.texted)} were texted"
         + "".join(f", {count:,} {what}" for count, what in _list_held(people))
@@ -195,12 +196,12 @@ MOST_DAYS = 120
 """Days of a chart, at most."""
 
 
-def _draw_days(message: MessageReport, zone: str) -> Iterator[Chart]:
+def _draw_days(message: MessageReport) -> Iterator[Chart]:
     """Yield the answers by day as columns; none for fewer than two days of answers."""
     counts = {day.date: day.answers for day in message.days if day.answers}
     if 1 < len(counts) <= MOST_DAYS:
         labels = [f"{day.day} {day:%b}" for day in counts]
-        caption = f"Answers to {message.id} by day ({zone})"
+        caption = f"Answers to {message.id} by day"
         svg = plot_columns(list(counts), labels, list(counts.values()), f"Column chart: {caption}")
         rows = list(zip(labels, counts.values(), strict=True))
         yield Chart(svg, TableBlock(("Day", "Answers"), rows, caption))

@@ -154,10 +154,10 @@ def name_score(score: Score, tag: str = "") -> str:
     return label if tag.casefold() in ("", label.casefold()) else f"{label} {tag}"
 
 
-def write_time(time: datetime, zone: str = "UTC") -> str:
-    """Return a time to the minute: `18 November 2026, 14:00`, in a zone that is named with it."""
+def write_time(time: datetime, zone: str) -> str:
+    """Return a time of a zone to the minute: `18 November 2026, 14:00`."""
     local = time.astimezone(ZoneInfo(zone))
-    return f"{write_day(local.date())}, {local:%H:%M} ({zone})"
+    return f"{write_day(local.date())}, {local:%H:%M}"
 
 
 def write_day(day: date) -> str:

@@ -398,7 +398,7 @@ def test_a_group_is_called_as_most_of_it_are(tmp_path: Path) -> None:
     assert {name: group.texted for name, group in tally.groups["city"].items()} == {"Berlin": 4, "Bonn": 1}
 
 
-def test_days_are_those_of_the_campaign_s_zone(tmp_path: Path) -> None:
+def test_days_are_those_of_the_campaign_s_zone() -> None:
     """Answers of one evening in Los Angeles are of one day, though Greenwich has two."""
     rows = [
         make_row("p", "age", "1", created="2026-11-20T23:59:00", guid="a"),
