@@ -247,11 +247,9 @@ def find_refusals(limits: Limits, messages: Sequence[MessagePlan], people: int) 
     if limits.renders is not None and renders > limits.renders:
         yield f"it could cost {renders:,} renders, and limits.renders is {limits.renders:,}"
     yield from _find_invalid(limits, messages)
-    most = limits.segments_per_message
-    for plan in messages if most is not None else ():
-        beyond = {size: count for size, count in plan.largest.items() if size > (most or 0)}
-        if beyond:
-            yield _describe_long(plan, beyond, most)
+    for plan in messages:
+        if beyond := _find_beyond(plan, limits):
+            yield _describe_long(plan, beyond, limits)
 
 
 def _find_invalid(limits: Limits, messages: Sequence[MessagePlan]) -> Iterator[str]:
@@ -270,13 +268,12 @@ def find_long_texts(whole: CampaignPlan) -> Iterator[Diagnostic]:
     It is an error if all recipients' texts are too long, since no plan with the message can pass. The plan
     `whole` is made as if nobody had been texted yet.
     """
-    most = whole.campaign.limits.segments_per_message
+    limits = whole.campaign.limits
     places = {message.id: message.position for message in whole.campaign.messages}
-    for plan in whole.messages if most is not None else ():
-        beyond = {size: count for size, count in plan.largest.items() if size > (most or 0)}
-        if beyond:
+    for plan in whole.messages:
+        if beyond := _find_beyond(plan, limits):
             place = places[plan.id]
-            words = _describe_long(plan, beyond, most)
+            words = _describe_long(plan, beyond, limits)
             if sum(beyond.values()) == sum(plan.largest.values()):
                 severity: Severity = "error"
                 hint = "no plan that sends it goes through: shorten the text, or raise the limit"
@@ -286,12 +283,18 @@ def find_long_texts(whole: CampaignPlan) -> Iterator[Diagnostic]:
             yield Diagnostic(severity, "limit-segments", words, place.file, place.line, place.column, hint)
 
 
-def _describe_long(plan: MessagePlan, beyond: Mapping[int, int], most: int | None) -> str:
+def _find_beyond(plan: MessagePlan, limits: Limits) -> dict[int, int]:
+    """Return the recipients whose largest text is beyond the limit, by its segments."""
+    most = limits.segments_per_message
+    return {} if most is None else {size: count for size, count in plan.largest.items() if size > most}
+
+
+def _describe_long(plan: MessagePlan, beyond: Mapping[int, int], limits: Limits) -> str:
     people = sum(beyond.values())
     who = f"{people:,} recipients" if people > 1 else "a recipient"
     return (
         f"`{plan.id}` would send {who} a text of up to {max(beyond)} segments, "
-        f"and limits.segments_per_message is {most}"
+        f"and limits.segments_per_message is {limits.segments_per_message}"
     )
 
 
