@@ -46,7 +46,7 @@ def test_a_wave_is_compared_with_the_one_before_it() -> None:
     response, score = found.changes
     assert (response.measure, response.against, response.difference) == ("response", "b", Fraction(3, 20))
     assert response.verdict == "differs"
-    assert (score.measure, score.difference, score.verdict) == ("score", 16, "differs")
+    assert (score.measure, score.difference, score.verdict) == ("score", Fraction(16), "differs")
     assert score.p_value == pytest.approx(0.00468, abs=1e-5)
     assert score.interval == pytest.approx((16 - 128**0.5, 16 + 128**0.5))
 
