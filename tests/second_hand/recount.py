@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from tests.second_hand import formulas
+from tests.second_hand.comments import quote_people
 from tests.second_hand.groups import (
     break_down,
     compare_arms,
@@ -63,7 +64,7 @@ def recount(situation: Situation, campaign: dict[str, Any]) -> Figures:
         "questions": [_pool(everybody, recounted, *pair) for pair in list_asked(everybody)],
         "groups": break_down(everybody, situation, main),
         "experiment": compare_arms(everybody, campaign, situation, main, control),
-        "comments": None,
+        "comments": quote_people(everybody, main, situation.groups),
         "messages": recounted,
         "runs": _recount_runs(situation, sent),
     }

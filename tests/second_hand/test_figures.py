@@ -28,13 +28,6 @@ EXEMPT = {
     **dict.fromkeys(("/discrepancies[]", "/messages[]/discrepancies[]"), "sentences, without a figure"),
     **{f"{path}/is_unread": "says why other figures are null" for path in _QUESTIONS},
     **{f"/experiment/control_group/{name}": "None without the audience" for name in _NEVER},
-    **dict.fromkeys(
-        (
-            *(f"/comments/newest[]/{name}" for name in ("question", "words", "score", "answered_at")),
-            *("/comments/total", "/comments/left_out"),
-        ),
-        "quotes, which are asked for apart",
-    ),
     **{f"{path}/in_part/of": "the message's launches" for path in _QUESTIONS},
 }
 """Paths of the schema that are not compared, and why."""

@@ -195,7 +195,7 @@ class World:
 
     def report(self) -> dict[str, Any]:
         """Return the report of each campaign."""
-        self.run("report", "--format", "json", "--by", "city", "--out", "reports")
+        self.run("report", "--format", "json", "--by", "city", "--comments", "--out", "reports")
         return {
             name: json.loads((self.folder / f"reports/{name}.json").read_bytes()) for name in self.campaigns
         }

@@ -22,7 +22,7 @@ FROM latest LEFT JOIN members m ON m.person = latest.person
 LEFT JOIN (FROM latest WHERE question = ?) scores ON scores.person = latest.person
 WHERE trim(latest.words) <> ''
 """
-_COUNT = f"SELECT count(*), count_if(m.person IS NULL) {_FOUND}"
+_COUNT = f"SELECT count(*), count(*) FILTER (WHERE m.person IS NULL) {_FOUND}"
 _NEWEST = f"""
 SELECT latest.question, latest.words, latest.us, scores.value, {{}} {_FOUND}
   AND m.person IS NOT NULL

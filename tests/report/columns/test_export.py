@@ -298,6 +298,9 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         ("nps", "depends", None),
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
+    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, kept, _):
+        nothing = gather_comments(engine, kept, None, FileContent("pulse", EXPORT_KEY).cells)
+    assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 
 def test_callbacks_are_people_with_low_scores_who_may_be_called(tmp_path: Path) -> None:
