@@ -118,11 +118,12 @@ class ControlGroup(Part, frozen=True):
     """The people who are drawn to get nothing, beside those who were texted.
 
     Attributes:
-        people: people of the audience in it now. None where the audience was not read.
+        people: people in it, as the last `apply` found it.
         opted_out: of these, people who have opted out of this account since the campaign began. None where
-            the audience was not read.
+            that is not known; so far it never is.
         texted: people who were texted.
-        texted_opted_out: of these, people who have opted out of this account since the campaign began.
+        texted_opted_out: of these, people who have opted out of this account since the campaign began. None
+            as `opted_out` is.
     """
 
     people: Count | None
@@ -226,7 +227,8 @@ class SeriesReport(Part, frozen=True):
 
     Attributes:
         name: the series' name in the campaign files.
-        waves: the campaigns that were sent, this one among them, the earliest first.
+        waves: of the campaigns that the command was given, those that were sent, the earliest first; a report
+            of one file has no other waves.
         changes: of this campaign against the wave before it; none for the first.
         tests: over all waves; none of fewer than two.
     """
