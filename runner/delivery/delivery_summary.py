@@ -110,11 +110,6 @@ class DeliverySummary(SendingReport):
         return {row.detail for row in self.tally if row.state != "sent"}
 
     @property
-    def launches_too_late(self) -> int:
-        """The unsent launches whose hours ended after their intent was recorded."""
-        return sum(row.launches for row in self.tally if row.detail == TOO_LATE)
-
-    @property
     def recipients_too_late(self) -> int:
         """The recipients of launches whose hours ended after their intent was recorded."""
         return sum(row.recipients for row in self.tally if row.detail == TOO_LATE)

@@ -259,12 +259,11 @@ class Recovery:
         campaign = self._campaign
         own = set[str]().union(*tags.values())
         listing = self._read(own, is_behind=is_behind)
-        with campaign.ledger.reading() as connection:
-            known = self._read_known(connection)
-        explained = known.claimed | known.dismissed
-        unclaimed, elsewhere = self._divide(listing.launches, explained, own, is_behind=is_behind)
-        offered = Offered(find_payloads, [*unclaimed, *elsewhere])
         with campaign.ledger.writing() as connection:
+            known = self._read_known(connection)
+            explained = known.claimed | known.dismissed
+            unclaimed, elsewhere = self._divide(listing.launches, explained, own, is_behind=is_behind)
+            offered = Offered(find_payloads, [*unclaimed, *elsewhere])
             grown = self._take_in(connection, listing.launches, known)
             drop_unexplained(connection, campaign.campaign_id, explained)
             earlier = list_unexplained(connection, campaign.campaign_id)

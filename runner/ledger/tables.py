@@ -166,15 +166,12 @@ launch_readings = _table(
     Index("launch_readings_by_guid", "reading", "project_launch_guid"),
 )
 
-# The run that holds a campaign, if any. `term` grows with every holder, so an old term is a lost lock.
+# The last run that held a campaign. `term` grows with every holder, so an old term is a lost lock.
 locks = _table(
     "locks",
     *_keys("target", "campaign"),
-    _number("term"),
-    Column("host", LedgerString),
-    Column("process", Integer),
+    *(_number("term"), _text("host"), _number("process"), _text("since")),
     Column("run_url", LedgerString),
-    Column("since", LedgerString),
 )
 
 # Former ids of renamed messages, and with an empty `message` the campaign's former names: an old checkout may

@@ -15,8 +15,7 @@ from runner.ledger.record.unsettled import list_known
 from runner.plan.model import PlanOptions
 from runner.service.target import SANDBOX
 from runner.view.blocks import Items, Sentence
-from runner.view.html import write_html
-from runner.view.markdown import write_markdown
+from runner.view.html import Shown
 from runner.wording import count_words
 from runner.workflow.approval_coverage import ApprovalStore, add_coverage, find_status
 from runner.workflow.campaigns import DEFAULT_FOLDER
@@ -82,7 +81,7 @@ class PlanWishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectPlan(Described):
+class ProjectPlan(Described, Shown):
     """The plans of campaigns, made together at one moment; iterates over them.
 
     Passing it to `apply` approves it: exactly this is sent, or nothing.
@@ -135,15 +134,7 @@ class ProjectPlan(Described):
         # The same text as in a file, so that the same checks apply.
         return SavedPlan.parse(self._manifest.encode(), where)
 
-    def __str__(self) -> str:
-        """Return the plan as Markdown, for `print`."""
-        return write_markdown(self._blocks)
-
-    def _repr_html_(self) -> str:
-        """Return the plan as HTML for notebooks."""
-        return write_html(self._blocks)
-
-    def show(self, *, is_detailed: bool = False) -> list[Block]:
+    def list_blocks(self, *, is_detailed: bool = False) -> list[Block]:
         """Return the plan as blocks; its sum comes last."""
         if not self.planned:
             return [Sentence(self.summary)]
@@ -156,10 +147,10 @@ class ProjectPlan(Described):
             blocks.insert(-1, Sentence(told, "notice"))
         return blocks
 
-    @property
-    def _blocks(self) -> list[Block]:
+    def show(self) -> list[Block]:
+        """Return the plan as blocks, with what is left out, and its digest."""
         remarks = [f"{one.name or one.file}: {one.error.message}" for one in self.left_out]
-        return [*self.show(), Items([*remarks, f"Plan digest: {self.digest}"])]
+        return [*self.list_blocks(), Items([*remarks, f"Plan digest: {self.digest}"])]
 
 
 class DueMessage(NamedTuple):

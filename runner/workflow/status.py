@@ -12,11 +12,9 @@ from runner.ledger.model import format_moment
 from runner.ledger.people.replies import UnreadReplies
 from runner.ledger.people.suppressions import Pause
 from runner.ledger.report_model import (
-    ListedDifference,
     MessageTotals,
     NamedCount,
     OpenDifferences,
-    list_differences,
     name_parts,
 )
 from runner.ledger.results.differences import read_differences
@@ -85,8 +83,6 @@ class MessageStatus(Part, frozen=True, kw_only=True):
             some out is no total.
         differing_launches: launches about whose answers the service contradicts itself: follow-ups that go by
             answers wait.
-        accepted_launches: launches of which a person has accepted that.
-        differences: the first of them.
     """
 
     id: str
@@ -108,8 +104,6 @@ class MessageStatus(Part, frozen=True, kw_only=True):
     reconciled_launches: Count | None
     partly_known: tuple[NamedCount, ...]
     differing_launches: Count | None
-    accepted_launches: Count | None
-    differences: tuple[ListedDifference, ...]
 
 
 class CampaignStatus(Part, frozen=True):
@@ -318,17 +312,12 @@ class _Counts:
             "answered": None if totals.unread or differences.hidden else read,
             "partly_known": name_parts({name: part for name, part in parts.items() if name in COUNTS}),
             "differing_launches": differences.waiting,
-            "accepted_launches": differences.accepted,
-            "differences": list_differences(differences.first),
         }
 
 
 _UNKNOWN: dict[str, Any] = {
-    **dict.fromkeys(
-        (*_TOTALLED, "sent", "unresolved", "answered", "differing_launches", "accepted_launches")
-    ),
+    **dict.fromkeys((*_TOTALLED, "sent", "unresolved", "answered", "differing_launches")),
     "partly_known": (),
-    "differences": (),
 }
 
 

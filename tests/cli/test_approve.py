@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from runner.github.comments import write_marker
 from runner.github.pull_requests import PlanNumbers, write_numbers
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import dump_book, read_approvals
+from runner.ledger.files.suppressions import read_approvals, seal_book
 from runner.ledger.fingerprint import TargetKey
 from runner.plan.digest import digest_json
 from tests.forge.github_server import BOT, Fault, GitHub, running_github
@@ -202,8 +201,8 @@ def test_a_clock_that_was_wrong_shadows_no_later_approval(desk: Desk) -> None:
     desk.approve()
     book = desk.folder / BOOK
     (known,), _ = read_approvals(book, book.read_text(encoding="utf-8"), SEALS)
-    ahead = sign(SEALS, "entry", "", [replace(known, at="2099-01-01T00:00:00.000000Z")])
-    book.write_text("".join(dump_book("live", SEALS.name, ahead)), encoding="utf-8")
+    ahead = replace(known, at="2099-01-01T00:00:00.000000Z")
+    book.write_text("".join(seal_book(SEALS, [ahead])), encoding="utf-8")
     desk.plan()
     desk.approve("--by", "bo")
     assert [one["at"] for one in desk.read_book()] == [

@@ -47,9 +47,8 @@ UNKNOWN = dict.fromkeys(
         "launches",
         "reconciled_launches",
         "differing_launches",
-        "accepted_launches",
     )
-) | {"partly_known": [], "differences": []}
+) | {"partly_known": []}
 
 
 def write_campaign(folder: Path, people: int) -> None:

@@ -15,8 +15,7 @@ import pytest
 from runner.git.lease import Clocks, LeasePatience, hold_lease
 from runner.git.state_ref import STATE_FILE, Holder, State, StateRef
 from runner.ledger.files.lockfile import LockfileContents, parse_lockfile, save_lockfile
-from runner.ledger.files.sealed import sign
-from runner.ledger.files.suppressions import PauseLine, dump_book
+from runner.ledger.files.suppressions import PauseLine, seal_book
 from runner.ledger.fingerprint import TargetKey, launch_key
 from runner.ledger.model import LaunchRecord
 
@@ -473,7 +472,7 @@ def test_a_ref_that_is_held_keeps_its_launches(run: Run, remote: Path, tmp_path:
     clocks = Clocks(time.monotonic, time.sleep)
     write(here, 1, 2)
     book = here / "campaigns/live.suppressions.json"
-    pieces = dump_book("live", KEY.name, sign(KEY, "entry", "", [PauseLine("coffee", "", "paused", AT)]))
+    pieces = seal_book(KEY, [PauseLine("coffee", "", "paused", AT)])
     book.write_text("".join(pieces), encoding="utf-8")
     with hold_lease(ref, Holder("one", "1", 60), clocks, LeasePatience()) as lease:
         assert run("ci", "record", cwd=here).returncode == 0

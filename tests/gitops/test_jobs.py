@@ -87,7 +87,7 @@ def _delete_the_campaign_that_was_replied_to(team: Team) -> None:
     for file in team.campaigns.glob("*a.yaml"):
         file.unlink()
     (team.campaigns / "coffee.yaml").unlink()
-    write(team, "juice")
+    team.write_campaign("juice", f"{CAMPAIGN.format(name='juice')}renamed_from: none\n")
     jobs = team.send(team.push("Tell all of the juice"), team.approve)
     assert jobs["send"].result == "success", jobs["send"].show()
     assert team.texts("juice") == Counter(GUESTS[2:])

@@ -13,13 +13,12 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from runner.ledger.files.comparison import lacks_lines, unite_files
-from runner.ledger.files.sealed import sign
 from runner.ledger.files.suppressions import (
     Amount,
     Approval,
     ApprovalRequest,
-    dump_book,
     read_approvals,
+    seal_book,
     settle,
 )
 from runner.ledger.fingerprint import TargetKey
@@ -49,7 +48,7 @@ FILE = Path("live.approvals.json")
 
 def write_file(*approvals: Approval) -> str:
     """Return the text of a file with these approvals."""
-    return "".join(dump_book("live", KEY.name, settle(sign(KEY, "entry", "", approvals))))
+    return "".join(seal_book(KEY, settle(approvals)))
 
 
 def ask_for(recipients: int = 100, segments: int | None = 2, **changes: Any) -> ApprovalRequest:

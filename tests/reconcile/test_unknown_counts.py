@@ -312,7 +312,7 @@ def test_what_is_counted_and_what_is_listed_stand_side_by_side(pulse: Pulse) -> 
     )
     status = pulse.read_ask("status")
     assert (status["answered"], status["complete"], status["reconciled_launches"]) == (1, 1, 2)
-    assert (status["differing_launches"], status["differences"]) == (1, [difference])
+    assert status["differing_launches"] == 1
     assert (
         "pulse/ask: the service contradicts itself about the answers to 1 launch; "
         "follow-ups that go by answers wait. `runner reconcile` says more.\n"
@@ -342,7 +342,7 @@ def test_a_difference_that_is_accepted_lets_reminders_go(pulse: Pulse) -> None:
     assert difference["accepted_at"] > difference["since"]
     assert pulse.plan_nudge() == (1, 0, [])
     status = pulse.read_ask("status")
-    assert (status["differing_launches"], status["accepted_launches"]) == (0, 1)
+    assert status["differing_launches"] == 0
     assert (
         "Launches whose answers were accepted as the service lists them: 1."
         in pulse.read_ask("report")["discrepancies"]

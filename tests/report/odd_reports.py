@@ -17,7 +17,14 @@ from runner.report.model import (
     Volume,
 )
 from runner.report.people_model import ColumnReport, Dispositions, PeopleReport
-from runner.report.question_model import QuestionReport, ResponseCount, SatisfactionScore, Score
+from runner.report.question_model import (
+    CommentsReport,
+    QuestionReport,
+    QuotedComment,
+    ResponseCount,
+    SatisfactionScore,
+    Score,
+)
 from runner.report.scores import divide, wilson_interval
 from tests.report.sample import NO_TIMES, START, build_column, build_survey, replace
 
@@ -89,16 +96,18 @@ def build_hostile(text: str) -> CampaignReport:
         tag=text,
         text=text,
         scale="csat",
-        asked=3,
-        answers=2,
+        asked=30,
+        answers=20,
         answer_rate=Fraction(2, 3),
         distribution=(
-            ResponseCount("1", text, 1, Fraction(1, 2)),
-            ResponseCount(text, text, 1, Fraction(1, 2)),
+            ResponseCount("1", text, 10, Fraction(1, 2)),
+            ResponseCount("2", "A name that has no room below its part", 1, Fraction(1, 20)),
+            ResponseCount(text, text, 9, Fraction(9, 20)),
         ),
-        csat=SatisfactionScore(Fraction(1, 2), 1, 2),
+        csat=SatisfactionScore(Fraction(1, 2), 10, 20),
         broke_off=1,
     )
+    choice = replace(question, scale="choice", csat=None)
     group = replace(build_column().groups[0], name=text, scores=(Score(text, "mean", None, None, 0),))
     experiment = ExperimentReport(
         text,
@@ -116,13 +125,19 @@ def build_hostile(text: str) -> CampaignReport:
     return CampaignReport(
         campaign=text,
         target=text,
+        time_zone="America/New_York",
+        first_sent_at=START,
+        last_sent_at=START,
+        launches=1,
+        reconciled_launches=1,
         reconciled_at=START,
         messages=(message,),
         discrepancies=(text,),
         title=text,
         description=text,
         owner=text,
-        questions=(PooledQuestion(question, (QuestionPart(text, 2),)),),
+        questions=tuple(PooledQuestion(one, (QuestionPart(text, 20),)) for one in (question, choice)),
+        comments=CommentsReport((QuotedComment(text, text, Fraction(1), START),), 1, 0),
         groups=(ColumnReport(text, (group, group), group, 0, None),),
         experiment=experiment,
     )

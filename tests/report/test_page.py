@@ -64,8 +64,9 @@ def test_no_main_figure_stands_twice(name: str) -> None:
     figures = Counter(re.findall(r"[+−]?\d[\d,.]*", shown))
     tiles = re.findall(r"<dd>([^<]+)</dd>", write_html(EXAMPLES[name]()))
     bar = re.findall(r'<li class="\w*"><bdi>[^<]*</bdi> <b[^>]*>([^<]+)</b>', write_html(EXAMPLES[name]()))
-    main = [re.sub(r"[\u202f%$]", "", figure) for figure in (*tiles, *bar[:3])]
-    assert len(main) == 8
+    of = re.findall(r'<dd class="note">of ([\d,]+) people', write_html(EXAMPLES[name]()))
+    main = [re.sub(r"[\u202f%$]", "", figure) for figure in (*tiles, *of, *bar[:3])]
+    assert len(main) == 9
     assert {figure: figures[figure] for figure in main if figures[figure] != 1} == {}
 
 
@@ -285,7 +286,7 @@ def test_a_verdict_is_a_sentence(verdicts: Sequence[Verdict], said: list[str]) -
         ),
         (
             AnalysisReport("fixed", date(2026, 12, 15), 1, is_due=True, arms=(JudgedArm("A", 1, 0),)),
-            "The verdict is of 1 person, and of the answers that came, before 15 December 2026.",
+            "The verdict is of the people texted, and of the answers that came, before 15 December 2026.",
         ),
     ],
 )

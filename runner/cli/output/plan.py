@@ -31,7 +31,7 @@ def write_project_plan(plan: ProjectPlan, format_: str, *, is_detailed: bool) ->
     if plan.planned:
         destination = show_destination(plan.planned[0].target)
         head = [Section("Plan", [destination, Sentence(f"Plan digest: {plan.digest}")])]
-        shown = plan.show(is_detailed=is_detailed)
+        shown = plan.list_blocks(is_detailed=is_detailed)
         show_blocks(shown if format_ == "human" else [*head, *shown], format_)
     approvals = [line for coverage in plan.coverages for line in _describe_coverage(coverage)]
     if approvals:

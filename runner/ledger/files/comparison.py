@@ -16,10 +16,10 @@ from runner.errors import SuppressionsError
 from runner.ledger.files.lockfile import LOCKFILE, LOCKFILE_SUFFIX, Lockfile, parse_lockfile
 from runner.ledger.files.sealed import dump_line, parse_text
 from runner.ledger.files.suppressions import (
+    BOOK,
     HoldLine,
     OptOut,
     PauseLine,
-    dump_book,
     parse_book,
     settle,
     weigh,
@@ -110,7 +110,8 @@ def unite_files(file: Path, ours: str, theirs: str, find_secret: Callable[[], st
         raise _moved_apart(file)
     if isinstance(one, Lockfile):
         return _unite_lockfiles(file, ours, theirs)
-    return "".join(dump_book(one.target, one.key_fingerprint, settle([*one.entries, *other.entries])))
+    lines = settle([*one.entries, *other.entries])
+    return "".join(BOOK.dump(one.target, one.key_fingerprint, {"entries": lines}))
 
 
 def _moved_apart(file: Path) -> SuppressionsError:

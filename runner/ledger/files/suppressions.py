@@ -8,7 +8,7 @@ cautious. An export of opt-outs is such a file, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -149,13 +149,17 @@ Entry = OptOut | PauseLine | HoldLine | Approval
 """A line of a file of decisions."""
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The JSON of a file of decisions."""
+class Book(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The contents of a file of decisions; when it was parsed, each entry once, sorted."""
 
     key_fingerprint: str
     suppressions_version: Literal[2]
     target: str
     entries: tuple[Entry, ...]
+
+    def pick(self, kind: type[_Kind]) -> list[_Kind]:
+        """Return the entries of a kind."""
+        return [one for one in self.entries if isinstance(one, kind)]
 
 
 def _describe(_block: str, line: Any) -> str:
@@ -165,7 +169,7 @@ def _describe(_block: str, line: Any) -> str:
 
 BOOK = FileKind(
     "",
-    _Document,
+    Book,
     ("suppressions_version", SUPPRESSIONS_VERSION),
     SuppressionsError,
     "restore it with git",
@@ -174,19 +178,6 @@ BOOK = FileKind(
     {"entries": "entry"},
     _describe,
 )
-
-
-class Book(NamedTuple):
-    """The parsed contents of a file of decisions: each entry once, sorted."""
-
-    file: Path
-    target: str
-    key_fingerprint: str
-    entries: tuple[Entry, ...]
-
-    def pick(self, kind: type[_Kind]) -> list[_Kind]:
-        """Return the entries of a kind."""
-        return [one for one in self.entries if isinstance(one, kind)]
 
 
 def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
@@ -198,10 +189,10 @@ def parse_book(file: Path, text: str, key: TargetKey | None = None) -> Book:
         MissingKeyError: the key is missing.
         SuppressionsError: it is damaged, was edited, or is of another target or key.
     """
-    found: _Document = parse_text(BOOK, file, text)[0]
+    found: Book = parse_text(BOOK, file, text)[0]
     if key is not None:
         check_document(BOOK, file, text, found, key)
-    return Book(file, found.target, found.key_fingerprint, tuple(settle(found.entries)))
+    return msgspec.structs.replace(found, entries=tuple(settle(found.entries)))
 
 
 def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approval, ...], int]:
@@ -209,11 +200,6 @@ def read_approvals(file: Path, text: str, key: TargetKey) -> tuple[tuple[Approva
     lines = parse_book(file, text).pick(Approval) if text else []
     believed = tuple(line for line in lines if is_sealed(key, "entry", [""], line))
     return believed, len(lines) - len(believed)
-
-
-def dump_book(target: str, key_fingerprint: str, lines: Iterable[SealedLine]) -> Iterable[str]:
-    """Yield the text of a file of decisions in pieces; the lines have seals, and are sorted."""
-    return BOOK.dump(target, key_fingerprint, {"entries": lines})
 
 
 def seal_book(key: TargetKey, entries: Iterable[Entry]) -> Iterable[str]:

@@ -99,7 +99,6 @@ class CampaignLock(RunLock):
 
         Raises:
             RunLockedError: another run has got the lock.
-            LedgerError: the lock was lost, and another run could get it.
         """
         for name, term in self.terms.items():
             present, holder = _read_holder(connection, self.target, name, _KEPT_HOLDER)
@@ -160,7 +159,6 @@ def hold_campaign_lock(
 
     Raises:
         RunLockedError: another run still holds it after `timeout_s` seconds.
-        LedgerError: the ledger cannot be used.
     """
     deadline = clock() + timeout_s
     # In a fixed order, or two runs could wait for each other.

@@ -69,8 +69,11 @@ def absorb_book(connection: Connection, book: Book, key: TargetKey) -> None:
     enter_key(connection, key)
     enter_later(connection, key.target, book.pick(OptOut))
     _remove_replaced(connection, key.target)
+    known = _read_pauses(connection, key.target)
     for pause in book.pick(PauseLine):
-        _enter_pause(connection, key.target, pause)
+        before = known.get(pause.campaign)
+        (latest,) = settle([pause] if before is None else [before, pause])
+        _store_pause(connection, key.target, latest)
     for hold in book.pick(HoldLine):
         absorb_hold(connection, key.target, hold)
 
@@ -183,12 +186,6 @@ def _remove_replaced(connection: Connection, target: str) -> None:
     connection.execute(
         delete(opt_outs).where(opt_outs.c.target == target, opt_outs.c.source != "forgotten", was_forgotten)
     )
-
-
-def _enter_pause(connection: Connection, target: str, entry: PauseLine) -> None:
-    known = _read_pauses(connection, target).get(entry.campaign)
-    (latest,) = settle([entry] if known is None else [known, entry])
-    _store_pause(connection, target, latest)
 
 
 def _store_pause(connection: Connection, target: str, pause: Entry) -> None:

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from runner.ledger.model import CampaignRow
 
 
-_REACHED_SOMEBODY = ("sent", "intent", "unknown", "unexplained")
-
-
 def enter_under_names(
     connection: Connection, target: str, names: Sequence[str], row: CampaignRow | None, former: Iterable[str]
 ) -> int:

@@ -265,8 +265,8 @@ def write_analysis(analysis: AnalysisReport) -> str:
         return f"The verdict is taken 7 days after {write_people(analysis.per_arm or 0)} got each text."
     if not analysis.is_due:
         return f"The verdict is taken by the first report with all answers of {write_day(analysis.due)}."
-    people = write_people(sum(arm.texted for arm in analysis.arms))
-    return f"The verdict is of {people}, and of the answers that came, before {write_day(analysis.due)}."
+    day = write_day(analysis.due)
+    return f"The verdict is of the people texted, and of the answers that came, before {day}."
 
 
 def write_split(split: SplitReport) -> str:

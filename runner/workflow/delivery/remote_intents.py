@@ -65,11 +65,13 @@ class RemoteIntents:
 
     def is_idle(self) -> bool:
         """Return whether no run on any machine has left launches to settle, as the remote was last read."""
+        if self._state is None:
+            return False
         target = self._workspace.target.name
         with self._ledger.reading() as connection:
             is_clear = is_settled(connection, target)
             recorded = list_launched_campaigns(connection, target)
-        return is_clear and self._state is not None and self._state.is_idle(recorded)
+        return is_clear and self._state.is_idle(recorded)
 
     def hold(
         self,

@@ -264,7 +264,8 @@ class RecordRemote:
             tips = self._list_tips() if self._has_branches else {}
             new = {ref: tip for ref, tip in tips.items() if tip not in self._seen}
             texts |= self._read_branches(new)
-        self._files.absorb(ledger, texts)
+        if texts:
+            self._files.absorb(ledger, texts)
         self._seen.update(new.values())
 
     @contextmanager

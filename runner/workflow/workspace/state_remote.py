@@ -146,10 +146,10 @@ class StateRemote:
 
         def add(snapshot: Snapshot) -> Mapping[str, str]:
             there = snapshot.record
-            return {
-                **there,
-                **{name: self._unite(name, text, there.get(name)) for name, text in texts.items()},
-            }
+            united = {name: self._unite(name, text, there.get(name)) for name, text in texts.items()}
+            # What follows in this process begins from here, or looks again.
+            self._seen = snapshot if there == {**there, **united} else None
+            return {**there, **united}
 
         return self.ref.append(add)
 
