@@ -111,12 +111,10 @@ class _Message:
     @cached_property
     def texted(self) -> int | None:
         """Recipients whose text neither waits nor was kept back; None if that is not known."""
-        contacts, queued = self.tally.contacts, self.totals.queued
-        if not self.is_read:
+        queued = self.totals.queued
+        if queued is None or not self.is_read:
             return None
-        if queued is None and contacts.listed < self.totals.sent:
-            return None
-        return self.totals.sent - (contacts.queued if queued is None else queued) - contacts.blocked
+        return self.totals.sent - queued - self.tally.contacts.blocked
 
     @property
     def knows_people(self) -> bool:

@@ -158,10 +158,9 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
         yield _make_score_tile(report, score)
     if report.questions:
         yield _make_response_tile(report)
-        rate = people.completion_rate
-        done = (
-            "people" if rate is None else f"people, {write_percent(rate, people.answered)} of them to the end"
-        )
+        rate, done = people.completion_rate, "" if people.answered is None else "people"
+        if rate is not None:
+            done += f", {write_percent(rate, people.answered)} of them to the end"
         yield Tile("Answered", write_count(people.answered), done)
     else:
         yield Tile("People texted", write_count(people.texted))
