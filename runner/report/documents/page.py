@@ -125,7 +125,7 @@ def _show_campaign(report: CampaignReport) -> Iterator[Block]:
     yield from _show_replaced(report.people)
     if main is not None:
         beside = list(show_series(report))
-        yield Section(main.shown.text, list(show_main_question(main, beside, report.people.answered)))
+        yield Section(main.text, list(show_main_question(main, beside, report.people.answered)))
     others = [one.question for one in report.questions if one.question is not main]
     is_long = len(others) > MOST_QUESTIONS
     if is_long:
@@ -173,7 +173,7 @@ def _list_tiles(report: CampaignReport) -> Iterator[Tile]:
 
 
 def _make_score_tile(report: CampaignReport, score: Score) -> Tile:
-    scored = sum(one.question.shown.score is not None for one in report.questions)
+    scored = sum(one.question.score is not None for one in report.questions)
     goal = "" if report.goal is None else f"target {SCORE_FORMATS[score.measure].write(report.goal, 1)}"
     changed = "" if report.series is None else write_change(report.series, score.measure)
     note = ", ".join(filter(None, (write_certainty(score), goal)))
