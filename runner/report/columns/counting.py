@@ -26,16 +26,14 @@ from runner.report.columns.question_columns import (
 from runner.report.facts import (
     AnswerReading,
     CampaignTally,
-    DayTally,
     MessageOutline,
     MessageTally,
-    QuestionTally,
 )
 from runner.report.question_model import TimeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import date, datetime
+    from datetime import datetime
     from zoneinfo import ZoneInfo
 
     from runner.report.columns.engine import Engine
@@ -48,11 +46,8 @@ _FIRST_TIMES = """
 SELECT count(*), quantile_cont(seconds, 0.5), quantile_cont(seconds, 0.9)
 FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE first_us >= started_us)
 """
-_READINGS = "SELECT arm, latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
+_READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 # Quarters of an hour, which no time zone's days cut through.
-_FIRST_QUARTERS = (
-    f"SELECT first_us // {QUARTER_US} AS quarter, count(*) AS n FROM people WHERE first_us > 0 GROUP BY ALL"
-)
 _ANSWER_QUARTERS = (
     f"SELECT created_us // {QUARTER_US} AS quarter, count(*) AS n FROM named "
     "WHERE message = ? AND created_us > 0 AND NOT refuses GROUP BY ALL"
@@ -71,20 +66,18 @@ def count_message(
     engine: Engine, number: int, message: str, asked: Asked, readings: Sequence[AnswerReading], zone: ZoneInfo
 ) -> MessageTally:
     """Return the tally of one message, from the tables `people` and `touches`."""
-    paths, open_paths = count_paths(engine, number)
     return MessageTally(
         results=asked.results,
         refusals=asked.refusals,
         non_answers=asked.non_answers,
-        paths=paths,
-        open_paths=open_paths,
+        paths=count_paths(engine, number),
         questions={
-            question.tag: QuestionTally(_count_readings(engine, place, readings))
+            question.tag: _count_readings(engine, place, readings)
             for place, question in enumerate(asked.questions)
         },
         unknown=asked.unknown,
         first_times=_time_first(engine),
-        days=_count_days(engine, message, zone),
+        days=dict(sorted(add_days(engine.rows(_ANSWER_QUARTERS, [message]), zone).items())),
         contacts=count_contacts(engine, number),
     )
 
@@ -126,15 +119,8 @@ def _time_first(engine: Engine) -> TimeSummary:
 
 def _count_readings(
     engine: Engine, place: int, readings: Sequence[AnswerReading]
-) -> dict[tuple[str, AnswerReading], int]:
-    rows = sorted(engine.rows(_READINGS.format(place)))
-    return {(arm, readings[number]): count for arm, number, count in rows}
-
-
-def _count_days(engine: Engine, message: str, zone: ZoneInfo) -> dict[date, DayTally]:
-    firsts = add_days(engine.rows(_FIRST_QUARTERS), zone)
-    answers = add_days(engine.rows(_ANSWER_QUARTERS, [message]), zone)
-    return {day: DayTally(firsts[day], answers[day]) for day in sorted(firsts.keys() | answers.keys())}
+) -> dict[AnswerReading, int]:
+    return {readings[number]: count for number, count in sorted(engine.rows(_READINGS.format(place)))}
 
 
 def count_campaign(
