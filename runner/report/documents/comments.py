@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runner.report.documents.wording import NOT_DEFINED
 from runner.view.blocks import Items, ListItem, Section, Sentence
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ def show_comments(report: CampaignReport) -> Iterator[Block]:
     texts = {one.question.tag: one.question.text for one in report.questions}
     blocks: list[Block] = [Sentence(_write_summary(found), "quiet")]
     for tag, comments in by_question.items():
-        rest = comments[MOST_SHOWN:MOST_FOLDED]
-        listed: list[Block] = [Items([_list(one) for one in comments[:MOST_SHOWN]])]
-        if rest:
-            listed.append(Section("Older ones", [Items([_list(one) for one in rest])], is_folded=True))
+        shown = [_list(one, has_scores=_have_scores(found)) for one in comments[:MOST_FOLDED]]
+        listed: list[Block] = [Items(shown[:MOST_SHOWN])]
+        if shown[MOST_SHOWN:]:
+            listed.append(Section("Older ones", [Items(shown[MOST_SHOWN:])], is_folded=True))
         blocks.append(Section(texts.get(tag, tag), listed))
     yield Section(TITLE, blocks)
 
@@ -42,7 +43,8 @@ def show_comments(report: CampaignReport) -> Iterator[Block]:
 def _write_summary(found: CommentsReport) -> str:
     if not found.total and not found.left_out:
         return "Nobody wrote anything."
-    words = f"The newest first, each with the person’s score. {MASKED_NOTE}"
+    order = "The newest first, each with the person’s score" if _have_scores(found) else "The newest first"
+    words = f"{order}. {MASKED_NOTE}"
     if found.total > len(found.newest):
         words += f" Files of answers have all {found.total:,}."
     if found.left_out:
@@ -51,5 +53,10 @@ def _write_summary(found: CommentsReport) -> str:
     return words
 
 
-def _list(comment: QuotedComment) -> ListItem:
-    return ListItem(comment.words, term="–" if comment.score is None else f"{float(comment.score):g}")
+def _have_scores(found: CommentsReport) -> bool:
+    return any(one.score is not None for one in found.newest)
+
+
+def _list(comment: QuotedComment, *, has_scores: bool) -> ListItem:
+    score = NOT_DEFINED if comment.score is None else f"{float(comment.score):g}"
+    return ListItem(comment.words, term=score if has_scores else "")

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from fractions import Fraction
 
-    from runner.ledger.report_model import NamedCount
-    from runner.report.model import MessageReport
     from runner.report.question_model import Interval, QuestionReport, Score
 
 
@@ -44,11 +42,6 @@ def write_count(count: int | None) -> str:
 def write_people(count: int) -> str:
     """Return a number of people: `1 person`, `1,024 people`."""
     return count_words(count, "person", "people")
-
-
-def write_part(part: NamedCount, message: MessageReport) -> str:
-    """Return a count known of some launches: `120 in 60 of 61 launches`."""
-    return f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
 
 
 def write_percent(rate: Fraction | float | None, people: int | None = None) -> str:
@@ -143,9 +136,18 @@ def write_certainty(score: Score) -> str:
         return "no answers yet"
     if score.counted < FEW_ANSWERS:
         return f"{count_words(score.counted, 'answer')}, too few to go by"
+    if score.value is None:
+        return "left out to protect a smaller group"
     if score.interval is None:
         return ""
     return f"{INTERVAL} {SCORE_FORMATS[score.measure].write_range(score.interval, score.counted)}"
+
+
+def write_score_basis(score: Score, scale: str) -> str:
+    """Return how many answers a score rests on: `of 31 answers`; empty for one that is not shown."""
+    if score.value is None or score.counted < FEW_ANSWERS:
+        return ""
+    return f"of {count_words(score.counted, 'number' if scale == 'number' else 'answer')}"
 
 
 def name_score(score: Score, tag: str = "") -> str:
