@@ -140,23 +140,20 @@ def break_down(
     hidden = _choose_small({name: group.texted for name, group in groups.items()}, least)
     scoreless = _choose_scoreless(questions, groups, hidden, least)
     hidden_texted = sum(groups[name].texted for name in hidden)
-    shown = {name: group for name, group in groups.items() if name not in hidden}
-    ranks = {
-        name: _rank(group, None if main is None or name in scoreless[main] else questions[main], main)
-        for name, group in shown.items()
-    }
+    shown = [
+        describe_group(
+            questions,
+            # Reports name nobody, whatever the column holds.
+            hide_phones(name) or NO_VALUE,
+            groups[name],
+            {number for number in scoreless if name in scoreless[number]},
+        )
+        for name in sorted(groups.keys() - hidden)
+    ]
+    place = None if main is None else sum(one.question.scale in SCORED for one in questions[:main])
     return ColumnReport(
         column=column,
-        groups=tuple(
-            describe_group(
-                questions,
-                # Reports name nobody, whatever the column holds.
-                hide_phones(name) or NO_VALUE,
-                shown[name],
-                {number for number in scoreless if name in scoreless[number]},
-            )
-            for name in sorted(shown, key=lambda name: (*ranks[name], name))
-        ),
+        groups=tuple(sorted(shown, key=lambda group: _rank(group, place))),
         everybody=describe_group(questions, "", _add_up(groups.values())),
         suppressed=len(hidden),
         suppressed_texted=hidden_texted if hidden_texted >= least else None,
@@ -164,12 +161,12 @@ def break_down(
     )
 
 
-def _rank(group: GroupTally, pooled: PooledOutline | None, number: int | None) -> tuple[bool, Fraction]:
-    """Return what to sort a group by: its score or response, the highest first, those without one last."""
-    value = divide(group.answered, group.texted) if number is None else None
-    if pooled is not None and number is not None:
-        score = score_question(pooled.question, group.readings.get(number, {})).score
-        value = None if score is None else score.value
+def _rank(group: GroupReport, place: int | None) -> tuple[bool, Fraction]:
+    """Return what to sort a group by: the highest first, those without a value last.
+
+    It is the response, or the score at a `place` of the group's scores.
+    """
+    value = group.response_rate if place is None else group.scores[place].value
     return value is None, -(value or Fraction())
 
 

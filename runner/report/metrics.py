@@ -139,10 +139,6 @@ class _Message:
         # Who was in an arm that is no more is texted, too.
         return by_arm if len(by_arm) > 1 or self.texted is None else dict.fromkeys(by_arm, self.texted)
 
-    @cached_property
-    def completed(self) -> dict[str, int]:
-        return count_completed(self.outline, self.tally.paths)
-
 
 def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
     """Return the sums of counts by key."""
@@ -304,23 +300,21 @@ def _summarise_message(one: _Message) -> MessageReport:
         known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
     answered, texted = tally.participants, one.texted if one.has_rate else None
-    return MessageReport(
+    return build(
+        MessageReport,
+        totals,
         id=outline.id,
         tag=outline.tag,
         first_sent_at=parse_moment(totals.first_sent_at or ""),
         last_sent_at=parse_moment(totals.last_sent_at or ""),
         reconciled_at=parse_moment(totals.reconciled_at or ""),
-        launches=totals.launches,
         reconciled_launches=totals.reconciled,
         recipients=totals.sent + totals.unresolved,
-        sent=totals.sent,
         texted=one.texted,
         rejected=_know_rejected(one),
-        unresolved=totals.unresolved,
         sessions=Sessions(totals.queued, totals.active, totals.complete),
         response_rate=divide(answered, texted),
         completion_rate=ended if outline.questions else None,
-        renders=totals.renders,
         **known,
         discrepancies=tuple(_find_discrepancies(one)),
         questions=tuple(_summarise_questions(one)),
@@ -338,7 +332,7 @@ def _count_people(one: _Message) -> dict[str, int]:
     """Return the counts that the ledger holds, as far as answers were read."""
     return {
         "participants_answered": one.tally.participants,
-        "participants_completed": sum(one.completed.values()),
+        "participants_completed": count_completed(one.outline, one.tally.paths),
         "results": one.tally.results,
         "opt_outs": one.tally.contacts.opted_out,
         "doubtful": one.facts.doubtful.get(one.outline.id, 0),
