@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from runner.report.facts import CampaignOutline
 
 
-_ANSWER = "{'us': created_us, 'tie': tie, 'reading': reading}"
 # Whole seconds, without negative times. Quantiles as of numpy, R and spreadsheets: R. J. Hyndman and Y. Fan,
 # "Sample quantiles in statistical packages", The American Statistician 50 (1996), 361-365, definition 7.
 _FIRST_TIMES = """
 SELECT count(*), quantile_cont(seconds, 0.5), quantile_cont(seconds, 0.9)
 FROM (SELECT (first_us - started_us) // 1000000 AS seconds FROM people WHERE first_us >= started_us)
 """
-_READINGS = "SELECT latest_{0}.reading, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
+_READINGS = "SELECT latest_{0}, count(*) AS n FROM people WHERE latest_{0} IS NOT NULL GROUP BY ALL"
 # Quarters of an hour, which no time zone's days cut through.
 _ANSWER_QUARTERS = (
     f"SELECT created_us // {QUARTER_US} AS quarter, count(*) AS n FROM named "
@@ -83,16 +82,19 @@ def count_message(
     )
 
 
-def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
+def gather_people(engine: Engine, asked: Asked, ending: Sequence[int], timed: Collection[int]) -> None:
     """Make the table `people`, a row a participant with the latest answers.
 
-    `latest_0` and so on are the latest answer to each question: of several of one microsecond, that with the
-    largest guid.
+    `latest_0` and so on are the reading of the latest answer to each question: of several of one microsecond,
+    that with the largest guid. `us_0` and so on are when it came, at the places `timed` only.
     """
     steps = [_write_step(place, ending) for place in range(len(asked.questions))]
     latest = "".join(
-        f", max({_ANSWER}) FILTER (WHERE place = {place}) AS latest_{place}"
+        f", arg_max(reading, rank) FILTER (WHERE place = {place}) AS latest_{place}"
         for place in range(len(asked.questions))
+    )
+    latest += "".join(
+        f", max(created_us) FILTER (WHERE place = {place}) AS us_{place}" for place in sorted(timed)
     )
     engine.run(f"""
         CREATE OR REPLACE TEMP TABLE people AS
@@ -104,7 +106,7 @@ def gather_people(engine: Engine, asked: Asked, ending: Sequence[int]) -> None:
 
 def _write_step(place: int, ending: Sequence[int]) -> str:
     """Return the expression for a question's character of a path."""
-    number = f"latest_{place}.reading"
+    number = f"latest_{place}"
     ends = f"list_contains({list(ending)}::INTEGER[], {number})"
     return f"CASE WHEN {number} IS NULL THEN '-' WHEN {ends} THEN 'c' ELSE 'a' END"
 
@@ -146,7 +148,7 @@ def count_campaign(
         asked = list_asked(one, [row[1:] for row in found if row[0] == one.id])
         place_answers(engine, one, asked)
         readings = read_kept(engine, one, asked, numbers)
-        gather_people(engine, asked, list_ending(readings))
+        gather_people(engine, asked, list_ending(readings), pool.find_places(one).values())
         names = {name for name, now in message_ids.items() if now == one.id}
         add_touches(engine, number, one, {*names, one.id})
         pool.add(number, one)

@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     )
 
 _KEPT = """
-CREATE OR REPLACE TEMP TABLE kept (person UUID, message INTEGER, question INTEGER, us BIGINT, tie UBIGINT,
+CREATE OR REPLACE TEMP TABLE kept (person UUID, message INTEGER, question INTEGER, us BIGINT,
   code INTEGER, label VARCHAR, value DOUBLE, words VARCHAR)
 """
 # Of several answers of one microsecond, that with the largest guid counts.
 _KEEP = """
 INSERT INTO kept
-SELECT person, ?::INTEGER, numbers.question, created_us, tie, labels.code, labels.label, labels.value,
+SELECT person, ?::INTEGER, numbers.question, created_us, labels.code, labels.label, labels.value,
   CASE WHEN labels.label IS NULL AND labels.value IS NULL AND NOT concludes THEN response END
 FROM (FROM read_answers WHERE place IS NOT NULL
-  QUALIFY row_number() OVER (PARTITION BY person, place ORDER BY created_us DESC, tie DESC) = 1) answers
+  QUALIFY row_number() OVER (PARTITION BY person, place ORDER BY rank DESC) = 1) answers
 JOIN numbers ON numbers.place = answers.place
 LEFT JOIN labels ON labels.place = answers.place AND labels.reading = answers.reading
 """

@@ -270,10 +270,17 @@ class RecordRemote:
 
     @contextmanager
     def watching(self, ledger: Ledger) -> Iterator[None]:
-        """Look for new suppressions every `POLL_S` while the block lasts; failures are tried again."""
+        """Look for new suppressions now, and every `POLL_S` while the block lasts.
+
+        Somebody may have thought about the plan for long. Failures of later looks are tried again.
+
+        Raises:
+            RunnerError: the remote cannot be asked: nothing may be sent.
+        """
         if self._state is None and not self._has_branches:
             yield
             return
+        self.absorb(ledger, is_first=False)
         ended = threading.Event()
 
         def watch() -> None:
