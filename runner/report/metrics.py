@@ -109,9 +109,10 @@ class _Message:
         return self.totals.sent - queued - self.tally.contacts.blocked
 
     @property
-    def knows_people(self) -> bool:
-        """True if the ledger has everybody whom it counts, but those who were forgotten."""
-        return self.tally.contacts.sent + self.facts.forgotten >= self.totals.sent
+    def knows_texted(self) -> bool:
+        """True if it is known who was texted: the ledger has everybody, but those who were forgotten."""
+        is_whole = self.tally.contacts.sent + self.facts.forgotten >= self.totals.sent
+        return is_whole and self.texted is not None
 
     @property
     def has_rate(self) -> bool:
@@ -225,7 +226,7 @@ def _summarise_people(
     if not all(one.is_read for one in messages.values()):
         return base
     base = base.replace(opted_out=tally.opted_out)
-    if all(one.knows_people and one.texted is not None for one in messages.values()):
+    if all(one.knows_texted for one in messages.values()):
         base = base.replace(queued=tally.queued, blocked=tally.blocked, texted=tally.texted)
     surveys = [one for one in messages.values() if one.outline.questions]
     if not surveys:
@@ -285,7 +286,7 @@ def _pool_questions(
             parts = _add_up((message, count) for (message, _), count in counted.readings.items())
             readings = _add_up((reading, count) for (_, reading), count in counted.readings.items())
             question = summarise_question(pooled.question, readings)
-            asked = counted.asked if all(messages[name].texted is not None for name in parts) else None
+            asked = counted.asked if all(messages[name].knows_texted for name in pooled.messages) else None
             yield PooledQuestion(
                 question.replace(asked=asked, answer_rate=divide(question.answers, asked)),
                 tuple(QuestionPart(name, parts[name]) for name in pooled.messages),
