@@ -25,10 +25,8 @@ from runner.report.model import (
     QuestionPart,
     RunReport,
     Sessions,
-    Volume,
 )
 from runner.report.people_model import SMALL_GROUP, Dispositions, PeopleReport
-from runner.report.question_model import UNKNOWN_TIMES
 from runner.report.scores import divide, wilson_interval
 from runner.source.quantity import read_number
 from runner.wording import hide_phones
@@ -44,14 +42,14 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 
 
-def measure_volume(renders: int | None, price: ServicePlan | None) -> Volume:
-    """Return a message's renders with their share of the plan and of its price, in proportion.
+def price_renders(renders: int | None, plan: ServicePlan | None) -> tuple[Fraction | None, Fraction | None]:
+    """Return the share of a message's renders in the service's plan, and in proportion of its price.
 
-    `price` is None where the service was never asked.
+    `plan` is None where the service was never asked.
     """
-    share = None if price is None else divide(renders, price.renders_max)
-    price_usd = None if price is None else _read_price(price.price_usd)
-    return Volume(renders, share, None if share is None or price_usd is None else share * price_usd)
+    share = None if plan is None else divide(renders, plan.renders_max)
+    price_usd = None if plan is None else _read_price(plan.price_usd)
+    return share, None if share is None or price_usd is None else share * price_usd
 
 
 def _read_price(text: str | None) -> Fraction | None:
@@ -301,6 +299,7 @@ def _summarise_message(one: _Message) -> MessageReport:
         known |= {"participants_answered": None, "participants_completed": None}
     ended = divide(known["participants_completed"], known["participants_answered"])
     answered, texted = tally.participants, one.texted if one.has_rate else None
+    plan_share, cost_usd = price_renders(totals.renders, one.facts.price)
     return build(
         MessageReport,
         totals,
@@ -320,8 +319,9 @@ def _summarise_message(one: _Message) -> MessageReport:
         discrepancies=tuple(_find_discrepancies(one)),
         questions=tuple(_summarise_questions(one)),
         audience=_describe_audience(one.facts.audiences.get(outline.id)),
-        volume=measure_volume(totals.renders, one.facts.price),
-        time_to_first_answer=tally.first_times if one.is_read else UNKNOWN_TIMES,
+        plan_share=plan_share,
+        cost_usd=cost_usd,
+        half_answered_within_s=tally.median_first_s if one.is_read else None,
         days=tuple(Day(*pair) for pair in sorted(tally.days.items()))
         if one.is_read and outline.questions
         else (),
