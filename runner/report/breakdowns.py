@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from runner.report.question_model import Score
 
 
+_Key = TypeVar("_Key")
 OWN_WORDS_LABEL = "(in the participant's own words)"
 """The label of texts that were not offered: their number is shown, never the texts."""
 _WORDED = ("nps", "csat", "ces")
@@ -55,7 +56,8 @@ def score_question(
     question: QuestionOutline, readings: Mapping[AnswerReading, int], z: float = Z_95
 ) -> QuestionReport:
     """Return the report of a question with nothing but its scores; `z` is the reach of their intervals."""
-    numbers = _count_numbers(readings)
+    found = ((one.number, count) for one, count in readings.items())
+    numbers = add_up((number, count) for number, count in found if number is not None)
     points = read_points(question.scale, question.responses, question.values)
     scored = QuestionReport(
         tag=question.tag,
@@ -114,12 +116,12 @@ def _label_stranger(question: QuestionOutline, label: str | None) -> str:
     return f"{label} (not in the campaign)" if question.responses else label
 
 
-def _count_numbers(readings: Mapping[AnswerReading, int]) -> Counter[Fraction]:
-    numbers: Counter[Fraction] = Counter()
-    for reading, count in readings.items():
-        if reading.number is not None:
-            numbers[reading.number] += count
-    return numbers
+def add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
+    """Return the sums of counts by key."""
+    sums: Counter[_Key] = Counter()
+    for key, count in counts:
+        sums[key] += count
+    return sums
 
 
 def break_down(
@@ -154,7 +156,7 @@ def break_down(
     return ColumnReport(
         column=column,
         groups=tuple(sorted(shown, key=lambda group: _rank(group, place))),
-        everybody=describe_group(questions, "", _add_up(groups.values())),
+        everybody=describe_group(questions, "", _merge_groups(groups.values())),
         suppressed=len(hidden),
         suppressed_texted=hidden_texted if hidden_texted >= least else None,
         least=least,
@@ -170,7 +172,7 @@ def _rank(group: GroupReport, place: int | None) -> tuple[bool, Fraction]:
     return value is None, -(value or Fraction())
 
 
-def _add_up(groups: Iterable[GroupTally]) -> GroupTally:
+def _merge_groups(groups: Iterable[GroupTally]) -> GroupTally:
     texted = answered = completed = 0
     readings: dict[int, Counter[AnswerReading]] = {}
     for group in groups:

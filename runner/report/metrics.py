@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from runner.document import build
 from runner.ledger.model import parse_moment
 from runner.ledger.report_model import COUNTED, MessageTotals, NamedCount, PartialCount, name_parts
-from runner.report.breakdowns import break_down, summarise_question, summarise_unread
+from runner.report.breakdowns import add_up, break_down, summarise_question, summarise_unread
 from runner.report.experiment import describe_experiment
 from runner.report.facts import MessageTally, PooledTally
 from runner.report.funnel import count_completed, estimate_eligibility, follow_questions, outcome_rates
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from runner.ledger.report_model import AudienceRow, OpenDifferences, RunRow, ServicePlan
     from runner.report.facts import CampaignFacts, CampaignOutline, CampaignTally, MessageOutline, PeopleTally
     from runner.report.question_model import QuestionReport
-
-_Key = TypeVar("_Key")
 
 
 def price_renders(renders: int | None, plan: ServicePlan | None) -> tuple[Fraction | None, Fraction | None]:
@@ -134,17 +131,9 @@ class _Message:
         """Recipients who were texted, by the tag of their first question."""
         firsts = {way.arm: way.questions[0].tag for way in self.outline.all_ways if way.questions}
         texted = self.tally.contacts.texted
-        by_arm = _add_up((tag, texted.get(arm, 0)) for arm, tag in firsts.items())
+        by_arm = add_up((tag, texted.get(arm, 0)) for arm, tag in firsts.items())
         # Who was in an arm that is no more is texted, too.
         return by_arm if len(by_arm) > 1 or self.texted is None else dict.fromkeys(by_arm, self.texted)
-
-
-def _add_up(counts: Iterable[tuple[_Key, int]]) -> Counter[_Key]:
-    """Return the sums of counts by key."""
-    sums: Counter[_Key] = Counter()
-    for key, count in counts:
-        sums[key] += count
-    return sums
 
 
 def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_GROUP) -> CampaignReport:
@@ -161,7 +150,6 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
     strays = f"Results of messages that the campaign does not have, left out here: {tally.strays:,}."
     is_read = all(one.is_read for one in messages.values())
     reported = tuple(map(_summarise_message, messages.values()))
-    launches = sum(one.launches for one in reported)
     people = _summarise_people(facts, tally.people, messages)
     questions = tuple(_pool_questions(facts.outline, tally, messages, reported))
     first_sent_at = _choose(min, (one.first_sent_at for one in reported))
@@ -180,8 +168,8 @@ def summarise(facts: CampaignFacts, tally: CampaignTally, *, least: int = SMALL_
         first_sent_at=first_sent_at,
         next_send_at=facts.outline.not_before if first_sent_at is None else None,
         last_sent_at=_choose(max, (one.last_sent_at for one in reported)),
-        launches=launches,
-        reconciled_launches=launches - sum(one.unread_launches for one in reported),
+        launches=sum(one.launches for one in reported),
+        reconciled_launches=sum(one.reconciled_launches for one in reported),
         people=people,
         score=None if scored is None else scored.score,
         goal=facts.outline.goal,
@@ -281,8 +269,8 @@ def _pool_questions(
             yield PooledQuestion(unread, tuple(QuestionPart(name, None) for name in pooled.messages))
         else:
             counted = tally.questions.get(number, PooledTally())
-            parts = _add_up((message, count) for (message, _), count in counted.readings.items())
-            readings = _add_up((reading, count) for (_, reading), count in counted.readings.items())
+            parts = add_up((message, count) for (message, _), count in counted.readings.items())
+            readings = add_up((reading, count) for (_, reading), count in counted.readings.items())
             question = summarise_question(pooled.question, readings)
             asked = counted.asked if all(messages[name].knows_texted for name in pooled.messages) else None
             yield PooledQuestion(

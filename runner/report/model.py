@@ -119,11 +119,6 @@ class MessageReport(Part, frozen=True):
     partly_known: tuple[NamedCount, ...] = ()
     texted: Count | None = None
 
-    @property
-    def unread_launches(self) -> int:
-        """Launches of which nothing was ever read."""
-        return self.launches - self.reconciled_launches
-
 
 class RunReport(Part, frozen=True):
     """The part of the campaign that one run sent.
@@ -249,11 +244,6 @@ class CampaignReport(Document, frozen=True, kw_only=True):
     def unread_launches(self) -> int:
         """Accepted launches of which nothing was ever read."""
         return self.launches - self.reconciled_launches
-
-    @property
-    def sent(self) -> int:
-        """Texts sent, over all messages; one person may have had several."""
-        return sum(message.sent for message in self.messages)
 
     @property
     def cost_usd(self) -> Fraction | None:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from datetime import date, datetime
     from fractions import Fraction
 
-    from runner.ledger.report_model import NamedCount
-    from runner.report.model import MessageReport
     from runner.report.question_model import Interval, QuestionReport, Score
 
 
@@ -46,11 +44,6 @@ def write_count(count: int | None) -> str:
 def write_people(count: int) -> str:
     """Return a number of people: `1 person`, `1,024 people`."""
     return count_words(count, "person", "people")
-
-
-def write_part(part: NamedCount, message: MessageReport) -> str:
-    """Return a count known of some launches: `120 in 60 of 61 launches`."""
-    return f"{part.count:,} in {part.launches:,} of {message.launches:,} launches"
 
 
 def write_percent(rate: Fraction | float | None, people: int | None = None) -> str:
@@ -183,11 +176,13 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3_600, 86_400
 _UNITS = {"d": "d", "h": "h", "m": "min", "s": "s"}
 
 
-def format_duration(seconds: Fraction) -> str:
+def format_duration(seconds: Fraction | None) -> str:
     """Return a duration in its two largest units: `42 s`, `3 min 20 s`, `5 h 10 min`, `2 d 3 h`.
 
     The smaller unit is rounded, half away from zero, and left out if it is 0: `3 min`, `1 d`.
     """
+    if seconds is None:
+        return NOT_DEFINED
     step = next((unit for limit, unit in ((_DAY_S, _HOUR_S), (_HOUR_S, _MINUTE_S)) if seconds >= limit), 1)
     rounded = timedelta(seconds=step * int(round_exactly(seconds / step, 0)))
     parts = re.findall(r"(\d+)(\D)", write_duration(rounded))
