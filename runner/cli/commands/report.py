@@ -14,9 +14,9 @@ from runner.errors import UsageError
 from runner.report.columns.answer_files import FORMATS
 from runner.report.documents.formats import WRITERS
 from runner.report.people_model import SMALL_GROUP
-from runner.workflow.answer_export import AnswerFile
+from runner.workflow.campaign_report import AnswerFile, ReportOptions
 from runner.workflow.observer import note
-from runner.workflow.report import ReportOptions, report_project
+from runner.workflow.report import report_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.report.columns.file_columns import CELL_SEPARATOR
+from runner.report.columns.kept_answers import CELL_SEPARATOR
 from runner.report.masking import mask_words
 from runner.report.question_model import CommentsReport, QuotedComment
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runner.report.columns.engine import Engine
     from runner.report.columns.kept_answers import KeptAnswers
 
-MOST_COMMENTS = 1000
+MOST_COMMENTS = 300
 """Comments of a report: files of answers have all."""
 # Names of people who have left the audience are not known, so their words stay away.
 _FOUND = """
@@ -24,16 +24,19 @@ WHERE trim(latest.words) <> ''
 """
 _COUNT = f"SELECT count(*), count(*) FILTER (WHERE m.person IS NULL) {_FOUND}"
 _NEWEST = f"""
-SELECT latest.question, latest.words, latest.us, scores.value, {{}} {_FOUND}
+SELECT latest.question, latest.words, latest.us, scores.value, m.cells {_FOUND}
   AND m.person IS NOT NULL
 ORDER BY latest.us DESC, latest.person, latest.question LIMIT {MOST_COMMENTS}
 """
 
 
-def gather_comments(engine: Engine, kept: KeptAnswers, score: int | None, cells: str) -> CommentsReport:
-    """Return what people wrote, the newest first; `score` is the place of the question with the score.
+def gather_comments(
+    engine: Engine, kept: KeptAnswers, score: int | None, problem: str | None = None
+) -> CommentsReport:
+    """Return what people wrote, the newest first.
 
-    `cells` is the expression for what the audience says of a person.
+    `score` is the place of the question with the score; `problem` says why the audience cannot be read: then
+    there is nobody in the table `members`.
     """
     about = [-1 if score is None else score]
     ((total, left_out),) = engine.rows(_COUNT, about)
@@ -44,6 +47,8 @@ def gather_comments(engine: Engine, kept: KeptAnswers, score: int | None, cells:
             score=None if value is None else Fraction(str(value)),
             answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
         )
-        for question, words, us, value, about_them in engine.rows(_NEWEST.format(cells), about)
+        for question, words, us, value, about_them in engine.rows(_NEWEST, about)
     )
+    if problem is not None:
+        return CommentsReport((), total, 0, problem)
     return CommentsReport(found, total - left_out, left_out)

@@ -69,6 +69,17 @@ class Engine:
         with self._translated():
             return self._connection.execute(statement, values or None).fetchall()
 
+    def iterate(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows of a statement's result, without all of them in memory; run no other meanwhile.
+
+        Raises:
+            RunnerError: as for `run`.
+        """
+        with self._translated():
+            found = self._connection.execute(statement)
+            while rows := found.fetchmany(10_000):
+                yield from rows
+
     def load(
         self,
         table: str,

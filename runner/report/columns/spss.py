@@ -26,29 +26,21 @@ _LONGEST_TEXT = 8000
 _LONGEST_LABEL = 250
 
 
-def check_spss() -> None:
-    """Refuse to write files for SPSS without the packages that do.
-
-    Raises:
-        ConfigurationError: they are not installed.
-    """
-    try:
-        import pandas  # noqa: F401, ICN001
-        import pyreadstat  # noqa: F401
-    except ImportError as error:
-        raise ConfigurationError(
-            f"files for SPSS need {error.name}, which is not installed", hint="install the extra `spss`"
-        ) from None
-
-
 def save_spss(engine: Engine, source: str, columns: Sequence[FileColumn], file: Path) -> None:
     """Write the rows that the columns' cells come from.
 
     Raises:
-        RunnerError: they cannot be read.
+        ConfigurationError: a package for such files is not installed.
+        RunnerError: the rows cannot be read.
     """
-    import pyreadstat
-
+    try:
+        # Imported here: these packages are optional.
+        import pandas  # noqa: F401, ICN001
+        import pyreadstat
+    except ImportError as error:
+        raise ConfigurationError(
+            f"files for SPSS need {error.name}, which is not installed", hint="install the extra `spss`"
+        ) from None
     names = list(_name_variables(columns))
     cells = (f"{_write_cell(one)} AS {name_column(name)}" for one, name in zip(columns, names, strict=True))
     named = dict(zip(names, columns, strict=True))

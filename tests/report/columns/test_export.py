@@ -77,7 +77,7 @@ def make_member(
     may_call: str = "1",
 ) -> tuple[str, ...]:
     """Return a person of the audience, as a report reads it."""
-    return (name, phone, control, *values, language, cells, may_call)
+    return (name, phone, control, language, cells, may_call, *values)
 
 
 MEMBERS = (make_member("p1", "+14155550101"), make_member("p2", "+14155550102"))
@@ -112,10 +112,10 @@ def exporting(
         version = ResultVersion("edition", 1)
         copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
         load_refusing(engine, refusing)
-        load_members(engine, members, len(members[0]) - 3)
-        kept = KeptAnswers(engine, outline, keeps_results=True)
+        exported = (f"export_{number}" for number in range(len(members[0]) - 6))
+        load_members(engine, members, ["language", "cells", "may_call", *exported])
+        kept = KeptAnswers(engine, outline)
         count_campaign(engine, outline, {}, keep_answers=kept.keep)
-        kept.finish()
         yield engine, kept, AnswerFiles(engine, kept, FileContent("pulse", EXPORT_KEY, **content), low)
 
 
@@ -290,7 +290,7 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
     ]
     members = [make_member("p1", cells="Ada"), make_member("p2")]
     with exporting(tmp_path, rows, outline, members=members) as (engine, kept, _):
-        found = gather_comments(engine, kept, 0, FileContent("pulse", EXPORT_KEY).cells)
+        found = gather_comments(engine, kept, 0)
     assert (found.total, found.left_out) == (3, 1)
     assert [(one.question, one.words, one.score) for one in found.newest] == [
         ("why", "Slow", None),
@@ -299,7 +299,7 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
     with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, kept, _):
-        nothing = gather_comments(engine, kept, None, FileContent("pulse", EXPORT_KEY).cells)
+        nothing = gather_comments(engine, kept, None)
     assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 
@@ -319,7 +319,7 @@ def test_callbacks_are_people_with_low_scores_who_may_be_called(tmp_path: Path) 
         rows,
         outline,
         members=members,
-        low=LowScores(1, Fraction(6)),
+        low=LowScores(1, "<= 6"),
         has_phones=True,
         has_words=True,
     ) as made:
