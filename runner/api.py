@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from runner.report.columns.answer_files import Shape
+    from runner.report.columns.file_columns import Shape
     from runner.sandbox.rehearsal.simulate import SimulationSummary
     from runner.workflow.who import PersonDocument
 

@@ -23,7 +23,6 @@ from runner.ledger.people.opt_outs import read_suppressions
 from runner.ledger.results import sendings
 from runner.ledger.results.result_feed import find_mark, iterate_feed, read_version
 from runner.report.columns.answer_files import AnswerFiles, LowScores
-from runner.report.columns.comments import gather_comments
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, find_copy, load_members, load_refusing
 from runner.report.columns.file_columns import FileContent
@@ -231,8 +230,7 @@ class CampaignReporter:
     def _finish(self, engine: Engine, kept: KeptAnswers, problem: str | None) -> CommentsReport | None:
         """Write the files, once all answers were counted, and return the comments, if they are wanted."""
         # The files mask all words, comments only those that they show.
-        score = self._outline.score
-        comments = gather_comments(engine, kept, score, problem) if self._has_comments else None
+        comments = kept.gather_comments(problem) if self._has_comments else None
         if self._files:
             content = FileContent(
                 campaign=self._campaign.name,

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from runner.audience.audience import find_named_column
-from runner.campaign.model import SCORED
 from runner.errors import CampaignError, ConfigurationError, UsageError
 from runner.report.documents.formats import WRITERS, describe_report
 from runner.report.documents.wording import store_number
@@ -60,10 +59,8 @@ class ReportResult:
 
     @property
     def score(self) -> float | None:
-        """The campaign's one score, or else that of its only scored question; None if neither is known."""
-        asked = [one for message in self.report.messages for one in message.questions if one.scale in SCORED]
-        score = self.report.score or (asked[0].score if len(asked) == 1 else None)
-        return None if score is None else store_number(score.value)
+        """The campaign's score; None if it has none, or it is not known."""
+        return None if self.report.score is None else store_number(self.report.score.value)
 
     def write(self, format_: str = "md") -> str:
         """Return the report as text: `md`, `html`, `json` or `csv`."""
@@ -121,11 +118,7 @@ class ProjectReport:
 
     @property
     def score(self) -> float | None:
-        """The score of the only report (`ReportResult.score`).
-
-        Raises:
-            UsageError: there are several reports, or none.
-        """
+        """The score of the only report."""
         return self._only.score
 
     def to_dict(self) -> dict[str, Any]:

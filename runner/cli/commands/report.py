@@ -30,7 +30,6 @@ ANSWER_FORMATS = {
     for file_format in file_formats
 }
 """Formats that are files of answers, not documents."""
-_CALLBACKS = "callbacks.csv"
 
 
 @click.command(
@@ -154,9 +153,9 @@ def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii:
         raise UsageError(
             f"--format {answers[0]} writes a file for each campaign", hint="name a folder with --out DIR"
         )
-    if _CALLBACKS in answers and not include_pii:
+    if "callbacks.csv" in answers and not include_pii:
         raise UsageError(
-            f"--format {_CALLBACKS} has phone numbers",
+            "--format callbacks.csv has phone numbers",
             hint="add --include-pii, and keep the file where phone numbers may be",
         )
     if include_pii and not answers:

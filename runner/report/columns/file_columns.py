@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
+from runner.campaign.model import SCORED
 from runner.report.documents.wording import distinguish
 
 if TYPE_CHECKING:
@@ -42,96 +43,71 @@ class FileColumn:
     question: KeptQuestion | None = None
 
 
+_SESSION = (
+    "CASE WHEN p.is_open THEN 'open' WHEN p.disposition = 'unknown_eligibility' THEN 'not_known' "
+    "WHEN p.disposition IS NOT NULL THEN 'ended' END"
+)
+_STATE_MEANING = (
+    "`texted`, `queued` (all texts wait for an earlier survey to end), `blocked` (an earlier opt-out kept "
+    "them back), `unresolved` (it is not known whether a text was sent); blank for others"
+)
+_DISPOSITION_MEANING = (
+    "the final disposition (AAPOR): `complete`, `partial` (answered, not to the end), `refusal`, "
+    "`non_contact` (the session ended without an answer), `replaced` (it did, as a later text of this "
+    "account took its place), `unknown_eligibility` (the session is open, or not known); blank for "
+    "people who were only sent texts that ask nothing"
+)
 _PARTICIPANT = (
-    FileColumn(
-        "participant",
-        "text",
-        "pseudonym(p.person)",
-        "the person's pseudonym, the same in all files of one export",
-    ),
+    FileColumn("participant", "text", "pseudonym(p.person)", "a pseudonym, the same in all of these files"),
     FileColumn("participant_phone_number", "text", "nullif(m.phone, '')", "E.164", "phone"),
 )
 _MESSAGE = FileColumn("message", "text", "message_id(p.message)", "the message's id")
 _ARM = FileColumn("arm", "text", "nullif(p.arm, '')", "the arm of the experiment")
-_VALUE = FileColumn("value", "number", "a.value", "what the answer counts as on the question's scale")
+_TEXTED = "p.state IS NOT DISTINCT FROM 'texted'"
 _ANSWERS = (
     *_PARTICIPANT,
-    FileColumn(
-        "language", "text", "nullif(m.language, '')", "the audience's column `language`, `lang` or `locale`"
-    ),
+    FileColumn("language", "text", "nullif(m.language, '')", "the audience's `language`, `lang` or `locale`"),
     _ARM,
     FileColumn("control_group", "boolean", "p.is_control", "whether the person is drawn to get nothing, now"),
-    FileColumn(
-        "sent", "boolean", "coalesce(p.is_sent, false)", "whether the service accepted a text for the person"
-    ),
+    FileColumn("sent", "boolean", "coalesce(p.is_sent, false)", "whether the service accepted a text"),
     FileColumn("sent_at", "time", "p.began_us", "when the first was sent"),
-    FileColumn(
-        "texted",
-        "boolean",
-        "p.state IS NOT DISTINCT FROM 'texted'",
-        "whether the person got a text: response rates are of these",
-    ),
-    FileColumn(
-        "state",
-        "text",
-        "p.state",
-        "`texted`, `queued` (all texts wait for an earlier survey to end), `blocked` (an earlier opt-out "
-        "kept them back), `unresolved` (it is not known whether a text was sent); blank for others",
-    ),
-    FileColumn(
-        "session",
-        "text",
-        "CASE WHEN p.is_open THEN 'open' WHEN p.disposition = 'unknown_eligibility' THEN 'not_known' "
-        "WHEN p.disposition IS NOT NULL THEN 'ended' END",
-        "of the surveys: `open` if one may still be answered, `ended`, or `not_known`",
-    ),
-    FileColumn(
-        "disposition",
-        "text",
-        "p.disposition",
-        "the final disposition (AAPOR): `complete`, `partial` (answered, not to the end), `refusal`, "
-        "`non_contact` (the session ended without an answer), `replaced` (it did, as a later text of this "
-        "account took its place), `unknown_eligibility` (the session is open, or not known); blank for "
-        "people who were only sent texts that ask nothing",
-    ),
-    FileColumn(
-        "answered",
-        "boolean",
-        "coalesce(p.has_answered, false)",
-        "whether there is an answer; opting out is none",
-    ),
-    FileColumn(
-        "opted_out",
-        "boolean",
-        "coalesce(p.has_opted_out, false)",
-        "whether the person opted out after a text of the campaign, by a reply or at the carrier",
-    ),
+    FileColumn("texted", "boolean", _TEXTED, "whether a text arrived: response rates are of these people"),
+    FileColumn("state", "text", "p.state", _STATE_MEANING),
+    FileColumn("session", "text", _SESSION, "`open` if a survey may be answered, `ended`, or `not_known`"),
+    FileColumn("disposition", "text", "p.disposition", _DISPOSITION_MEANING),
+    FileColumn("answered", "boolean", "coalesce(p.has_answered, false)", "an answer; opting out is none"),
+    FileColumn("opted_out", "boolean", "coalesce(p.has_opted_out, false)", "by a text, or at the carrier"),
     FileColumn("first_answered_at", "time", "p.first_us", "when the first answer came"),
 )
+_TAG = FileColumn("question", "text", "a.tag", "the question's tag")
+_VALUE = FileColumn("value", "number", "a.value", "what the answer counts as on the question's scale")
+_LABEL = FileColumn("label", "text", "a.label", "the response's text")
+_WORDS = FileColumn("words", "text", "a.words", "what the person wrote, if it is no response", "words")
+_TIME = FileColumn("answered_at", "time", "nullif(a.us, 0)", "when the answer came")
 _LONG = (
     *_PARTICIPANT,
     _MESSAGE,
     _ARM,
     FileColumn("sent", "boolean", "p.is_sent", "whether the service accepted it for the person"),
     FileColumn("sent_at", "time", "p.began_us", "when it was sent"),
-    FileColumn("question", "text", "a.tag", "the question's tag"),
+    _TAG,
     _VALUE,
     FileColumn("code", "integer", "a.code", "the number of the response"),
-    FileColumn("label", "text", "a.label", "the response's text"),
-    FileColumn("words", "text", "a.words", "what the person wrote, if it is no response", "words"),
-    FileColumn("answered_at", "time", "nullif(a.us, 0)", "when the answer came"),
+    _LABEL,
+    _WORDS,
+    _TIME,
 )
 _RESULTS = (
     _MESSAGE,
     _ARM,
     *_PARTICIPANT,
-    FileColumn("question_tag", "text", "p.tag", "the question's tag"),
+    replace(_TAG, name="question_tag", cell="p.tag"),
     FileColumn("question_text", "text", "p.text", "the question, as the campaign has it"),
     FileColumn("question_display_order", "integer", "p.display_order", "its place, as the service has it"),
     FileColumn("result_answer", "text", "p.answer", "the response's number, as the service has it"),
-    FileColumn("result_response", "text", "p.label", "the response's text"),
-    FileColumn("words", "text", "p.words", "what the person wrote, if it is no response", "words"),
-    FileColumn("created", "time", "nullif(p.us, 0)", "when it came"),
+    replace(_LABEL, name="result_response", cell="p.label"),
+    replace(_WORDS, cell="p.words"),
+    replace(_TIME, name="created", cell="nullif(p.us, 0)"),
     FileColumn("result_guid", "text", "p.guid", "the service's name of the result"),
     replace(_VALUE, cell="p.value"),
 )
@@ -182,15 +158,16 @@ def list_columns(
 
 
 def _list_question(number: int, question: KeptQuestion) -> Iterator[FileColumn]:
-    roles: list[tuple[Role, Kind, str]] = []
-    if question.has_value:
-        kind: Kind = "integer" if question.is_whole else "number"
-        roles.append(("value", kind, f"what the answer counts as on the scale `{question.outline.scale}`"))
+    roles: list[tuple[Role, Kind, str]] = [
+        ("words", "text", "open-ended: what the person wrote, if it is no response"),
+        ("answered_at", "time", "when the answer came"),
+    ]
     if question.labels:
-        roles.append(("code", "integer", "the number of the response"))
-        roles.append(("label", "text", "the response's text"))
-    roles.append(("words", "text", "open-ended: what the person wrote, if it is no response"))
-    roles.append(("answered_at", "time", "when the answer came"))
+        roles.insert(0, ("label", "text", "the response's text"))
+        roles.insert(0, ("code", "integer", "the number of the response"))
+    if question.outline.scale in SCORED:
+        kind: Kind = "integer" if question.is_whole else "number"
+        roles.insert(0, ("value", kind, f"what the answer counts as on the scale `{question.outline.scale}`"))
     for role, kind, meaning in roles:
         answer = f"a.question_{number}"
         cell = f"nullif({answer}.us, 0)" if role == "answered_at" else f"{answer}.{role}"

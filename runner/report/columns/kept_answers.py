@@ -14,12 +14,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from runner.campaign.model import SCORED
 from runner.campaign.scales import read_points
 from runner.report.masking import mask_words
+from runner.report.question_model import CommentsReport, QuotedComment
 from runner.report.scores import NPS_SCALE
 from runner.source.normalize import fold_answer
 
@@ -66,6 +67,19 @@ _SHOW_MASKED = """
 CREATE OR REPLACE TEMP TABLE told AS SELECT told.* REPLACE (masked.shown AS words)
 FROM told LEFT JOIN masked ON masked.person = told.person::VARCHAR AND masked.words = told.words
 """
+MOST_COMMENTS = 300
+"""Comments of a report: files of answers have all."""
+_FOUND = """
+FROM latest LEFT JOIN members m ON m.person = latest.person
+LEFT JOIN (FROM latest WHERE question = ?) scores ON scores.person = latest.person
+WHERE trim(latest.words) <> ''
+"""
+_COUNT = f"SELECT count(*), count(*) FILTER (WHERE m.person IS NULL) {_FOUND}"
+_NEWEST = f"""
+SELECT latest.question, latest.words, latest.us, scores.value, m.cells {_FOUND}
+  AND m.person IS NOT NULL
+ORDER BY latest.us DESC, latest.person, latest.question LIMIT {MOST_COMMENTS}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +93,6 @@ class KeptQuestion:
 
     outline: QuestionOutline
     labels: Mapping[str, Fraction | None]
-
-    @property
-    def has_value(self) -> bool:
-        """True if answers count as numbers."""
-        return self.outline.scale in SCORED
 
     @property
     def low_end(self) -> Fraction:
@@ -143,6 +152,26 @@ class KeptAnswers:
         )
         self._engine.load("masked", ("person", "words", "shown"), masked)
         self._engine.run(_SHOW_MASKED)
+
+    def gather_comments(self, problem: str | None = None) -> CommentsReport:
+        """Return what people wrote, the newest first, unless it was masked.
+
+        `problem` says why the audience cannot be read: then there is nobody in the table `members`.
+        """
+        score = [-1 if self._outline.score is None else self._outline.score]
+        ((total, left_out),) = self._engine.rows(_COUNT, score)
+        if problem is not None:
+            return CommentsReport((), total, 0, problem)
+        found = tuple(
+            QuotedComment(
+                question=self.questions[question].outline.tag,
+                words=mask_words(words.strip(), cells.split(CELL_SEPARATOR)),
+                score=None if value is None else Fraction(str(value)),
+                answered_at=datetime.fromtimestamp(us / 1_000_000, UTC) if us else None,
+            )
+            for question, words, us, value, cells in self._engine.rows(_NEWEST, score)
+        )
+        return CommentsReport(found, total - left_out, left_out)
 
 
 def _list_labels(pooled: PooledOutline, outline: CampaignOutline) -> dict[str, Fraction | None]:

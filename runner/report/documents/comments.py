@@ -48,9 +48,8 @@ def _write_summary(found: CommentsReport) -> str:
     if more := found.total - len(found.newest):
         words += f" {count_words(more, 'older one')} stand in files of answers with comments."
     if found.left_out:
-        are = "is" if found.left_out == 1 else "are"
         comments = count_words(found.left_out, "comment")
-        words += f" {comments} {are} left out: their authors are no longer in the audience."
+        words += f" Without {comments} of people who are no longer in the audience."
     return words
 
 

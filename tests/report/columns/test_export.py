@@ -18,7 +18,6 @@ from pyarrow import parquet
 
 from runner.ledger.report_model import ContactRow, FeedRow, ResultVersion
 from runner.report.columns.answer_files import AnswerFiles, LowScores
-from runner.report.columns.comments import gather_comments
 from runner.report.columns.counting import count_campaign
 from runner.report.columns.dataset import ResultColumns, load_members, load_refusing
 from runner.report.columns.file_columns import FileContent
@@ -107,7 +106,9 @@ def exporting(
     """Yield what writes files of answers, as a report has it; `members` have phone, control group and values."""
     copy = ResultColumns(folder / "copy")
     experiment = ExperimentOutline(outlines[0].id, dict.fromkeys(arms, 1.0)) if arms else None
-    outline = CampaignOutline(outlines, tuple(pool(outlines)), experiment=experiment)
+    pooled = tuple(pool(outlines))
+    scored = [number for number, one in enumerate(pooled) if one.question.scale == "nps"]
+    outline = CampaignOutline(outlines, pooled, experiment=experiment, score=next(iter(scored), None))
     with copy.hold() as engine:
         version = ResultVersion("edition", 1)
         copy.refresh(engine, version, lambda _: rows, lambda _: "", (), "mark", lambda: contacts)
@@ -289,8 +290,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         make_row("p2", "why", "  ", guid="7", message="again"),
     ]
     members = [make_member("p1", cells="Ada"), make_member("p2")]
-    with exporting(tmp_path, rows, outline, members=members) as (engine, kept, _):
-        found = gather_comments(engine, kept, 0)
+    with exporting(tmp_path, rows, outline, members=members) as (_, kept, _):
+        found = kept.gather_comments()
     assert (found.total, found.left_out) == (3, 1)
     assert [(one.question, one.words, one.score) for one in found.newest] == [
         ("why", "Slow", None),
@@ -298,8 +299,8 @@ def test_comments_are_the_newest_words_beside_the_score(tmp_path: Path) -> None:
         ("nps", "depends", None),
     ]
     assert found.newest[0].answered_at == datetime(2026, 11, 20, 10, 7, tzinfo=UTC)
-    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (engine, kept, _):
-        nothing = gather_comments(engine, kept, None)
+    with exporting(tmp_path / "none", rows[:1], outline, members=members) as (_, kept, _):
+        nothing = kept.gather_comments()
     assert (nothing.newest, nothing.total, nothing.left_out) == ((), 0, 0)
 
 
