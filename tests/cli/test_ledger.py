@@ -62,7 +62,7 @@ def test_what_cannot_be_copied(folder: Path, run: Run, postgres_ledger: str) -> 
     missing = postgres_ledger.replace("/test_", "/missing_")
     for source, said, hint in (
         ("sqlite:///none.sqlite", "there is no ledger sqlite:///none.sqlite", "check --from"),
-        ("sqlite:///empty.sqlite", "sqlite:///empty.sqlite is not a ledger", "check --from"),
+        ("sqlite:///empty.sqlite", "there is no ledger sqlite:///empty.sqlite", "check --from"),
         ("sqlite:///people.csv", "file is not a database", "check --from"),
         (missing, "does not exist", "check --from"),
         ("none.sqlite", "the ledger's URL is not one that can be used here", "check --from"),

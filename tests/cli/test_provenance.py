@@ -118,7 +118,7 @@ def test_a_report_says_how_it_was_sent(
     ]
     assert report["runs"][0]["triggered_by"] == "bob[bot]"
     markdown = run("report", cwd=repository).stdout
-    assert "## How it was sent\n" in markdown
+    assert "<summary>How it was sent</summary>\n" in markdown
     assert "[open](https://github.example/acme/surveys/actions/runs/4711)" in markdown
     assert "is not on record" not in markdown
 
