@@ -172,11 +172,10 @@ class CampaignReporter:
         exported = [f"export_{number}" for number in range(len(self._exported))]
         names = [*values, "language", "cells", "may_call", *exported]
         variants = self._campaign.variants
-        is_for_files = self._options.include_pii or self._exported or self._language
         has_control_group = self._files and variants is not None and variants.holdout
-        is_needed = self._columns or is_for_files or has_control_group or self._has_comments
+        is_for_files = self._options.include_pii or self._exported or self._language or has_control_group
         # Before anything was sent nobody has a pseudonym.
-        key = self._record.key if is_needed else None
+        key = self._record.key if self._columns or self._has_comments or is_for_files else None
         try:
             load_members(engine, () if key is None else self._list_members(key, may_call), names)
         except CampaignError as error:

@@ -121,8 +121,8 @@ def command(
     options = ReportOptions(tuple(dict.fromkeys(columns)), least, include_pii, comments)
 
     def check(campaigns: int) -> None:
-        if out is None and list(documents) != ["md"]:
-            _refuse_several(len(documents) * campaigns)
+        if out is None and list(documents) != ["md"] and len(documents) * campaigns > 1:
+            raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
 
     made = report_project(
         scope,
@@ -138,14 +138,10 @@ def command(
         print_reports(reports, *documents.values())
     else:
         save_reports(reports, documents, out, quiet=scope.quiet)
-        for one in (one for report in reports for one in made.files[report.campaign] if not scope.quiet):
-            note(f"Wrote {one.file}")
+        for report in reports if not scope.quiet else ():
+            for one in made.files[report.campaign]:
+                note(f"Wrote {one.file}")
     return made.exit_code
-
-
-def _refuse_several(documents: int) -> None:
-    if documents > 1:
-        raise UsageError("standard output takes one document", hint="name a folder with --out DIR")
 
 
 def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii: bool) -> None:
@@ -159,10 +155,9 @@ def _refuse_nonsense(answers: tuple[str, ...], out: Path | None, *, include_pii:
             hint="add --include-pii, and keep the file where phone numbers may be",
         )
     if include_pii and not answers:
-        formats = ", ".join(ANSWER_FORMATS)
         raise UsageError(
             "--include-pii has no effect here: reports have no phone numbers",
-            hint=f"it is for files of answers: add --format with one of {formats}",
+            hint=f"it is for files of answers: add --format with one of {', '.join(ANSWER_FORMATS)}",
         )
 
 

@@ -35,7 +35,7 @@ def save_spss(engine: Engine, source: str, columns: Sequence[FileColumn], file: 
     """
     try:
         # Imported here: these packages are optional.
-        import pandas  # noqa: F401, ICN001
+        import pandas  # noqa: F401, ICN001  the engine's frames are its
         import pyreadstat
     except ImportError as error:
         raise ConfigurationError(
@@ -51,7 +51,10 @@ def save_spss(engine: Engine, source: str, columns: Sequence[FileColumn], file: 
         column_labels={name: _label(one)[:_LONGEST_LABEL] for name, one in named.items()},
         variable_value_labels={name: dict(_label_values(one)) for name, one in named.items()},
         missing_ranges={name: list(_MISSING) for name in codes},
-        variable_measure={name: _measure(one) for name, one in named.items()},
+        variable_measure={
+            name: "scale" if one.kind in ("number", "time") or one.role == "value" else "nominal"
+            for name, one in named.items()
+        },
     )
 
 
@@ -85,10 +88,6 @@ def _label_values(column: FileColumn) -> Iterator[tuple[float, str]]:
         yield from ((float(code), label) for code, label in _MISSING.items())
     elif column.role == "value" and len({*labels.values()}) == len(labels):
         yield from ((float(value), label) for label, value in labels.items() if value is not None)
-
-
-def _measure(column: FileColumn) -> str:
-    return "scale" if column.kind in ("number", "time") or column.role == "value" else "nominal"
 
 
 def _name_variables(columns: Iterable[FileColumn]) -> Iterator[str]:
